@@ -94,6 +94,7 @@ __all__ = [
     "acomplete",
     "ask",
     "call",
+    "cancel_batch",
     "complete",
     "complete_all",
     "conversation",
@@ -292,6 +293,8 @@ def complete_all(
     max_total_tokens: int | None = None,
     max_concurrent: int | None = None,
     progress: bool = True,
+    mode: Literal["live", "batch"] = "live",
+    poll_seconds: float = 60.0,
 ) -> Completions:
     """Ask the model a prompt for each row, several at once, outside of the conversation.
 
@@ -316,6 +319,10 @@ def complete_all(
         max_total_tokens: After so many tokens, no further row is asked.
         max_concurrent: Requests to the provider that run at once, other calls included.
         progress: False to show no progress.
+        mode: `batch`: by the batch API of Anthropic, OpenAI, or a compatible server, at a lower
+            price; the answers take up to a day. `cache` keeps the id of the batch, so that a later
+            call, also of another kernel, finds the answers.
+        poll_seconds: Time between two looks at a batch.
 
     Returns:
         The answers, in the order of the rows: a list with `to_frame()` and, for pandas and polars,
@@ -343,7 +350,37 @@ def complete_all(
         cache=cache,
         max_concurrent=max_concurrent,
         progress=progress,
+        mode=mode,
+        poll_seconds=poll_seconds,
     )
+
+
+def cancel_batch(
+    cache: str | PathLike[str], *, model: str | None = None, cfg: str | Sequence[str] = ()
+) -> int:
+    """Cancel the batches that `jp.complete_all(mode="batch")` has submitted.
+
+        jp.cancel_batch("answers.jsonl")
+
+    The provider charges for what it has answered before. A later `jp.complete_all` with the same
+    file reads these answers, and submits the other rows again.
+
+    Args:
+        cache: The file that keeps the answers and the ids of the batches.
+        model: The model whose provider has the batches; None for the one of the conversation.
+        cfg: Changes of the configuration for this call.
+
+    Returns:
+        The number of batches that were open.
+
+    Raises:
+        UsageError: If there is no such file, or the provider has no batch API.
+        ProviderError: If the key is missing, or the server does not cancel a batch.
+        StorageError: If the file cannot be read.
+    """
+    from jp_nb.session.rows.complete import cancel_batch
+
+    return cancel_batch(cache, model=model, cfg=cfg)
 
 
 @overload

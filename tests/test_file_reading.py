@@ -94,10 +94,15 @@ OTHER_OPENS: Final = {
     "providers/script_files.py": "a file of the package; reads others with the helper",
     "session/rows/completion_cache.py": "its own file, by its descriptor",
     "session/rows/prompt_images.py": "reads with the helper",
+    "batch/batch_report.py": "a file of the package",
+    "batch/parameter_files.py": "reads with the helper",
+    "batch/run_log.py": "reads with the helper",
+    "batch/worker_count.py": "files of the kernel of the operating system",
 }
 """Modules that open files, and the reason why they wait for no other program."""
 NOT_FILES: Final = {
     "mcp/calls.py",
+    "notebook/page/live_store.py",
     "notebook/prompt/pump.py",
     "notebook/prompt/prompter.py",
     "notebook/display/turn_display.py",

@@ -8,7 +8,7 @@ Source: `docs/providers.md`, `docs/turns.md`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,7 @@ from jp_nb.agent.provider import (
     ModelParameters,
     ModelRequest,
     Provider,
+    ProviderEvent,
     Retry,
     ToolChoice,
     ToolDefinition,
@@ -156,6 +157,23 @@ async def request_once(
         if builder.usage != Usage():
             spent(builder.usage)
 
+    return _finish_entries(builder, entries)
+
+
+def read_entries(
+    events: Iterable[ProviderEvent], spent: Callable[[Usage], None]
+) -> list[Entry] | Retry:
+    """Return the entries of a response whose `events` are complete. Raises as `request_once`."""
+    builder = ResponseBuilder()
+    fed = [builder.feed(event) for event in events]
+    entries = [entry for entry in fed if entry is not None]
+
+    if builder.usage != Usage():
+        spent(builder.usage)
+    return _finish_entries(builder, entries)
+
+
+def _finish_entries(builder: ResponseBuilder, entries: list[Entry]) -> list[Entry] | Retry:
     match builder.end():
         case Retry() as retry:
             return retry

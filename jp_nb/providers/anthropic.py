@@ -17,12 +17,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.agent.model_batches import ModelBatches
 from jp_nb.agent.provider import ModelInfo, ModelList, ModelRequest, ProviderEvent, Retry
 from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import Anthropic
 from jp_nb.errors import ProviderError
 from jp_nb.json_schema import Schema
 from jp_nb.providers.answer_schemas import AnswerSchema
+from jp_nb.providers.anthropic_batches import AnthropicBatches, split_message
 from jp_nb.providers.anthropic_blocks import format_attachments
 from jp_nb.providers.anthropic_decoder import THINKING_SIGNATURE_KEY, AnthropicDecoder
 from jp_nb.providers.anthropic_fields import build_request_fields
@@ -132,9 +134,12 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         return known if self._strict_tools else replace(known, strict=False)
 
     def _make_decoder(
-        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+        self,
+        request: ModelRequest,
+        rendering: AnthropicRendering,
+        answer: AnswerSchema | None,
+        body: bytes,
     ) -> AnthropicDecoder:
-        rendering = next(reversed(self._renderings.values()))  # of the current request
         asked = self._diagnostics.are_wanted
 
         def on_message(message: WireObject) -> None:
@@ -191,6 +196,10 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         sent = self._build_body(request, rendering, self._make_answer_schema(request)).body
         signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
         return rendering.signed_items.get(next(filter(None, signatures), ""), 0)
+
+    def open_batches(self) -> ModelBatches:
+        """Return the Message Batches API."""
+        return AnthropicBatches(self._http, self._write_whole_answers(split_message))
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         return CountQuery(f"{self._http.endpoint.url}/count_tokens", body.select(_COUNTED))

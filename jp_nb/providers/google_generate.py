@@ -47,7 +47,11 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
         return CountQuery(url, {"generateContentRequest": counted}, "totalTokens")
 
     def _make_decoder(
-        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+        self,
+        request: ModelRequest,
+        rendering: GenerateRendering,
+        answer: AnswerSchema | None,
+        body: bytes,
     ) -> GenerateDecoder:
         return GenerateDecoder(answer, request=body)
 

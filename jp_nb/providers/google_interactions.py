@@ -63,7 +63,11 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
             await other.aclose()
 
     def _make_decoder(
-        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+        self,
+        request: ModelRequest,
+        rendering: InteractionsRendering,
+        answer: AnswerSchema | None,
+        body: bytes,
     ) -> InteractionsDecoder:
         return InteractionsDecoder(answer, request=body)
 

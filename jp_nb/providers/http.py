@@ -184,7 +184,26 @@ class HttpClient:
         """
         content = None if body is None else encode_utf8(compact_json(body))
         method = "GET" if content is None else "POST"
-        sent = {**self._headers(headers), "accept": "application/json"}
+        return await self._fetch_json(method, url, content, self._headers(headers))
+
+    async def upload(
+        self, url: str, content: bytes, *, name: str, fields: Mapping[str, str]
+    ) -> JsonValue:
+        """Send a file with the form `fields`, and return the JSON that the server answers.
+
+        Raises:
+            ProviderError: The key is missing, the connection fails, or the status is an error.
+            ProtocolError: The response is too large or is not JSON.
+        """
+        form = httpx.Request("POST", url, data=dict(fields), files={"file": (name, content)})
+        body = form.read()
+        headers = {**self._headers(None), "content-type": form.headers["content-type"]}
+        return await self._fetch_json("POST", url, body, headers)
+
+    async def _fetch_json(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> JsonValue:
+        sent = {**headers, "accept": "application/json"}
         redactor = self.redactor()
         received = bytearray()
 
@@ -203,6 +222,34 @@ class HttpClient:
                 return read_json(text)
             except ValueError as exc:
                 raise self._make_json_error(response, f"{redactor.hide(text)[:200]!r}") from exc
+
+    async def fetch_lines(self, url: str) -> AsyncGenerator[JsonValue, None]:
+        """Yield the JSON of each line at `url`, an address of this endpoint's server.
+
+        Raises:
+            ProviderError: The key is missing, the connection fails, or the status is an error.
+            ProtocolError: A line is too large or is not JSON.
+        """
+        headers = {**self._headers(None), "accept": "*/*"}
+
+        async with self._open_response("GET", url, None, headers) as response:
+            if response.status_code != 200:
+                raise await self._read_error(response)
+            async with aclosing(split_lines(_chunks(response))) as lines:
+                async for line in lines:
+                    if line is None:
+                        size = f"a line of more than {MAX_JSON_BYTES // 2**20} MiB"
+                        raise self._make_json_error(response, size)
+                    if line.strip():
+                        yield self._read_line(line, response)
+
+    def _read_line(self, line: bytes, response: httpx.Response) -> JsonValue:
+        redactor = self.redactor()
+        text = redactor.hide_in_response(line.decode(errors="replace"))
+        try:
+            return read_json(text)
+        except ValueError as exc:
+            raise self._make_json_error(response, f"{redactor.hide(text)[:200]!r}") from exc
 
     def _make_json_error(self, response: httpx.Response, content: str) -> ProtocolError:
         return ProtocolError(
@@ -367,6 +414,31 @@ async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
                     yield piece
             except zlib.error as exc:
                 raise httpx.DecodingError(f"the compressed response is damaged: {exc}") from exc
+
+
+async def split_lines(
+    chunks: AsyncGenerator[bytes, None],
+) -> AsyncGenerator[bytes | None, None]:
+    """Yield the lines of `chunks`; None in place of a line that is too long, and nothing after."""
+    pieces: list[bytes] = []
+    size = 0
+
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            *ends, rest = chunk.split(b"\n")
+
+            for end in ends:
+                yield b"".join([*pieces, end])
+                pieces = []
+                size = 0
+
+            pieces.append(rest)
+            size += len(rest)
+            if size > MAX_JSON_BYTES:
+                yield None
+                return
+
+    yield b"".join(pieces)
 
 
 async def _read_error_body(response: httpx.Response) -> str:

@@ -5,16 +5,18 @@ Source: `docs/providers.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from jp_nb.agent.model_batches import ModelBatches
 from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
@@ -29,6 +31,7 @@ from jp_nb.json_schema import Schema
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, encode_utf8, is_deeper
 from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.attachment_parts import FormattedAttachments
+from jp_nb.providers.batch_api import WholeAnswers
 from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.head_changes import is_refused_change, keep_first_head
 from jp_nb.providers.http import HttpClient
@@ -48,7 +51,7 @@ from jp_nb.providers.prompt_cuts import (
     watch_prompt,
 )
 from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder, WireObject
 from jp_nb.providers.streaming import stream_events
 from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
 from jp_nb.record.context import RequestContext
@@ -57,6 +60,7 @@ from jp_nb.record.host_marks import LastHost
 MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
 
+_STREAM_FIELDS: Final = frozenset({"stream", "stream_options"})
 _PROMPT: Final = "prompt"  # a cut of it is reported once
 _LOGGER: Final = logging.getLogger(__name__)
 _NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{1,7})\b")
@@ -121,7 +125,11 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
     @abstractmethod
     def _make_decoder(
-        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+        self,
+        request: ModelRequest,
+        rendering: RenderingT,
+        answer: AnswerSchema | None,
+        body: bytes,
     ) -> Decoder:
         """Return the decoder of the response to `request`, which is sent as `body`."""
 
@@ -160,7 +168,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
             loss = self._note_sent(request, built.body)
             notices += [] if loss is None else [loss]
 
-        decoder = self._make_decoder(request, answer, body)
+        decoder = self._make_decoder(request, rendering, answer, body)
         chunks = self._stream_body(request, body, decoder, built.body.headers)
         stream_decoder = StreamDecoder(
             decoder,
@@ -386,6 +394,28 @@ class HttpProvider(ABC, Generic[RenderingT]):
             raise ProviderError(f"{self._http.endpoint.provider} {NO_COUNT}.")
         query = replace(query, headers=body.headers)
         return await fetch_token_count(self._http, query, model=request.model, seconds=seconds)
+
+    def open_batches(self) -> ModelBatches | None:
+        """Return the batch API of the server; None if it has none that jp_nb knows."""
+        return None
+
+    def _write_whole_answers(
+        self, split: Callable[[WireObject], Sequence[WireObject]]
+    ) -> WholeAnswers:
+        """Return how batches write requests, and read answers, which `split` makes a stream."""
+
+        def make_decoder(request: ModelRequest) -> Decoder:
+            rendering = self._render_apart(request)
+            return self._make_decoder(request, rendering, self._make_answer_schema(request), b"")
+
+        return WholeAnswers(self._encode_apart, make_decoder, split)
+
+    def _encode_apart(self, request: ModelRequest) -> WireObject:
+        """Return the body of a request whose answer is not streamed."""
+        rendering = self._render_apart(request)
+        built = self._build_body(request, rendering, self._make_answer_schema(request))
+        fields: WireObject = json.loads(built.body.encode())
+        return {name: value for name, value in fields.items() if name not in _STREAM_FIELDS}
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         """Return the query for the tokens of `request`; None if the API has none."""

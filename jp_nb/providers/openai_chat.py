@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
+from jp_nb.agent.model_batches import ModelBatches
 from jp_nb.agent.provider import ModelList, ModelRequest, Provider
 from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import ChatCompletionsProvider, OpenRouter
@@ -20,6 +21,7 @@ from jp_nb.providers.chat_profiles import PROFILES, Profile, make_profile
 from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.model_lists import list_chat_completions_models
+from jp_nb.providers.openai_batches import OpenAiBatches
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_chat_fields import build_request_fields
 from jp_nb.providers.openai_chat_rendering import (
@@ -71,11 +73,20 @@ class ChatProvider(HttpProvider[ChatRendering]):
         return RequestBody(fields, messages, prefix=("tools",))
 
     def _make_decoder(
-        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+        self,
+        request: ModelRequest,
+        rendering: ChatRendering,
+        answer: AnswerSchema | None,
+        body: bytes,
     ) -> ChatDecoder:
         return ChatDecoder(
             self._profile, answer, request=body, tools=[tool.name for tool in request.tools]
         )
+
+    def open_batches(self) -> ModelBatches:
+        """Return the Batch API."""
+        answers = self._write_whole_answers(lambda completion: [completion])
+        return OpenAiBatches(self._http, answers, "chat/completions")
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         if self._profile.local != "llamacpp":

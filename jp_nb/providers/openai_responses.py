@@ -13,6 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.agent.model_batches import ModelBatches
 from jp_nb.agent.provider import ModelList, ModelRequest, ProviderEvent, Retry
 from jp_nb.errors import ProviderError
 from jp_nb.json_schema import Schema, check_references
@@ -24,6 +25,7 @@ from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.local_server import Local
 from jp_nb.providers.model_lists import list_chat_completions_models
+from jp_nb.providers.openai_batches import OpenAiBatches, split_response
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.openai_responses_fields import (
     NEXT_EFFORTS,
@@ -152,10 +154,12 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return RequestBody(fields, items, "input", prefix=("tools",))
 
     def _make_decoder(
-        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+        self,
+        request: ModelRequest,
+        rendering: ResponsesRendering,
+        answer: AnswerSchema | None,
+        body: bytes,
     ) -> ResponsesDecoder:
-        rendering = next(reversed(self._renderings.values()))  # of the current request
-
         def on_response(response: WireObject) -> None:
             rendering.last_response_id = read_response_id(response.get("id"))
             self._diagnostics.log(response.get("prompt_cache_diagnostics"))
@@ -223,6 +227,11 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     def _refuse(self, name: str, request: ModelRequest, error: ProviderError) -> Retry:
         self._refused[request.model] = self._refused_by(request.model) | {name}
         return Retry(error.without_address)
+
+    def open_batches(self) -> ModelBatches:
+        """Return the Batch API."""
+        answers = self._write_whole_answers(split_response)
+        return OpenAiBatches(self._http, answers, "responses")
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         return CountQuery(f"{self._http.endpoint.url}/input_tokens", body.select(_COUNTED))

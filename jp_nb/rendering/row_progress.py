@@ -26,6 +26,7 @@ class RowProgress:
         cached: Those whose answer is from the cache file.
         tokens: Tokens of the requests so far.
         paused_until: Time (`time.monotonic`) until which the server's limit lets no request begin.
+        batches: What the rows wait for if a provider answers them in batches; "" if it does not.
         stopped: The reason why the other rows were not asked; "" if all were.
         began: Time at which the first row began.
     """
@@ -36,6 +37,7 @@ class RowProgress:
     cached: int = 0
     tokens: int = 0
     paused_until: float = 0.0
+    batches: str = ""
     stopped: str = ""
     began: float = field(default_factory=monotonic)
 
@@ -62,7 +64,9 @@ class RowProgress:
         asked = self.done - self.cached
         seconds = now - self.began
 
-        if asked > 0 and seconds >= MIN_RATE_S:
+        if self.batches:
+            parts.append(self.batches)
+        elif asked > 0 and seconds >= MIN_RATE_S:
             rate = asked / seconds
             parts.append(f"{rate:,.1f} rows/s")
             if self.total is not None and self.done < self.total:

@@ -35,6 +35,8 @@ from jp_nb.session.rows.single_completion import RowPrompt
 
 MAX_WORKERS: Final = 1000
 """Requests that one call may run at once."""
+MAX_POLL_S: Final = 3600
+"""Longest time between two looks at a batch."""
 
 
 _opening = threading.Lock()
@@ -116,6 +118,8 @@ def complete_all(
     cache: str | os.PathLike[str] | None,
     max_concurrent: int | None,
     progress: bool,
+    mode: Literal["live", "batch"] = "live",
+    poll_seconds: float = 60.0,
 ) -> Completions:
     """Return the answers to the prompts of rows; see `jp_nb.complete_all`."""
     _refuse_on_event_loop("complete_all", instead="await jp.acomplete(…) for each row")
@@ -124,13 +128,30 @@ def complete_all(
     _check_count("workers", workers, MAX_WORKERS)
     _check_count("max_total_tokens", max_total_tokens, inf)
     _check_count("max_concurrent", max_concurrent, MAX_WORKERS)
+    if mode not in ("live", "batch"):
+        raise UsageError(f'`mode` is "live" or "batch", not {mode!r}')
+    if mode == "batch":
+        _check_batch_options(cache, max_total_tokens, max_concurrent, poll_seconds)
 
     runner = open_runner()
     at_most = inf if max_concurrent is None else max_concurrent
     task = runner.make_task(make_model_choice(model, system, cfg), schema, max_concurrent=at_most)
     opened = None if cache is None else CompletionCache(Path(cache))
+    display = _choose_display(progress)
 
     try:
+        # A cassette records and answers single requests, so that a test needs no provider.
+        if mode == "batch" and opened is not None and not task.has_cassette:
+            return runner.run_batch(
+                task,
+                rows,
+                template=template,
+                images=images,
+                poll_seconds=poll_seconds,
+                raises=errors == "raise",
+                cache=opened,
+                display=display,
+            )
         return runner.run_rows(
             task,
             rows,
@@ -138,11 +159,29 @@ def complete_all(
             images=images,
             options=RunOptions(workers, errors, max_total_tokens),
             cache=opened,
-            display=_choose_display(progress),
+            display=display,
         )
     finally:
         if opened is not None:
             opened.close()
+
+
+def cancel_batch(
+    cache: str | os.PathLike[str], *, model: str | None, cfg: str | Sequence[str]
+) -> int:
+    """Cancel the batches that are open in a cache file; see `jp_nb.cancel_batch`."""
+    _refuse_on_event_loop("cancel_batch", instead="await asyncio.to_thread(jp.cancel_batch, …)")
+    path = Path(cache)
+    if not path.exists():
+        raise UsageError(f"there is no file {path}. Name the file that `cache=` has written")
+
+    runner = open_runner()
+    task = runner.make_task(make_model_choice(model, None, cfg), None)
+    opened = CompletionCache(path)
+    try:
+        return runner.cancel_batches(task, opened)
+    finally:
+        opened.close()
 
 
 def make_model_choice(
@@ -178,6 +217,27 @@ def _refuse_on_event_loop(name: str, *, instead: str) -> None:
         raise UsageError(
             f"`jp.{name}` would block the turn in an `async def` tool. Use `{instead}`, or a "
             "`def` tool"
+        )
+
+
+def _check_batch_options(
+    cache: object, max_total_tokens: object, max_concurrent: object, poll_seconds: object
+) -> None:
+    """Raise `UsageError` if an option cannot be used with `mode="batch"`."""
+    if cache is None:
+        raise UsageError(
+            '`mode="batch"` needs `cache="answers.jsonl"`: the file keeps the id of the batch, so '
+            "that a later call finds the answers"
+        )
+    if max_total_tokens is not None or max_concurrent is not None:
+        raise UsageError(
+            "`max_total_tokens` and `max_concurrent` limit single requests. "
+            '`mode="batch"` sends all rows at once'
+        )
+    is_number = isinstance(poll_seconds, int | float) and not isinstance(poll_seconds, bool)
+    if not is_number or not 0 < poll_seconds <= MAX_POLL_S:  # type: ignore[operator]
+        raise UsageError(
+            f"`poll_seconds` is a number of seconds up to {MAX_POLL_S}, not {poll_seconds!r}"
         )
 
 

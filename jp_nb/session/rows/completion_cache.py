@@ -4,6 +4,9 @@ Each line is a JSON object: `key` is the digest of model, prompt, schema, and se
 `model`, `text` or `json`, and `usage` are for its readers. Lines are only appended. A line that was
 cut because the kernel ended is skipped.
 
+A line with a key that begins with `batch:` names a batch that a provider was given, and the keys of
+its rows. A later line with this key tells that the batch has ended.
+
 Source: `docs/rows.md`.
 """
 
@@ -13,7 +16,8 @@ import hashlib
 import json
 import os
 import threading
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +32,23 @@ from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt
 
 MAX_CACHED_LINE_BYTES: Final = 8_000_000
 """Longest line of a cache file. Longer ones are no answers."""
+
+
+_BATCH: Final = "batch:"
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedBatch:
+    """A batch that a provider was given.
+
+    Attributes:
+        address: Address of the server, which alone knows the batch.
+        rows: Keys of the rows, which are the names of the requests.
+    """
+
+    id: str
+    address: str
+    rows: tuple[str, ...]
 
 
 class _CachedLine(NamedTuple):
@@ -104,7 +125,45 @@ class CompletionCache:
             stored["text"] = completion.text
         else:
             stored["json"] = completion.json
-        line = encode_utf8(compact_json(stored)) + b"\n"
+        self._add_line(stored)
+
+    def add_batch(self, batch: SubmittedBatch) -> None:
+        """Append a batch that was submitted.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        stored: dict[str, JsonValue] = {
+            "key": _BATCH + batch.id,
+            "address": batch.address,
+            "rows": list(batch.rows),
+        }
+        self._add_line(stored)
+
+    def end_batch(self, batch: SubmittedBatch) -> None:
+        """Append that a batch has ended, and that its answers are in the file.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        self._add_line({"key": _BATCH + batch.id, "ended": True})
+
+    def list_open_batches(self, address: str) -> list[SubmittedBatch]:
+        """Return the batches of the server at `address` that have not ended, in their order."""
+        keys = [key for key in self._places if key.startswith(_BATCH)]
+        batches: list[SubmittedBatch] = []
+
+        for key in keys:
+            stored = self.find(key) or {}
+            rows = stored.get("rows")
+            is_open = not stored.get("ended") and stored.get("address") == address
+            if is_open and isinstance(rows, list):
+                batch_id = key.removeprefix(_BATCH)
+                batches.append(SubmittedBatch(batch_id, address, tuple(map(str, rows))))
+        return batches
+
+    def _add_line(self, stored: Mapping[str, JsonValue]) -> None:
+        line = encode_utf8(compact_json(dict(stored))) + b"\n"
 
         with self._lock:
             try:

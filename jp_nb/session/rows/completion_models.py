@@ -52,10 +52,11 @@ class ChosenModel(NamedTuple):
 
 
 class OpenedModel(NamedTuple):
-    """A model, and the settings of all providers."""
+    """A model, and the settings of all providers. `has_cassette`: of the running notebook."""
 
     model: ChatModel
     llm: Llm
+    has_cassette: bool = False
 
     def check_ready(self, text: str) -> None:
         """Check that the model can be asked `text`. Sends nothing.
@@ -191,4 +192,4 @@ def _open_model(pool: ProviderPool, config: AppConfig, system: str | None) -> Op
         provider_name=model.provider,
         is_replayed=pool.cassette is not None and pool.cassette.is_offline,
     )
-    return OpenedModel(opened, config.providers.llm)
+    return OpenedModel(opened, config.providers.llm, pool.cassette is not None)

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from jp_nb.agent.model_batches import ModelBatches
+from jp_nb.errors import UsageError
 from jp_nb.record.token_usage import Usage
 from jp_nb.session.agent_thread import AgentThread
+from jp_nb.session.rows.batch_run import BatchRun
 from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completion_models import ChosenModel, CompletionModels
 from jp_nb.session.rows.completions import Completion, Completions
@@ -74,7 +77,9 @@ class CompletionRunner:
         opened.check_ready(prompt)
 
         pace = self._paces.setdefault(model.provider_name, RequestPace())
-        return CompletionTask(model, pace, form, self._conversation_id, max_concurrent)
+        return CompletionTask(
+            model, pace, form, self._conversation_id, max_concurrent, opened.has_cassette
+        )
 
     def complete(self, task: CompletionTask, prompt: RowPrompt) -> Completion:
         """Return the answer; an interrupt cancels the request."""
@@ -118,6 +123,59 @@ class CompletionRunner:
         )
         return run.run()
 
+    def run_batch(
+        self,
+        task: CompletionTask,
+        rows: Any,
+        *,
+        template: str | None,
+        images: Any,
+        poll_seconds: float,
+        raises: bool,
+        cache: CompletionCache,
+        display: ProgressDisplay,
+    ) -> Completions:
+        """Return the answers to the prompts of `rows`, by the batch API of the provider.
+
+        Raises:
+            UsageError: The rows cannot be read, or the provider has no batch API.
+            ProviderError: The server does not accept a batch.
+        """
+        run = BatchRun(
+            task,
+            read_rows(rows, template, images, self.folder),
+            _open_batches(task),
+            cache,
+            poll_seconds=poll_seconds,
+            start=self._thread.submit,
+            count=self.count,
+            display=display,
+        )
+        return run.run(raises=raises)
+
+    def cancel_batches(self, task: CompletionTask, cache: CompletionCache) -> int:
+        """Cancel the batches of the task's provider that are open in `cache`; return their number.
+
+        Raises:
+            UsageError: The provider has no batch API.
+            ProviderError: The server does not cancel a batch.
+        """
+        batches = _open_batches(task)
+        open_ones = cache.list_open_batches(batches.address)
+        for batch in open_ones:
+            self._thread.wait_for(batches.cancel(batch.id))
+        return len(open_ones)
+
     def close(self) -> None:
         """Close the connections, and end the thread."""
         self._thread.close(*(provider.aclose() for provider in self._models.take_providers()))
+
+
+def _open_batches(task: CompletionTask) -> ModelBatches:
+    """Return the batch API of the task's provider, or raise `UsageError`."""
+    open_batches = getattr(task.model.provider, "open_batches", None)
+    batches: ModelBatches | None = None if open_batches is None else open_batches()
+    if batches is None:
+        name = task.model.provider_name
+        raise UsageError(f'{name} has no batch API that jp_nb knows. Omit `mode="batch"`')
+    return batches

@@ -17,21 +17,17 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final, Literal
 
-from pydantic import JsonValue
-
 from jp_nb.agent.chat_model import RefusalError
 from jp_nb.errors import JpNbError, ProviderError, StorageError
-from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.record.token_usage import Usage
 from jp_nb.rendering.row_progress import RowProgress
-from jp_nb.session.rows.completion_cache import CompletionCache, make_cache_key, read_usage
+from jp_nb.session.rows.cached_answers import find_cached
+from jp_nb.session.rows.completion_cache import CompletionCache, make_cache_key
 from jp_nb.session.rows.completions import Completion, Completions, Failure, make_failure
 from jp_nb.session.rows.progress_display import ProgressDisplay
 from jp_nb.session.rows.prompt_images import PromptError
 from jp_nb.session.rows.row_prompts import RowPrompts
 from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt, request_completion
-from jp_nb.session.structured import AnswerForm
-from jp_nb.toolkit.misfits import list_misfits
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +153,9 @@ class RowRun:
 
     def _start_row(self, index: int, prompt: RowPrompt) -> None:
         key = "" if self._cache is None else make_cache_key(self._task, prompt)
-        cached = self._find_cached(key)
+        cached = None
+        if self._cache is not None:
+            cached = find_cached(self._cache, key, self._task.form)
         if cached is not None:
             self._progress.cached += 1
             self._end_row(index, cached)
@@ -166,12 +164,6 @@ class RowRun:
         future = self._submit(self._answer(prompt, key))
         self._open[index] = future
         future.add_done_callback(lambda _: self._done.put(index))
-
-    def _find_cached(self, key: str) -> Completion | None:
-        if self._cache is None:
-            return None
-        stored = self._cache.find(key)
-        return None if stored is None else read_cached(stored, self._task.form)
 
     # --- on the thread of the requests ---------------------------------------------------------
 
@@ -304,29 +296,3 @@ class RowRun:
 
 def _is_of_row(error: ProviderError) -> bool:
     return isinstance(error, RefusalError) or error.kind in FAILURES_OF_ROWS
-
-
-def read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion | None:
-    """Return the answer of a stored line; None if it does not fit the form."""
-    model = str(stored.get("model", ""))
-    usage = read_usage(stored.get("usage"))
-
-    if form is None:
-        text = stored.get("text")
-        if not isinstance(text, str):
-            return None
-        return Completion(text, usage=usage, model=model, cached=True)
-
-    if "json" not in stored:
-        return None
-    data: JsonValue = stored["json"]
-    if list_misfits(data, form.schema):
-        return None
-    value: Any = data
-    if form.type is not None:
-        try:
-            value = form.type.validate_json(encode_utf8(compact_json(data)))
-        except Exception:  # a validator is the user's code; the model is asked again
-            log.debug("a cached answer does not fit its type", exc_info=True)
-            return None
-    return Completion(compact_json(data), value, data, usage, model, cached=True)

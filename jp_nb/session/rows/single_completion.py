@@ -49,6 +49,7 @@ class CompletionTask:
         form: Form of a structured answer; None for text.
         conversation_id: The same for prompts whose requests begin alike, for the provider's cache.
         max_concurrent: Requests to this provider that may run at once.
+        has_cassette: True if a cassette records the requests, or answers them.
     """
 
     model: ChatModel
@@ -56,6 +57,16 @@ class CompletionTask:
     form: AnswerForm | None = None
     conversation_id: str = ""
     max_concurrent: float = float("inf")
+    has_cassette: bool = False
+
+    def make_request(self, prompt: RowPrompt) -> ModelRequest:
+        """Return the request with `prompt` as its only message."""
+        asked = ChatRequest(content=prompt.text)
+        item = ContextItem(asked, self.model.provider_name, prompt.images)
+        schema = None if self.form is None else self.form.schema
+        return self.model.make_request(
+            RequestContext([item]), schema=schema, conversation_id=self.conversation_id
+        )
 
 
 async def request_completion(
@@ -78,10 +89,8 @@ async def request_completion(
         used += usage
         count(name, usage)
 
-    asked = ChatRequest(content=prompt.text)
-    thread = RequestContext([ContextItem(asked, model.provider_name, prompt.images)])
-    schema = None if task.form is None else task.form.schema
-    request = model.make_request(thread, schema=schema, conversation_id=task.conversation_id)
+    request = task.make_request(prompt)
+    thread = request.context
 
     if task.form is None:
         entries = await _request_entries(task, request, add)
@@ -105,9 +114,32 @@ async def request_completion(
             thread.items.append(ContextItem(answer, model.provider_name))
         thread.items.append(ContextItem(message, model.provider_name))
 
+    return _make_structured(reader, entries, used, name)
+
+
+def read_completion(task: CompletionTask, entries: Sequence[Entry], usage: Usage) -> Completion:
+    """Return the answer that the `entries` of a response contain.
+
+    Raises:
+        AnswerError: A structured answer is missing or does not fit.
+    """
+    name = task.model.full_name
+    if task.form is None:
+        return Completion(_join_texts(entries), usage=usage, model=name)
+
+    reader = AnswerReader(task.form)
+    problems = reader.check(entries)
+    if not reader.is_valid:
+        raise _make_answer_error(reader, entries, problems)
+    return _make_structured(reader, entries, usage, name)
+
+
+def _make_structured(
+    reader: AnswerReader, entries: Sequence[Entry], usage: Usage, model: str
+) -> Completion:
     data = _find_data(entries)
     value = data if reader.value is UNTYPED else reader.value
-    return Completion(compact_json(data), value, data, used, name)
+    return Completion(compact_json(data), value, data, usage, model)
 
 
 async def _request_entries(

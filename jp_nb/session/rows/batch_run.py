@@ -1,0 +1,297 @@
+"""Ask a model the prompts of many rows through the batch API of its provider.
+
+The rows that the cache file does not answer are submitted as batches, and the file keeps the ids of
+the batches. So an interrupt, or the end of the kernel, loses nothing: a later call with the same
+file finds the batches, waits for them, and submits only what is in none.
+
+Source: `docs/rows.md`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any, Final
+
+from jp_nb.agent.chat_model import read_entries
+from jp_nb.agent.model_batches import BatchState, ModelBatches, UnknownBatchError
+from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
+from jp_nb.errors import JpNbError, ProviderError
+from jp_nb.json_values import compact_json
+from jp_nb.record.token_usage import Usage
+from jp_nb.rendering.row_progress import RowProgress
+from jp_nb.session.rows.cached_answers import find_cached
+from jp_nb.session.rows.completion_cache import CompletionCache, SubmittedBatch, make_cache_key
+from jp_nb.session.rows.completions import Completion, Completions, Failure, make_failure
+from jp_nb.session.rows.progress_display import ProgressDisplay
+from jp_nb.session.rows.prompt_images import PromptError
+from jp_nb.session.rows.row_prompts import RowPrompts
+from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt, read_completion
+
+Start = Callable[[Coroutine[Any, Any, Any]], Future[Any]]
+"""Starts a coroutine on the event loop of the requests."""
+
+PASSING_FAILURES: Final = ("connect", "timeout", "transient", "rate_limit")
+"""Kinds of errors after which a later request may succeed."""
+INTERRUPTED: Final = (
+    "you interrupted the wait; the provider still answers. Call again with the same cache file to "
+    "get the answers, or `jp.cancel_batch` to cancel"
+)
+
+
+class BatchRun:
+    """One run over the rows. `count` receives the tokens of each answer, for the session."""
+
+    def __init__(
+        self,
+        task: CompletionTask,
+        rows: RowPrompts,
+        batches: ModelBatches,
+        cache: CompletionCache,
+        *,
+        poll_seconds: float,
+        start: Start,
+        count: Callable[[str, Usage], None],
+        display: ProgressDisplay,
+    ) -> None:
+        self._task = task
+        self._rows = rows
+        self._batches = batches
+        self._cache = cache
+        self._poll_seconds = poll_seconds
+        self._start = start
+        self._count_for_session = count
+        self._display = display
+
+        self._keys: list[str] = []  # of each row; "" if it has no prompt
+        self._prompts: dict[str, RowPrompt] = {}  # by key, of the rows without an answer
+        self._results: dict[str, Completion | Failure] = {}  # by key
+        self._unusable: dict[int, Failure] = {}  # rows without a prompt
+        self._open: list[SubmittedBatch] = []
+        self._done: dict[str, int] = {}  # answered requests of each open batch, by its id
+        self._trouble = ""  # why the last request about a batch failed
+        self._progress = RowProgress(rows.total)
+        self._usage = Usage()
+
+    def run(self, *, raises: bool = False) -> Completions:
+        """Submit the rows, wait for the answers, and return them in the order of the rows.
+
+        An interrupt ends the wait, and the answers so far are returned. With `raises`, the first
+        row without an answer ends the run with its exception.
+
+        Raises:
+            ProviderError: The server does not accept a batch, or has no batch API.
+            StorageError: The cache file cannot be written.
+        """
+        is_partial = False
+        try:
+            self._read_rows()
+            self._find_batches()
+            self._submit_rows()
+            self._wait_for_batches()
+        except KeyboardInterrupt:
+            is_partial = True
+            self._progress.stopped = INTERRUPTED
+        except BaseException:
+            self._progress.stopped = "an error ended the wait"
+            raise
+        finally:
+            self._progress.batches = ""
+            self._display.finish(self._progress)
+
+        results = [self._get_result(index) for index in range(len(self._keys))]
+        if raises:
+            _raise_first(results)
+        source = self._rows.source
+        return Completions(results, partial=is_partial, usage=self._usage, source=source)
+
+    def _read_rows(self) -> None:
+        for index, prompt in enumerate(self._rows.prompts):
+            if isinstance(prompt, PromptError):
+                self._keys.append("")
+                self._unusable[index] = Failure(index, "prompt", str(prompt), prompt)
+                continue
+
+            key = make_cache_key(self._task, prompt)
+            self._keys.append(key)
+            cached = find_cached(self._cache, key, self._task.form)
+            if cached is None:
+                self._prompts[key] = prompt
+            else:
+                self._results[key] = cached
+
+        self._progress.total = len(self._keys)
+        self._count_rows()
+
+    def _find_batches(self) -> None:
+        """Find the batches of earlier calls that have rows of this one."""
+        for batch in self._cache.list_open_batches(self._batches.address):
+            if any(key in self._prompts for key in batch.rows):
+                self._open.append(batch)
+
+    def _submit_rows(self) -> None:
+        """Submit the rows that are in no batch."""
+        submitted = {key for batch in self._open for key in batch.rows}
+        missing = [key for key in self._prompts if key not in submitted]
+
+        for bodies in self._divide(missing):
+            submitting = self._start(self._submit_batch(bodies))
+            try:
+                submitting.result()
+            except KeyboardInterrupt:
+                submitting.result()  # otherwise the batch is paid, and its id is not known
+                raise
+
+    async def _submit_batch(self, bodies: dict[str, Any]) -> None:
+        batch_id = await self._batches.submit(bodies)
+        batch = SubmittedBatch(batch_id, self._batches.address, tuple(bodies))
+        self._open.append(batch)
+        self._cache.add_batch(batch)
+
+    def _divide(self, keys: list[str]) -> Iterator[dict[str, Any]]:
+        """Yield the bodies of the requests by key, as many as one batch may have."""
+        bodies: dict[str, Any] = {}
+        size = 0
+
+        for key in keys:
+            body = self._batches.encode(self._make_request(key))
+            added = len(compact_json(body))
+            has_all = len(bodies) == self._batches.max_requests
+            is_full = has_all or size + added > self._batches.max_bytes
+            if bodies and is_full:
+                yield bodies
+                bodies = {}
+                size = 0
+            bodies[key] = body
+            size += added
+
+        if bodies:
+            yield bodies
+
+    def _make_request(self, key: str) -> ModelRequest:
+        return self._task.make_request(self._prompts[key])
+
+    def _wait_for_batches(self) -> None:
+        while self._open:
+            for batch in list(self._open):
+                self._check_batch(batch)
+
+            self._show()
+            if self._open:
+                time.sleep(self._poll_seconds)
+
+    def _check_batch(self, batch: SubmittedBatch) -> None:
+        try:
+            state: BatchState = self._wait_for(self._batches.read_state(batch.id))
+            if state.is_ended:
+                self._wait_for(self._read_answers(batch, state))
+        except UnknownBatchError as exc:
+            self._end_batch(batch, f"the server does not know the batch {batch.id}: {exc}")
+        except ProviderError as exc:
+            if exc.kind not in PASSING_FAILURES:
+                raise
+            self._trouble = str(exc)
+        else:
+            self._trouble = ""
+            self._done[batch.id] = state.done
+            if state.is_ended:
+                problem = state.problem or "the provider has no answer for it in the batch"
+                self._end_batch(batch, problem)
+
+    def _wait_for(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return the result of `work`; an interrupt cancels it."""
+        future = self._start(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def _read_answers(self, batch: SubmittedBatch, state: BatchState) -> None:
+        needed = {key: self._make_request(key) for key in batch.rows if key in self._prompts}
+
+        async for key, answer in self._batches.read_answers(state, needed):
+            if key in self._results:
+                continue
+            result = self._read_answer(answer)
+            self._results[key] = result
+            if isinstance(result, Completion):
+                self._cache.add(key, self._prompts[key], result)
+
+    def _read_answer(self, answer: list[ProviderEvent] | ProviderError) -> Completion | Failure:
+        """Return the answer of a row, or the reason for none, whose index is set later."""
+        if isinstance(answer, ProviderError):
+            return make_failure(-1, answer)
+
+        usage = Usage()
+
+        def add(more: Usage) -> None:
+            nonlocal usage
+            usage += more
+            self._add_usage(more)
+
+        try:
+            entries = read_entries(answer, add)
+            if isinstance(entries, Retry):
+                raise ProviderError(f"the provider asks for another request: {entries.reason}")
+            return read_completion(self._task, entries, usage)
+        except JpNbError as exc:
+            return make_failure(-1, exc)
+
+    def _add_usage(self, usage: Usage) -> None:
+        self._usage += usage
+        tokens = (self._usage.input_tokens or 0) + (self._usage.output_tokens or 0)
+        self._progress.tokens = tokens
+        self._count_for_session(self._task.model.full_name, usage)
+
+    def _end_batch(self, batch: SubmittedBatch, reason: str) -> None:
+        """Close a batch; its rows without an answer have this `reason`."""
+        for key in batch.rows:
+            if key in self._prompts and key not in self._results:
+                self._results[key] = make_failure(-1, ProviderError(reason))
+
+        self._open.remove(batch)
+        self._done.pop(batch.id, None)
+        self._cache.end_batch(batch)
+        self._count_rows()
+
+    def _count_rows(self) -> None:
+        results = [self._results.get(key) for key in self._keys if key]
+        failed = sum(isinstance(result, Failure) for result in results)
+        answered = sum(result is not None for result in results)
+
+        self._progress.done = answered + len(self._unusable)
+        self._progress.failed = failed + len(self._unusable)
+        completions = [result for result in results if isinstance(result, Completion)]
+        self._progress.cached = sum(result.cached for result in completions)
+
+    def _show(self) -> None:
+        count = len(self._open)
+        answered = sum(self._done.values())
+        noun = "batch" if count == 1 else "batches"
+        provider = self._task.model.provider_name
+        shown = f"{count} {noun} at {provider}, {answered:,} answers so far"
+        if self._trouble:
+            shown += f" ({self._trouble})"
+        self._progress.batches = shown
+        self._display.show(self._progress)
+
+    def _get_result(self, index: int) -> Completion | Failure:
+        key = self._keys[index]
+        if not key:
+            return self._unusable[index]
+
+        result = self._results.get(key)
+        if result is None:
+            return Failure(index, "interrupted", INTERRUPTED)
+        if isinstance(result, Failure):
+            return Failure(index, result.reason, result.message, result.error)
+        return result
+
+
+def _raise_first(results: list[Completion | Failure]) -> None:
+    for result in results:
+        if isinstance(result, Failure) and result.error is not None:
+            result.error.add_note(f"This is row {result.index}, counted from 0.")
+            raise result.error
