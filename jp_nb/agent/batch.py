@@ -159,7 +159,7 @@ class Batch:
         call.task = None
         if task.cancelled():
             if call.state.response is None:
-                self._runner.questions.drop("cancelled", call)
+                self._runner.questions.inquiries.drop("cancelled", call)
                 self._runner.finish(call, CANCELED_ITSELF_TEXT, is_error=True)
         elif task.exception() is not None:
             self._error = task.exception()
@@ -257,7 +257,7 @@ class Batch:
         self._error = None
         self._functions.settled.set()  # the function before was canceled
         self._line.clear()
-        self._runner.questions.drop(asked)
+        self._runner.questions.inquiries.drop(asked)
 
 
 def _runs_unattended(tool: OfferedTool | None) -> bool:
