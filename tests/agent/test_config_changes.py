@@ -30,7 +30,7 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
-from tests.kit.kinds import is_kind, list_kinds
+from tests.kit.kinds import is_kind, kind_of
 from tests.kit.questions import not_answered
 from tests.support.fakes import FakePrompter, for_tool, until, yes
 
@@ -353,7 +353,11 @@ async def test_prompts_appear_in_the_order_of_their_requests() -> None:
     person = FakePrompter(open_gate, yes(), APPLY)
     bench = make_bench(first, *others, person=person)
     await bench.run()
-    assert list_kinds(person.asked) == ["question_prompt", "question_prompt", "decision_prompt"]
+    assert [kind_of(each) for each in person.asked] == [
+        "question_prompt",
+        "question_prompt",
+        "decision_prompt",
+    ]
     assert person.most_at_once == 1
     assert list(responses(bench)) == ["c0", "c1", "c2"]
 

@@ -11,7 +11,7 @@ import jp_nb as jp
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
-from tests.kit.kinds import list_kinds, select_kind
+from tests.kit.kinds import kind_of, select_kind
 from tests.kit.models import model_event
 from tests.kit.providers import new_provider
 from tests.kit.screens import display_event
@@ -267,7 +267,7 @@ async def test_separate_texts_stay_separate() -> None:
     bench = TurnBench([reply(say("One."), say("Two.", index=1))])
     await bench.run()
     ends = select_kind(bench.shown, "show_text", "end_of_text")
-    assert list_kinds(ends) == ["show_text", "end_of_text"] * 2
+    assert [kind_of(each) for each in ends] == ["show_text", "end_of_text"] * 2
     assert shown(bench) == "One.\nTwo."
 
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from tests.agent.turn_bench import MockInquiryBackend, call, reply, say
-from tests.kit.kinds import is_kind, list_kinds, make
+from tests.kit.kinds import is_kind, kind_of, make
 from tests.kit.questions import not_answered
 from tests.kit.settings import Settings
 from tests.kit.tools import configured, new_tool
@@ -97,7 +97,7 @@ async def test_answer_is_the_result_and_the_turn_continues() -> None:
     bench = ask_user_bench(person=person)
     end = await bench.run()
     assert end.status == "completed"
-    assert list_kinds(person.asked) == ["question_prompt"]
+    assert [kind_of(each) for each in person.asked] == ["question_prompt"]
     response = only_response(bench)
     assert (response.content, response.is_error) == (
         '{"answer_type":"boolean","answer":true}',

@@ -10,7 +10,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
-from tests.kit.answers import find_answer, read_answers
+from tests.kit.answers import PreparedAnswers
 from tests.kit.kinds import make
 from tests.kit.open_decisions import (
     an_answer,
@@ -41,7 +41,7 @@ def ask(folder: Path, *ends: Any) -> FakePrompter:
 def written(folder: Path) -> list[dict[str, Any]]:
     """Return the answers in the folder."""
     file = folder / "answers.toml"
-    return read_answers(file) if file.exists() else []
+    return PreparedAnswers(file).list() if file.exists() else []
 
 
 @pytest.mark.req("INBOX-3")
@@ -69,7 +69,9 @@ def test_runs_are_answered_one_by_one(tmp_path: Path) -> None:
     write_log(tmp_path, [waiting_run(name, TO) for name in "abc"])
     ask(tmp_path, "answer", "each", "answer", "all", "open", "decline", "close")
 
-    found = {name: find_answer(tmp_path / "answers.toml", *KEY, run=name) for name in "abc"}
+    found = {
+        name: PreparedAnswers(tmp_path / "answers.toml").find(*KEY, run=name) for name in "abc"
+    }
     assert found["a"] is not None
     assert found["a"]["value"] == "all"
     assert found["b"] is None

@@ -10,7 +10,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.notebook.commands import parse_ask_options
 from tests.kit.settings import Settings, setting, value_at
-from tests.kit.tools import layers_of
+from tests.kit.tools import configured
 
 RULES = ("any", "if_named", "if_named_or_group", "never")
 
@@ -95,8 +95,8 @@ def list_shipped_states(
 ) -> dict[str, bool]:
     """Return the states of the built-in tools and of two functions after `switches`."""
     own = {"conversation": {"tools": MINE, "toolsets": toolsets or {}}}
-    layers = [layer.partial for layer in layers_of(own)]
-    return list_states(Settings(*layers).merged(), *switches)
+    settings = configured(own).model_dump(mode="json", exclude_none=True)
+    return list_states(settings, *switches)
 
 
 @pytest.mark.req("R083-33")

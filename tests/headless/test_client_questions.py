@@ -9,14 +9,14 @@ import pytest
 
 import jp_nb as jp
 from tests.kit.kinds import make
-from tests.kit.tool_servers import make_client_form
+from tests.kit.tool_servers import ToolServer
 
 TITLED = [jp.Option(value="a", label="First"), jp.Option(value="b", label="Second")]
 
 
 def property_of(question: jp.Question) -> Any:
     """Return the schema of the only field of `question`, without its title."""
-    found = make_client_form(question)["properties"][question.id]
+    found = ToolServer.make_form(question)["properties"][question.id]
     del found["title"]
     return found
 
@@ -63,12 +63,14 @@ def test_default_is_the_name_of_an_option() -> None:
 def test_own_text_counts_as_a_pick() -> None:
     kind = make("select_answer", options=["a", "b"], multi=True, other=True, min_picks=2)
     question = jp.Question(id="size", text="Size?", answer_type=kind)
-    properties = make_client_form(question)["properties"]
+    properties = ToolServer.make_form(question)["properties"]
     assert properties["size"]["minItems"] == 1
 
 
 def test_question_without_options_has_only_the_field_for_an_own_text() -> None:
-    properties = make_client_form(jp.Question.select("size", "Size?", [], other=True))["properties"]
+    properties = ToolServer.make_form(jp.Question.select("size", "Size?", [], other=True))[
+        "properties"
+    ]
     assert list(properties) == ["size_other"]
 
 
@@ -120,7 +122,7 @@ def test_field_for_an_own_text_has_a_name_that_no_question_has(
         for each in ids
     ]
     form = jp.Question(id="form", text="Form?", answer_type=make("form_answer", fields=fields))
-    properties = make_client_form(form)["properties"]
+    properties = ToolServer.make_form(form)["properties"]
     assert list(properties) == names
     types = [node["type"] for name, node in properties.items() if name in ids and name != "size"]
     assert types == ["integer"] * (len(ids) - 1)

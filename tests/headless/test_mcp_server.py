@@ -26,7 +26,7 @@ from mcp.shared.exceptions import MCPError
 
 import jp_nb as jp
 from jp_nb.cli import main
-from tests.kit.tool_servers import forget_tools, serve_tools
+from tests.kit.tool_servers import ToolServer
 from tests.support.fakes import until
 from tests.support.tiers import mostly_deep
 
@@ -63,7 +63,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     yield
-    forget_tools()
+    ToolServer.forget_tools()
 
 
 @asynccontextmanager
@@ -76,7 +76,7 @@ async def connect(
         assert answer is not None
         return answer(params)
 
-    server, host = await serve_tools(folder)
+    server, host = await ToolServer.start(folder)
     callback = None if answer is None else on_elicitation
     async with Client(server, mode=mode, elicitation_callback=callback) as client:
         yield client, host

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pytest
 from IPython.core.completer import provisionalcompleter, rectify_completions
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
@@ -121,12 +118,3 @@ def _forget_errors() -> None:
     """Forget the errors of earlier cells, which IPython keeps where debuggers look."""
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         vars(sys).pop(name, None)
-
-
-@pytest.fixture
-def ipython(folder: Path) -> Iterator[IPythonShell]:
-    """A shell in `folder`, with the extension."""
-    made = IPythonShell()
-    made.load()
-    yield made
-    made.close()

@@ -40,11 +40,6 @@ def kind_of(value: object) -> str:
     return words.get(type(value), type(value).__name__)
 
 
-def list_kinds(values: Iterable[object]) -> list[str]:
-    """Return the kind of each of the `values`, in their order."""
-    return [kind_of(value) for value in values]
-
-
 def _find_class(kind: str) -> type[Any]:
     if kind in _words.EVENTS:
         return _words.EVENTS[kind]

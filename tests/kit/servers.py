@@ -1,4 +1,4 @@
-"""MCP servers: how one is started, and what it answers."""
+"""MCP servers: where one is listed, how it is started, and what it answers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,36 @@ from jp_nb.mcp.definitions import read_definitions
 from jp_nb.mcp.launch import LaunchContext, find_inputs, find_missing_variables, resolve_launch
 from jp_nb.mcp.results import read_result
 from jp_nb.mcp.source import McpSource, ServerHost
+from jp_nb.storage import mcp_entries, mcp_files
 from tests.kit.kinds import make
 
 
 class McpServer:
     """An MCP server with the `settings` of its table: `McpServer({"command": "serve"})`.
 
-    The functions of the class are for any server: the sign-in, and the answers.
+    The functions of the class are for any server: files, sign-in, and answers.
     """
 
     def __init__(self, settings: Mapping[str, Any], *, name: str = "books") -> None:
         self._name = name
         self._settings = server_settings.McpServer.model_validate(settings)
+
+    # --- files of other applications that list it ------------------------------------------------
+
+    @staticmethod
+    def find_listed(folder: Path) -> Any:
+        """Return the servers that the files around a notebook in `folder` list, and problems."""
+        return mcp_files.read_server_files(mcp_files.find_server_files(folder), folder)
+
+    @staticmethod
+    def read_file(path: Path) -> list[Any]:
+        """Return the servers that the file lists: `name`, `settings`, `problem`, `notes`."""
+        return list(mcp_files.read_server_file(mcp_files.ServerFile(path, "", "user"), path.parent))
+
+    @staticmethod
+    def read_entry(name: str, entry: Any) -> Any:
+        """Return the server of one entry of a file, with its `settings`, `problem`, and `notes`."""
+        return mcp_entries.read_server_entry(name, entry)
 
     # --- its start -------------------------------------------------------------------------------
 

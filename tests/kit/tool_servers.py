@@ -10,22 +10,26 @@ from jp_nb.headless.tool_host import ToolHost
 from jp_nb.toolkit.python import REGISTRY
 
 
-async def serve_tools(folder: Path) -> tuple[Any, Any]:
-    """Return a server of the registered tools in `folder`, and its host with `refused` tools."""
-    from jp_nb.headless.mcp_server import ToolServer, make_server  # needs the library of servers
+class ToolServer:
+    """The server, its tools, and the forms in which a client asks its questions."""
 
-    host = ToolHost(folder, None)
-    tools = ToolServer()
-    tools.set_host(host, await host.load())
-    return make_server("house.py", tools), host
+    @staticmethod
+    async def start(folder: Path) -> tuple[Any, Any]:
+        """Return a server of the registered tools, and its host, which has the `refused` tools."""
+        from jp_nb.headless import mcp_server  # it needs the library of servers
 
+        host = ToolHost(folder, None)
+        tools = mcp_server.ToolServer()
+        tools.set_host(host, await host.load())
+        return mcp_server.make_server("house.py", tools), host
 
-def forget_tools() -> None:
-    """Remove all tools that were registered with `@jp.tool`."""
-    for name in REGISTRY.all():
-        REGISTRY.remove(name)
+    @staticmethod
+    def forget_tools() -> None:
+        """Remove all tools that were registered with `@jp.tool`."""
+        for name in REGISTRY.all():
+            REGISTRY.remove(name)
 
-
-def make_client_form(question: Any) -> Any:
-    """Return the JSON Schema of the form in which a client asks `question`."""
-    return make_form_schema(question)
+    @staticmethod
+    def make_form(question: Any) -> Any:
+        """Return the JSON Schema of the form in which a client asks `question`."""
+        return make_form_schema(question)

@@ -9,14 +9,15 @@ from typing import Any
 
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.config.layers import Layer, merge_layers
+from jp_nb.config.layers import merge_layers
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.config.validation import validate_config
 from jp_nb.toolkit.base import Tool, ToolSource
-from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools, MissingTool, tools_config
+from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools, MissingTool
 from jp_nb.toolkit.command import CommandTool, CommandTools
 from jp_nb.toolkit.python import PythonTool
+from tests.kit._tool_layers import list_layers
 
 
 def new_tool(
@@ -82,11 +83,4 @@ def offer_now(
 
 def configured(partial: dict[str, Any], tools: Iterable[PythonTool] = ()) -> AppConfig:
     """Return the configuration of `partial` over the registrations of builtins and `tools`."""
-    return validate_config(merge_layers(layers_of(partial, tools)))
-
-
-def layers_of(partial: dict[str, Any], tools: Iterable[PythonTool] = ()) -> list[Layer]:
-    """Return the registrations of builtins and `tools`, and `partial` as a file over them."""
-    functions = {tool.name: dict(tool.registration) for tool in tools}
-    registrations = Layer("registrations", tools_config(functions))
-    return [registrations, Layer("workspace file", partial)]
+    return validate_config(merge_layers(list_layers(partial, tools)))

@@ -40,10 +40,11 @@ from jp_nb.rendering.log import render_log
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
+from tests.kit._tool_layers import list_layers
 from tests.kit.kinds import is_kind, make, select_kind
 from tests.kit.models import EventProvider
 from tests.kit.records import new_event
-from tests.kit.tools import layers_of, offer_now
+from tests.kit.tools import offer_now
 from tests.support.entries import FakeClock, new_stream, open_inquiries
 from tests.support.fakes import FakePrompter, InlineCell
 
@@ -157,7 +158,7 @@ class TurnBench:
         await asyncio.sleep(0)
 
     def _layers(self) -> list[Any]:
-        return layers_of(self.config, self.tools)
+        return list_layers(self.config, self.tools)
 
     def app_config(self) -> Any:
         self.projection.reload_layers()

@@ -25,6 +25,17 @@ class VersionAnswer(AnswerType):
     type: Literal["version"] = "version"
     least: int = 0
 
+    @classmethod
+    def register(cls, patch: pytest.MonkeyPatch) -> jp.Question:
+        """Add the kind to each table, and return a question that a command asks: at least 3."""
+        kind: type[AnswerType] = cls
+        patch.setitem(QUESTION_KINDS, "version", kind)
+        patch.setitem(RECORDED_KINDS, "version", ("least",))
+        patch.setitem(FORM_CONTROLS, kind, _make_version_control)
+        patch.setitem(STDIN_DIALOGUES, kind, _make_version_dialogue)
+        asked = {"id": "n", "text": "How many?", "answer_type": {"type": "version", "least": 3}}
+        return jp.Question.model_validate(asked)
+
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema for the answer of a model."""
         return {"type": "integer", "minimum": self.least}
@@ -64,14 +75,3 @@ def _make_version_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         return Answered(value, "stdin")
 
     return StdinDialogue(above=[], prompt="Number: ", key_help={}, parse=parse)
-
-
-def add_version_kind(patch: pytest.MonkeyPatch) -> jp.Question:
-    """Add the kind to each table, and return a question that a command asks: at least 3."""
-    kind: type[AnswerType] = VersionAnswer
-    patch.setitem(QUESTION_KINDS, "version", kind)
-    patch.setitem(RECORDED_KINDS, "version", ("least",))
-    patch.setitem(FORM_CONTROLS, kind, _make_version_control)
-    patch.setitem(STDIN_DIALOGUES, kind, _make_version_dialogue)
-    asked = {"id": "n", "text": "How many?", "answer_type": {"type": "version", "least": 3}}
-    return jp.Question.model_validate(asked)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
 from tests.support.cells import calls
+from tests.support.ipython import ipython
 
 __all__ = ["ipython"]
 

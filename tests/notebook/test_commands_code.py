@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import jp_nb
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
 from tests.support.cells import calls
+from tests.support.ipython import ipython
 
 __all__ = ["ipython"]
 

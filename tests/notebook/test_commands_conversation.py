@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
+from tests.support.ipython import ipython
 from tests.support.sessions import Notebook
 
 __all__ = ["ipython"]

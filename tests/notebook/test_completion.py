@@ -14,8 +14,9 @@ import pytest
 
 import jp_nb
 from tests.kit.completions import complete
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
 from tests.kit.settings import Settings
+from tests.support.ipython import ipython
 
 MAX_COMPLETIONS = 300
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import jp_nb
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
 from tests.kit.kinds import select_kind
+from tests.support.ipython import ipython
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import Notebook, bare_folder, folder
 

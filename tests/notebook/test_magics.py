@@ -7,7 +7,8 @@ import re
 import pytest
 
 import jp_nb
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
+from tests.support.ipython import ipython
 
 __all__ = ["ipython"]
 

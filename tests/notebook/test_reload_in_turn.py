@@ -7,7 +7,8 @@ from typing import Final
 import pytest
 
 import jp_nb as jp
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
+from tests.support.ipython import ipython
 from tests.support.sessions import bare_folder, folder, write
 
 __all__ = ["bare_folder", "folder", "ipython"]

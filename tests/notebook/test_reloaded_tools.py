@@ -12,7 +12,6 @@ import pytest
 
 import jp_nb as jp
 from tests.kit.ipython_shell import IPythonShell
-from tests.kit.ipython_shell import ipython as ipython
 
 FIRST = '''
 import jp_nb as jp

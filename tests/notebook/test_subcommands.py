@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 import jp_nb
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
+from tests.support.ipython import ipython
 
 __all__ = ["ipython"]
 

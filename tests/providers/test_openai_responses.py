@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.kinds import is_kind, list_kinds, make, select_kind
+from tests.kit.kinds import is_kind, kind_of, make, select_kind
 from tests.kit.models import model_event, record_response
 from tests.kit.providers import new_provider, substitute
 from tests.kit.records import new_event
@@ -544,7 +544,7 @@ async def test_model_that_does_not_stream_answers_at_once() -> None:
         await provider.aclose()
     assert is_kind(retry[-1], "retry")
     assert text_of(events) == "A."
-    found = list_kinds(select_kind(events, "flush", "call_start"))
+    found = [kind_of(each) for each in select_kind(events, "flush", "call_start")]
     assert found == ["flush", "flush", "call_start", "flush"]
     assert events[-1] == model_event("finished")
 

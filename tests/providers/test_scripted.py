@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind, list_kinds, make
+from tests.kit.kinds import is_kind, kind_of, make
 from tests.kit.models import model_event
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
@@ -406,7 +406,7 @@ async def test_question_of_a_tool_is_answered_and_uses_no_reply(provider_of: Pro
     for _ in range(2):
         seen = await collect(provider, make_question_request())
         assert json.loads(text_of(seen, "structured")) == {"inquiry_id": "id-1", "answer": True}
-        assert list_kinds(seen) == ["text", "flush", "finished"]
+        assert [kind_of(each) for each in seen] == ["text", "flush", "finished"]
     request = ask(user("a"), called("c1"), result("c1", "sunny"))
     assert text_of(await collect(provider, request)) == "It will be sunny."
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import list_kinds, select_kind
+from tests.kit.kinds import kind_of, select_kind
 from tests.kit.models import model_event
 from tests.kit.providers import new_provider, substitute
 from tests.kit.streams import StreamReader
@@ -396,4 +396,4 @@ async def test_body_that_is_cut_is_tried_again(body: bytes) -> None:
 def test_second_end_changes_nothing() -> None:
     seen = StreamReader("chat").feed(HELLO + STOP + STOP + DONE + DONE + HELLO)
     assert text_of(seen) == "Hello."
-    assert list_kinds(seen).count("finished") == 1
+    assert [kind_of(each) for each in seen].count("finished") == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.mcp_files import find_listed_servers, read_listed_server, read_listed_servers
+from tests.kit.servers import McpServer
 
 MAX_FILE_SERVERS = 200
 
@@ -61,7 +61,7 @@ def put(path: Path, content: object) -> Path:
 
 def read(path: Path) -> dict[str, Any]:
     """Return the settings of the servers of one file, by their names."""
-    entries = read_listed_servers(path)
+    entries = McpServer.read_file(path)
     assert not [entry.problem for entry in entries if entry.problem]
     return {entry.name: entry.settings for entry in entries}
 
@@ -124,7 +124,7 @@ def test_remote_servers_in_each_spelling() -> None:
         ),
     ]
     for entry, settings in rows:
-        found = read_listed_server("books", entry)
+        found = McpServer.read_entry("books", entry)
         assert (found.settings, found.problem) == (settings, "")
 
 
@@ -143,10 +143,12 @@ def test_further_keys_of_local_servers() -> None:
         ({"type": "local"}, {"type": "stdio"}),
     ]
     for more, settings in rows:
-        found = read_listed_server("books", {"command": "serve", **more})
+        found = McpServer.read_entry("books", {"command": "serve", **more})
         assert (found.settings, found.problem) == ({"command": "serve", **settings}, ""), more
 
-    words = read_listed_server("books", {"command": ["npx", "-y", "b"], "environment": {"A": "1"}})
+    words = McpServer.read_entry(
+        "books", {"command": ["npx", "-y", "b"], "environment": {"A": "1"}}
+    )
     assert words.settings == {"command": "npx", "arguments": ["-y", "b"], "env": {"A": "1"}}
 
 
@@ -165,7 +167,7 @@ def test_labels_of_used_inputs_are_kept(work: Path) -> None:
 
 @pytest.mark.req("R-MCP-65", "R-MCP-26")
 def test_grants_and_limits_of_other_applications_are_named_and_ignored() -> None:
-    found = read_listed_server(
+    found = McpServer.read_entry(
         "books",
         {
             **STDIO,
@@ -190,9 +192,9 @@ def test_grants_and_limits_of_other_applications_are_named_and_ignored() -> None
 
 def test_switched_off_server_is_marked() -> None:
     for switch in ({"disabled": True}, {"enabled": False}):
-        assert read_listed_server("books", {**STDIO, **switch}).is_disabled
+        assert McpServer.read_entry("books", {**STDIO, **switch}).is_disabled
     for switch in ({"disabled": False}, {"enabled": True}, {}):
-        assert not read_listed_server("books", {**STDIO, **switch}).is_disabled
+        assert not McpServer.read_entry("books", {**STDIO, **switch}).is_disabled
 
 
 @pytest.mark.req("R-MCP-72")
@@ -202,13 +204,13 @@ def test_name_becomes_a_valid_one() -> None:
         ("My Books", "My-Books"),
         ("io.github.jane/books", "io-github-jane-books"),
     ]:
-        assert read_listed_server(original, STDIO).name == name
+        assert McpServer.read_entry(original, STDIO).name == name
 
     odd_names = ("x" * 40, "x" * 41, "日本", "日", "", "a\x1b[31m", "../..")
-    made = [read_listed_server(original, STDIO).name for original in odd_names]
+    made = [McpServer.read_entry(original, STDIO).name for original in odd_names]
     assert len(set(made)) == len(made)
-    assert all(read_listed_server(name, STDIO).name == name for name in made)
-    assert read_listed_server("My Books", STDIO).notes == ("the name becomes My-Books",)
+    assert all(McpServer.read_entry(name, STDIO).name == name for name in made)
+    assert McpServer.read_entry("My Books", STDIO).notes == ("the name becomes My-Books",)
 
 
 # --- where files are found ---------------------------------------------------------------------
@@ -236,7 +238,7 @@ def test_files_of_all_applications_are_found_by_priority(work: Path, home: Path)
     put(home / ".config/Code/User/mcp.json", table("code", "servers"))
     put(home / "jupyter/mcp_servers.json", {"mcp_servers": [{"name": "jupyter", **STDIO}]})
 
-    found = find_listed_servers(work)
+    found = McpServer.find_listed(work)
     assert found.problems == ()
     assert [each.entry.name for each in found.servers] == [
         "local", "project", "vscode", "cursor", "github", "codex", "claude", "cursor-user",
@@ -253,7 +255,7 @@ def test_equal_names_count_in_the_order_local_project_user(work: Path, home: Pat
     put(home / ".claude.json", {**server("user"), "projects": {str(work): server("local")}})
     put(work / ".mcp.json", server("project"))
     put(work / ".cursor/mcp.json", server("project"))
-    found = find_listed_servers(work).servers
+    found = McpServer.find_listed(work).servers
     assert [each.entry.settings["command"] for each in found] == [
         *("local", "project", "project", "user"),
     ]
@@ -264,7 +266,7 @@ def test_server_that_is_off_or_unusable_hides_no_other_one(work: Path) -> None:
     put(work / ".mcp.json", {"mcpServers": {"a": {"disabled": True, **STDIO}, "b": {}}})
     put(work / ".cursor/mcp.json", {"mcpServers": {"a": STDIO, "b": STDIO}})
     found = [
-        each for each in find_listed_servers(work).servers if each.file.application == "Cursor"
+        each for each in McpServer.find_listed(work).servers if each.file.application == "Cursor"
     ]
     assert [(each.entry.name, each.shadowed_by) for each in found] == [("a", None), ("b", None)]
 
@@ -297,7 +299,7 @@ def test_only_the_users_own_file_has_servers_of_projects(work: Path) -> None:
 )
 def test_damaged_file_is_named_with_a_reason(work: Path, content: str, reason: str) -> None:
     path = put(work / ".mcp.json", content)
-    found = find_listed_servers(work)
+    found = McpServer.find_listed(work)
     assert found.servers == ()
     [problem] = found.problems
     assert problem.startswith(f"{path} was not read: ")
@@ -308,7 +310,7 @@ def test_damaged_file_is_named_with_a_reason(work: Path, content: str, reason: s
 @pytest.mark.parametrize("content", ["a =", '[mcp_servers]\nx = "a"\n[mcp_servers]\n', "a = [[1]"])
 def test_damaged_toml_is_named(work: Path, content: str) -> None:
     put(work / ".codex/config.toml", content)
-    [problem] = find_listed_servers(work).problems
+    [problem] = McpServer.find_listed(work).problems
     assert "config.toml was not read: " in problem
 
 
@@ -322,7 +324,7 @@ def test_special_files_and_links_out_of_the_workspace_are_not_read(work: Path, h
     (work / ".vscode/mcp.json").symlink_to("real")
     (work / ".cursor/mcp.json").symlink_to("mcp.json")
     (work / ".github/mcp.json").symlink_to("/dev/zero")
-    found = find_listed_servers(work)
+    found = McpServer.find_listed(work)
     assert found.servers == ()
     assert len(found.problems) == 4
     assert "leads out of the workspace" in found.problems[0]
@@ -330,7 +332,7 @@ def test_special_files_and_links_out_of_the_workspace_are_not_read(work: Path, h
 
 def test_file_that_others_can_change_is_not_read(work: Path) -> None:
     put(work / ".mcp.json", {"mcpServers": {"books": STDIO}}).chmod(0o666)
-    [problem] = find_listed_servers(work).problems
+    [problem] = McpServer.find_listed(work).problems
     assert "writable for everyone" in problem
 
 
@@ -338,14 +340,14 @@ def test_too_large_file_is_not_read(work: Path, monkeypatch: pytest.MonkeyPatch)
     path = work / ".mcp.json"
     with path.open("wb") as file:
         file.truncate(40_000_000)
-    [problem] = find_listed_servers(work).problems
+    [problem] = McpServer.find_listed(work).problems
     assert "more than 32000000 bytes" in problem
 
 
 def test_number_of_servers_is_bounded(work: Path) -> None:
     servers = {f"s{number}": STDIO for number in range(MAX_FILE_SERVERS + 50)}
     put(work / ".mcp.json", {"mcpServers": servers})
-    found = find_listed_servers(work)
+    found = McpServer.find_listed(work)
     assert len(found.servers) == MAX_FILE_SERVERS
     assert "more than 200 servers" in found.problems[0]
 
@@ -374,7 +376,7 @@ def test_number_of_servers_is_bounded(work: Path) -> None:
 )
 def test_wrong_entry_is_a_problem_of_its_own(work: Path, entry: Any, words: str) -> None:
     put(work / ".mcp.json", {"mcpServers": {"wrong": entry, "books": STDIO}})
-    wrong, books = find_listed_servers(work).servers
+    wrong, books = McpServer.find_listed(work).servers
     assert words in wrong.entry.problem
     assert wrong.entry.settings == {}
     assert (books.entry.settings, books.entry.problem) == (AS_STDIO, "")
@@ -389,14 +391,14 @@ def test_no_key_is_in_a_problem(work: Path) -> None:
         {"url": "https://h", "type": key},
     ]
     for entry in entries:
-        assert key not in read_listed_server("books", entry).problem
+        assert key not in McpServer.read_entry("books", entry).problem
     put(work / ".mcp.json", f'{{"a": "{key}" "b"}}')
-    assert key not in find_listed_servers(work).problems[0]
+    assert key not in McpServer.find_listed(work).problems[0]
 
 
 def test_missing_file_is_an_error_that_names_it(work: Path) -> None:
     with pytest.raises(jp.StorageError, match=r"none\.json was not read: No such file"):
-        read_listed_servers(work / "none.json")
+        McpServer.read_file(work / "none.json")
 
 
 def test_comments_and_commas_in_texts_are_kept(work: Path) -> None:
@@ -408,4 +410,4 @@ def test_comments_and_commas_in_texts_are_kept(work: Path) -> None:
     for wrong in ("[1,,]", "[,1]", '{"a": 1 /* }', '"', "{/*}"):
         put(path, wrong)
         with pytest.raises(jp.StorageError, match=r"Expecting|Unterminated|Illegal"):
-            read_listed_servers(path)
+            McpServer.read_file(path)

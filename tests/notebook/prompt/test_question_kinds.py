@@ -19,7 +19,7 @@ from tests.kit.questions import answered
 from tests.kit.records import parse_event
 from tests.kit.renderings import render
 from tests.kit.turn_bench import new_question_model
-from tests.kit.version_kind import VersionAnswer, add_version_kind
+from tests.kit.version_kind import VersionAnswer
 from tests.providers.helpers import called, make_context
 from tests.support.fakes import model_inquiry
 
@@ -90,7 +90,7 @@ def test_every_kind_is_asked_on_a_form_and_on_stdin_and_recorded(kind: str) -> N
 @pytest.fixture
 def prompt(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A question of a kind that has one entry in each table."""
-    return make("question_prompt", add_version_kind(monkeypatch))
+    return make("question_prompt", VersionAnswer.register(monkeypatch))
 
 
 def test_new_kind_is_answered_on_a_form(prompt: Any) -> None:

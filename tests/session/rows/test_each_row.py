@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell
 from tests.session.rows.row_server import MODEL, RowServer, serve_rows
+from tests.support.ipython import ipython
 from tests.support.loopback import Reply
 from tests.support.sessions import configure
 
