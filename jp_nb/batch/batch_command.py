@@ -108,6 +108,7 @@ def run_batch(
         is_interrupted = asyncio.run(_run_pool(pool, batch))
         progress.close(batch.counts)
         _tell_unused_answers(answers, batch, progress)
+        _merge_recordings(folder, plan.request, progress)
         _write_reports(folder, junit=options.junit, strict=plan.request.strict)
 
     if is_interrupted:
@@ -181,8 +182,25 @@ def _tell_unused_answers(
         progress.tell(f"{answers.place(unused)}: {name} was not used: no run asked for it")
 
 
+def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: BatchObserver) -> None:
+    from jp_nb.batch.batch_cassettes import merge_recordings
+    from jp_nb.batch.run_log import LOG_NAME, read_run_log
+
+    if request.cassette in (None, "replay"):
+        return
+    lines = merge_recordings(
+        folder.path,
+        Path(request.base),
+        read_run_log(folder.path / LOG_NAME).runs,
+        file=request.cassette_file,
+        keeps_old=request.cassette == "replay-or-record",
+    )
+    for line in lines:
+        progress.tell(line)
+
+
 def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) -> None:
-    from jp_nb.batch.report import format_batch_junit, write_reports
+    from jp_nb.batch.batch_report import format_batch_junit, write_reports
     from jp_nb.batch.run_log import LOG_NAME, read_run_log
     from jp_nb.headless.files import replace_file_at
 

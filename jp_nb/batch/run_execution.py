@@ -9,14 +9,16 @@ Source: `docs/many-notebooks.md`.
 from __future__ import annotations
 
 import errno
+import os
 import time
 from pathlib import Path
 from typing import Final
 
+from jp_nb.batch.batch_cassettes import prepare_recording
 from jp_nb.batch.run_log import EndedLine, FailedCell, Outcome, TokenCounts
 from jp_nb.batch.run_plan import digest_file
 from jp_nb.batch.run_spec import RunEnd, RunSpec
-from jp_nb.errors import JpNbError
+from jp_nb.errors import JpNbError, StorageError
 from jp_nb.headless.files import format_text
 from jp_nb.headless.kernel_client import KernelBounds
 from jp_nb.headless.run_report import RunReport, make_report
@@ -40,6 +42,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
         return _fail(spec, start, reason)
 
     try:
+        _prepare_recording(spec)
         result = run_notebook(
             spec.path,
             out=spec.output,
@@ -61,6 +64,17 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
     except KeyboardInterrupt:
         is_written = _read_change_time(spec) != written_before
         return RunEnd(line=_describe_interrupted(spec, start, is_written=is_written))
+
+
+def _prepare_recording(spec: RunSpec) -> None:
+    """Begin the recording of the run anew, or with the cassette that it extends."""
+    if spec.settings.get("providers.cassette.mode") not in ("record", "replay-or-record"):
+        return
+    before = Path(spec.recorded_before) if spec.recorded_before else Path(os.devnull)
+    try:
+        prepare_recording(before, Path(spec.settings["providers.cassette.path"]))
+    except OSError as exc:
+        raise StorageError(f"the recording cannot be written: {exc.strerror or exc}") from exc
 
 
 def _read_change_time(spec: RunSpec) -> int | None:

@@ -18,10 +18,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from jp_nb.batch.batch_cassettes import (
+    CassetteMode,
+    check_targets,
+    choose_cassette,
+    find_recording,
+)
 from jp_nb.batch.notebook_search import find_common_folder, find_notebooks
 from jp_nb.batch.parameter_files import ParameterSet, ParameterSets
 from jp_nb.batch.run_spec import RunSpec, make_run_digest, make_run_id
@@ -35,7 +41,6 @@ from jp_nb.text import one_line
 
 ANSWERS_SUFFIX: Final = ".answers.toml"
 MODEL_SETTING: Final = "assistant.model.id"
-CassetteMode = Literal["record", "replay", "replay-or-record"]
 
 
 class BatchRequest(BaseModel):
@@ -122,6 +127,7 @@ class RunPlan:
 
         self._sets = ParameterSets(Path(request.cwd, request.each)) if request.each else None
         self._check_names()
+        self._check_cassettes()
 
     @cached_property
     def count(self) -> int:
@@ -169,7 +175,8 @@ class RunPlan:
             parameters=parameters,
             overrides=overrides,
             cfg=cfg,
-            settings={},
+            settings=self._make_cassette_settings(notebook.path, run),
+            recorded_before=self._find_recorded_before(notebook.path, run),
             answers=self._choose_answers(notebook.path),
             strict=request.strict,
             continues=request.continues,
@@ -185,6 +192,37 @@ class RunPlan:
             return str(Path(self.request.cwd, self.request.answers))
         own = notebook.with_suffix(ANSWERS_SUFFIX)
         return str(own) if own.is_file() else ""
+
+    def _make_cassette_settings(self, notebook: Path, run: str) -> dict[str, str]:
+        request = self.request
+        if request.cassette is None:
+            return {}
+
+        path = choose_cassette(notebook, run, request.cassette_file)
+        if request.cassette != "replay":
+            path = find_recording(self._out, run)
+        settings = {
+            "providers.cassette.mode": request.cassette,
+            "providers.cassette.path": str(path),
+        }
+        if request.tools:
+            settings["providers.cassette.tools"] = request.tools
+        return settings
+
+    def _find_recorded_before(self, notebook: Path, run: str) -> str:
+        if self.request.cassette != "replay-or-record":
+            return ""
+        return str(choose_cassette(notebook, run, self.request.cassette_file))
+
+    def _check_cassettes(self) -> None:
+        """Check the options and the targets of recordings, before anything runs."""
+        mode = self.request.cassette
+        if self.request.tools and mode in (None, "record"):
+            raise UsageError(
+                "--tools selects where a replay takes tool results from: add `--replay`"
+            )
+        if mode in ("record", "replay-or-record"):
+            check_targets((each.path for each in self.notebooks), self.request.cassette_file)
 
     def _check_names(self) -> None:
         """Check the names of all parameters against the notebooks, before anything runs."""

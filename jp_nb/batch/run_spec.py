@@ -44,6 +44,7 @@ class RunSpec(BaseModel):
         overrides: Settings of this run in the log, by path.
         cfg: Arguments of `-c`, which include the overrides.
         settings: Settings that are not stored in the notebook, such as those of a cassette.
+        recorded_before: The cassette with which a recording begins, absolute; "" for none.
         answers: The answers file, absolute; "" for none.
         timeout_s: Limit of each cell.
         run_timeout_s: Limit of the run.
@@ -61,6 +62,7 @@ class RunSpec(BaseModel):
     overrides: dict[str, str] = {}
     cfg: tuple[str, ...] = ()
     settings: dict[str, str] = {}
+    recorded_before: str = ""
     answers: str = ""
     strict: bool = False
     continues: bool = False
