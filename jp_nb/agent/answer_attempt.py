@@ -1,5 +1,9 @@
 """One attempt of the model to answer, and the parts of an answer that is continued.
 
+A response that reaches the token limit is continued by the next request. An *attempt* is one
+request with its response so far, and a `ContinuedAnswer` is the whole: the attempts that are
+recorded as parts of one answer. `jp_nb/agent/model_call.py` sends them.
+
 Source: `docs/turns.md`, `docs/providers.md`.
 """
 

@@ -1,4 +1,7 @@
-"""Run tool calls outside of a conversation, and report their outcomes.
+"""Run tool calls outside of a conversation, as `jp.call` does, and report their outcomes.
+
+The calls run in batches, like those of a turn, with permissions, questions, and proposed changes.
+Their record is discarded afterwards, and no change takes effect.
 
 Source: `docs/turns.md`, `docs/decisions.md` D100, `docs/guide.md`.
 """

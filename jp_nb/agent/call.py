@@ -1,5 +1,9 @@
 """A tool call of a response: its request, its state, and its view on the screen.
 
+A call may run several times: after questions, after a rejected configuration change, and after the
+user chose to run it again. `Call` lasts for all of that, `CallState` and `CallView` until the user
+lets it run again. `CallEnded` leaves the steps of a call with another response than a result.
+
 Source: `docs/turns.md`.
 """
 

@@ -1,4 +1,7 @@
-"""Decisions of the user about a call: prepared in the answers file, or missing.
+"""Decisions about a call without a prompt: from the answers file, or because no user is available.
+
+They are about the permission of a call, and the delivery of its result to the model. If the answers
+file has no decision, the user is asked (`permissions.py`, `result_delivery.py`).
 
 Source: `docs/answers.md`, `docs/turns.md`.
 """

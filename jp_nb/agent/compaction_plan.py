@@ -1,5 +1,9 @@
 """Plan a compaction: its steps, and the tokens that it saves.
 
+A compaction makes requests shorter, and leaves the record as it is. A *rule* of the configuration
+selects turns, and replaces them by a summary, or omits their reasoning or tool calls. A *step* is
+such a rule with the turns that it selects in one conversation.
+
 Source: `docs/record.md`, `docs/turns.md` (RFD 064).
 """
 

@@ -1,5 +1,9 @@
 """The effective configuration of a turn, resolved for one model request.
 
+`Resolved` is a model with everything that its requests in a turn contain: instructions, tools, and
+attachments. The session makes one at the beginning of a turn, and again if the configuration
+changed or tools are outdated (`jp_nb/session/resolver.py`).
+
 Source: `docs/turns.md`, `docs/configuration.md`.
 """
 

@@ -1,7 +1,7 @@
-"""Record model responses for cassettes, and write their events as JSON.
+"""Record exchanges with a model for cassettes, while they happen.
 
 An exchange is a request and its response. A recorded response has no timing: keep-alives are
-omitted, and adjacent pieces of text are joined.
+omitted, and adjacent pieces of text are joined. Known secrets are removed.
 
 Source: `docs/cassettes.md`.
 """

@@ -1,5 +1,9 @@
 """State of a form with pages up to its end, for the notebook and stdin.
 
+A front end draws the form, and calls a method for each input: `store_draft` for the content of the
+page, `next` and `back`, `submit`, `cancel`, `expire` at a deadline. It then draws the new `screen`.
+The form is over when `end` is set. Nothing is sent before.
+
 Source: `docs/prompts.md`.
 """
 

@@ -1,4 +1,7 @@
-"""Interrupts of the kernel during a turn: configured actions, the menu, and escalation.
+"""Decide about an interrupt of the kernel: by the configuration, in a menu, or by escalation.
+
+A *verdict* is the decision. An interrupt soon after another one *escalates*: the turn ends without
+a menu. `BatchInterrupts` handles interrupts of tool calls, `StreamInterrupts` those of a response.
 
 Source: `docs/turns.md`, `docs/decisions.md` D24.
 """

@@ -1,5 +1,9 @@
 """Get an answer of the model: stream the response, retry, continue, and record it.
 
+`request_calls` returns the tool calls of an answer. On the way there, an answer may take several
+requests: after an error that may pass, after the token limit, and after an interrupt in which the
+user tells the model something. Text is displayed as it arrives, and recorded when it is complete.
+
 Source: `docs/turns.md`, `docs/providers.md`.
 """
 

@@ -1,7 +1,7 @@
-"""Permission for a tool call.
+"""Ask the user for the permission to run a tool call.
 
-A dialogue keeps the screen until the user has decided, even while the user edits or gives a
-reason.
+In the dialogue, the user can also edit the arguments, give a reason for a refusal, or keep a rule
+for calls like this one. It keeps the screen until the user has decided.
 
 Source: `docs/turns.md`, `docs/decisions.md` D10, D52, D35.
 """

@@ -1,4 +1,7 @@
-"""Prepared answers and decisions: their port, and decisions that stayed open.
+"""Interface for answers and decisions that were prepared in a file, for unattended runs.
+
+The file is read in `jp_nb/session/answers.py`. Decisions that it does not have, and that needed the
+user, are noted as *open*: the user can add them for the next run.
 
 Source: `docs/answers.md`.
 """

@@ -1,4 +1,7 @@
-"""Prompts for the user, their outcomes, and the port through which they are asked.
+"""Prompts for the user, their ends, and the port through which they are asked.
+
+A prompt is a question, a decision among buttons (*actions*), or a form with pages of questions. Its
+*end* is an answer, or the reason why there is none. A `Prompter` of the front end displays it.
 
 Source: `docs/prompts.md`, `docs/turns.md`.
 """

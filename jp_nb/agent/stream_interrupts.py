@@ -1,5 +1,8 @@
 """Handle interrupts of the kernel while the model answers.
 
+The response is still received while the menu is open. If the user then ends it, the task of the
+response is cancelled, and `verdict` has the reason.
+
 Source: `docs/turns.md`, `docs/decisions.md` D24.
 """
 

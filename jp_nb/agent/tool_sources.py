@@ -1,4 +1,7 @@
-"""Sources of tools: their start, their tools, their failures, and their end.
+"""Run the sources of tools: start them, list their tools, and close them.
+
+A source, such as an MCP server, may be slow or fail. It starts when a turn first needs one of its
+tools, and a failure affects only this source: its tools are missing, each with the reason.
 
 Source: `docs/turns.md`, `docs/extending.md`, `docs/decisions.md` D37, D217.
 """

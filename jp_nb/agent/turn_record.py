@@ -1,4 +1,7 @@
-"""The record of a conversation with the context that requests send of it.
+"""The record of a conversation, and beside it the context that requests send of it.
+
+An entry that is appended to the record is also added to the context, so both grow together.
+Compaction replaces the context, and leaves the record as it is.
 
 Source: `docs/record.md`, `docs/providers.md`.
 """

@@ -1,7 +1,10 @@
-"""Command-line tools: their configuration, their command line, and the outcome of a run.
+"""Tools that are configured command lines: their arguments, their runs, and their outcomes.
 
 A command receives a JSON document about its call on stdin. The words of its command line are
-templates over the same document (`jp_nb/toolkit/templates.py`).
+templates over the same document (`jp_nb/toolkit/templates.py`):
+
+    {"tool": {"name": "build", "arguments": {"target": "docs"}, "answers": {}, "options": {}},
+     "context": {"root": "/work/notebooks", "action": "run", …}}
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """

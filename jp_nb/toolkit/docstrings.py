@@ -1,4 +1,4 @@
-"""Google-style docstrings of tools.
+"""Read Google-style docstrings of tools: the description, the parameters, and the examples.
 
 Source: https://google.github.io/styleguide/pyguide.html#383-functions-and-methods
 """

@@ -1,4 +1,4 @@
-"""Call a Python function as a tool, and await its result.
+"""Call a Python function as a tool, await its result, and convert it to an outcome.
 
 A function runs in its own thread (`jp_nb/toolkit/python.py`). If it returns an awaitable, such as
 the coroutine of a decorated `async def` function, the agent's event loop awaits it.

@@ -1,8 +1,9 @@
-"""Processes of commands: their start, their output, their end, and their log.
+"""Run the processes of commands: start them, pass their input, limit their output, and end them.
 
-Transports and protocols report the exit of a process at once. `asyncio.subprocess` also waits for
-the end of the pipes, which a grandchild may hold open. It can replace them once every supported
-Python has the fix of https://github.com/python/cpython/issues/119710.
+A process gets a group of its own, so that cancellation also ends its children. Transports and
+protocols report the exit of a process at once. `asyncio.subprocess` also waits for the end of the
+pipes, which a grandchild may hold open. It can replace them once every supported Python has the fix
+of https://github.com/python/cpython/issues/119710.
 
 Source: `docs/turns.md`,
 https://docs.python.org/3/library/asyncio-protocol.html#subprocess-transports.

@@ -1,7 +1,7 @@
-"""Python functions as tools.
+"""Python functions as tools: the decorator `@jp.tool`, and the registry of the decorated functions.
 
 The type hints and the Google-style docstring of the function define its schema. Arguments are
-validated before the function runs.
+validated before the function runs (`jp_nb/toolkit/function_arguments.py`).
 
 Source: `docs/tools.md`.
 """

@@ -1,5 +1,9 @@
 """Hide the answers to secret questions in outcomes of tools and in questions.
 
+A tool that got a password may repeat it in its result, in an error, or in its next question. The
+answers are known only in this process. In texts, a placeholder replaces them. A structured value or
+a configuration change that contains one is dropped.
+
 Source: `docs/record.md`, `docs/turns.md`.
 """
 

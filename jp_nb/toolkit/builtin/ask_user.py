@@ -1,6 +1,7 @@
-"""Built-in tools `ask_user` and `ask_user_read`: ask the user, and read earlier answers.
+"""Built-in tool `ask_user`: one typed question of the model to the user.
 
-`ask_user_read` changes nothing, and reads nothing of an untrusted notebook.
+The tool runs twice in a call: the first run returns the question, the second one the answer as
+JSON, such as `{"answer_type":"boolean","answer":true}`.
 
 Source: `docs/turns.md` (RFD 083).
 """
