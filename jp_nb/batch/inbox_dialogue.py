@@ -44,7 +44,7 @@ from jp_nb.batch.open_decisions import (
 )
 from jp_nb.errors import PromptUnavailable
 from jp_nb.storage.answers_file import EnvironmentVariable
-from jp_nb.text import one_line, pluralize, spell_invisible
+from jp_nb.text import one_line, pluralize, spell_invisible, upper_first
 from jp_nb.toolkit.answer_types import TextAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.select_answer import Option, SelectAnswer
@@ -60,6 +60,12 @@ _CONSENT_LABELS: Final = {
     "change": ("Apply the change", "Reject the change"),
     "edit": ("Apply the edit", "Reject the edit"),
 }
+_COVERED: Final = {
+    "result": "each result of {}",
+    "change": "each configuration change that {} proposes",
+    "edit": "each edit that {} proposes",
+}
+"""What an answer covers, if that is more than what is shown."""
 _NOT_SENT: Final = frozenset({"auto", "timed_out"})
 """Marks of answers that the user did not send."""
 _VARIABLE: Final = TextAnswer(lines=False, pattern="^[A-Za-z_][A-Za-z0-9_]*$")
@@ -174,11 +180,8 @@ class InboxDialogue:
             caption = f"Decisions {start + 1:,} to {start + len(shown):,} of {len(found):,}"
             if self._filter:
                 caption += f" that contain “{one_line(self._filter, limit=60)}”"
-            exhibits = (
-                PromptDetail(
-                    caption, "".join(f"{row}\n" for row in self._format_rows(shown, start))
-                ),
-            )
+            rows = list(self._format_rows(shown, start))
+            exhibits = (PromptDetail(caption, _join_lines(rows)),)
 
         return ActionPrompt(text, tuple(actions), label="Inbox", exhibits=exhibits)
 
@@ -339,7 +342,7 @@ def _make_decision_prompt(
     exhibits: Sequence[PromptDetail],
     actions: tuple[Action, ...],
 ) -> ActionPrompt:
-    text = group.question_text or one_line(group.description, limit=300)
+    text = upper_first(group.subject)
     if group.question is not None and group.question.exclusive:
         text = f"{text} ({EXCLUSIVE_NOTE})"
     return ActionPrompt(text, actions, label=label, exhibits=tuple(exhibits), only_buttons=True)
@@ -354,6 +357,9 @@ def _show_call(group: DecisionGroup) -> Iterator[PromptDetail]:
         yield PromptDetail("Arguments, exactly", dict(group.arguments))
     elif not group.is_answerable:
         yield PromptDetail("Arguments", "too long to show: permit the call in an answers file")
+    if group.kind in _COVERED:
+        covered = _COVERED[group.kind].format(spell_invisible(group.tool))
+        yield PromptDetail("An answer covers", f"{covered} in these runs")
 
 
 def _show_contexts(
@@ -370,7 +376,12 @@ def _show_contexts(
             runs = f"{len(each.runs):,} {pluralize('run', len(each.runs))}"
             first = one_line(spell_invisible(each.runs[0]), limit=80)
             caption = f"Context {number} of {len(contexts):,} ({runs}, such as {first})"
-        yield PromptDetail(caption, "".join(f"{line}\n" for line in lines))
+        yield PromptDetail(caption, _join_lines(lines))
+
+
+def _join_lines(lines: Sequence[str]) -> str:
+    """Return one line, or lines that all end with a line break."""
+    return lines[0] if len(lines) == 1 else "".join(f"{line}\n" for line in lines)
 
 
 def _format_context(each: AskedContext) -> Iterator[str]:

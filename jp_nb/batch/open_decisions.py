@@ -143,10 +143,16 @@ class DecisionGroup:
         if self.question is not None:
             return f"{one_line(self.question.id, limit=80)} of {tool}: {self.question_text}"
 
-        words = DECISION_DESCRIPTIONS[self.kind].format(tool)
         if self.arguments is None:
-            return words
-        return f"{words} with {one_line(compact_json(dict(self.arguments)), limit=120)}"
+            return self.subject
+        return f"{self.subject} with {one_line(compact_json(dict(self.arguments)), limit=120)}"
+
+    @property
+    def subject(self) -> str:
+        """Text of the question, or the decision about the tool, in one line."""
+        if self.question is not None:
+            return self.question_text
+        return DECISION_DESCRIPTIONS[self.kind].format(one_line(self.tool, limit=80))
 
     @property
     def question_text(self) -> str:

@@ -237,6 +237,25 @@ def test_thousand_decisions_are_paged_and_filtered(tmp_path: Path) -> None:
     assert person.asked[4].text == "Question 77?"
 
 
+@pytest.mark.req("INBOX-3")
+def test_answer_that_covers_more_than_is_shown_says_so(tmp_path: Path) -> None:
+    change = {
+        "kind": "change",
+        "tool": "set_tone",
+        "asked": [asked_at(detail=["style.reasoning.display: full → hidden"])],
+    }
+    write_log(tmp_path, [waiting_run("a", change), waiting_run("b", change)])
+    [_, decision, _] = ask(tmp_path, "answer", "agree", "close").asked
+
+    assert decision.text == "Approval of a configuration change proposed by set_tone"
+    shown = {each.caption: each.value for each in decision.exhibits}
+    covered = "each configuration change that set_tone proposes in these runs"
+    assert shown["An answer covers"] == covered
+    assert "style.reasoning.display: full → hidden" in shown["Context"]
+    [answer] = written(tmp_path)
+    assert (answer["key"], answer["value"]) == (("changes", "set_tone"), None)
+
+
 @pytest.mark.req("INBOX-2", "INBOX-9")
 def test_text_asks_on_the_terminal_and_the_end_of_input_decides_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from tests.kit.open_decisions import (
     an_answer,
     asked_permission,
     asked_question,
+    find_unused,
     group_decisions,
     open_answers,
     waiting_run,
@@ -199,3 +200,17 @@ def test_file_that_others_may_write_is_not_used(tmp_path: Path) -> None:
     file.chmod(0o666)
     with pytest.raises(jp.ConfigError, match="writable for everyone"):
         open_answers(tmp_path, [group])
+
+
+@pytest.mark.req("INBOX-14")
+def test_answers_that_no_resumed_run_used_are_found() -> None:
+    file = (
+        '[questions.t]\na = 1\nb = 2\n[[permissions.pay]]\ndecision = "run"\n'
+        "arguments = { n = 5 }\n[runs.x.questions.t]\na = 3\nc = 4\n[runs.y.questions.t]\na = 5\n"
+    )
+    used = {"x": [["runs", "x", "questions", "t", "a"]], "z": [["questions", "t", "a"]]}
+    assert find_unused(file, used) == [
+        ("runs", "x", "questions", "t", "c"),
+        ("questions", "t", "b"),
+        ("permissions", "pay", '{"n":5}'),
+    ]

@@ -16,7 +16,7 @@ from jp_nb.batch import (
     open_decisions,
     run_log,
 )
-from jp_nb.storage.answers_file import EnvironmentVariable
+from jp_nb.storage.answers_file import EnvironmentVariable, parse_answers
 
 TIME = "2026-11-29T12:00:00Z"
 
@@ -106,6 +106,12 @@ def group_decisions(folder: Path) -> Any:
 def open_answers(folder: Path, groups: Iterable[Any]) -> Any:
     """Return the answers of the inbox in `folder`."""
     return inbox_answers.InboxAnswers(folder / inbox_answers.ANSWERS_NAME, list(groups))
+
+
+def find_unused(source: str, used: Mapping[str, Any]) -> list[Any]:
+    """Return the identities of answers in the text of a file that no run used."""
+    found = inbox_answers.find_unused(parse_answers(source, "answers.toml"), used)
+    return [answer.identity for answer in found]
 
 
 def an_answer(value: Any = None, *, skip: bool = False, env: str = "") -> Any:
