@@ -62,7 +62,7 @@ def prepare_request(provider: Any, request: Any) -> tuple[bytes, list[tuple[str,
     """
     rendering = provider._choose_rendering(request)
     answer = provider._make_answer_schema(request)
-    body, _ = provider._build_body(request, rendering, answer)
+    body = provider._build_body(request, rendering, answer).body
     return body.encode(), body.parts()
 
 
