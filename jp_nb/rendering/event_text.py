@@ -31,10 +31,10 @@ from jp_nb.rendering.markdown import (
     quote_markdown,
 )
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
+from jp_nb.rendering.outcome_text import format_outcome
 from jp_nb.rendering.question_text import (
     QuestionCard,
     format_card_lines,
-    format_outcome,
     make_question_card,
     render_card,
 )

@@ -7,33 +7,15 @@ Source: `docs/guide.md`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from pydantic import JsonValue
-
-from jp_nb.agent.permission_rules import describe_rule
-from jp_nb.config.partial import is_wrapper
-from jp_nb.config.schema import (
-    JSON,
-    ROOT,
-    Element,
-    SchemaNode,
-    format_path,
-    is_secret_path,
-    mask_secrets,
-    parse_path,
-)
-from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
-from jp_nb.errors import ConfigError
 from jp_nb.json_values import indented_json
 from jp_nb.record.compaction import PlacedCompaction, find_compactions
 from jp_nb.record.compaction_text import format_compactions
 from jp_nb.record.conversation_list import list_conversations
 from jp_nb.record.document import Document
-from jp_nb.record.proposed_by import ProposedBy
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import (
     ConfigChange,
@@ -51,9 +33,11 @@ from jp_nb.rendering.call_text import (
     format_rule_note,
     get_call_mark,
 )
-from jp_nb.rendering.event_text import format_approver, format_name
+from jp_nb.rendering.event_text import format_name
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
-from jp_nb.rendering.question_text import format_outcome, make_question_card
+from jp_nb.rendering.outcome_text import format_outcome
+from jp_nb.rendering.question_text import make_question_card
+from jp_nb.rendering.recorded_change_text import format_recorded_change, format_recorded_rule
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     Report,
@@ -66,9 +50,8 @@ from jp_nb.rendering.report import (
     make_remark,
     make_table,
 )
-from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
+from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets
 from jp_nb.text import (
-    MAX_FEW_NAMES,
     MAX_LISTED_LINES,
     MAX_PLAIN_CHARS,
     format_user_name,
@@ -215,7 +198,7 @@ def _render_part(part: TurnPart, image_hosts: Collection[str], toolsets: Toolset
         case Inquiry():
             return _render_line(_format_inquiry(part))
         case ConfigChange():
-            return _render_line(_format_change(part, toolsets))
+            return _render_line(format_recorded_change(part, toolsets))
         case _:
             assert_never(part)
 
@@ -272,15 +255,6 @@ def _format_call(call: ToolCall) -> str:
     return f"{get_call_mark(call)} {shown} → {result}{images}"
 
 
-def format_recorded_rule(rule: Mapping[str, JsonValue]) -> str:
-    """Return the rule of a record in words."""
-    when = rule.get("when")
-    if not isinstance(when, dict):
-        when = {}
-
-    return describe_rule(when, only_these=rule.get("only_these") is True)
-
-
 def _format_inquiry(inquiry: Inquiry) -> str:
     answered = inquiry.outcome == "answered"
     card = make_question_card(dict(inquiry.answer_type), inquiry.answer, answered=answered)
@@ -289,93 +263,3 @@ def _format_inquiry(inquiry: Inquiry) -> str:
     answer = inquiry.answer if isinstance(inquiry.answer, str) and card.own else card.words
     outcome = format_outcome(inquiry.ended, one_line(answer, limit=300))
     return f"? {one_line(inquiry.question, limit=300)} {outcome}"
-
-
-def _format_change(change: ConfigChange, toolsets: Toolsets) -> str:
-    if change.begins_again:
-        return f"⟳ configuration reset{_format_proposers(change)}"
-
-    words, delta = split_change(change.delta, toolsets)
-    says: list[str] = []
-    if settings := ", ".join(_format_settings(delta)):
-        says.append(one_line(settings, limit=300))
-
-    back = frozenset(change.taken_back)
-    for word, taken in (("unset", False), ("reverted", True)):
-        if found := [path for path in change.unsets if (path in back) is taken]:
-            # Each path has at least one character, so `one_line` would cut further paths.
-            paths = ", ".join(map(mask_path, found[:MAX_CELL_CHARS]))
-            says.append(f"{word} {one_line(paths, limit=200)}")
-
-    if says:
-        words.append(f"configuration {', '.join(says)}")
-
-    return f"⟳ {one_line('; '.join(words), limit=600)}{_format_proposers(change)}"
-
-
-def _format_settings(
-    delta: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: tuple[str, ...] = ()
-) -> Iterator[str]:
-    for key, value in delta.items():
-        keys = (*above, key)
-        below = node.child(key) or JSON
-        is_whole = below.kind == "json" or is_wrapper(value, below)
-
-        if isinstance(value, dict) and value and not is_whole:
-            yield from _format_settings(value, below, keys)
-        else:
-            shown = json.dumps(mask_secrets(value, keys), ensure_ascii=False)
-            yield f"{format_path(keys)} = {hide_credentials(shown)}"
-
-
-def mask_path(path: str) -> str:
-    """Return `path` without list items that may be secrets."""
-    try:
-        keys = parse_path(path)
-    except ConfigError:
-        return hide_credentials(path)
-
-    shown: list[str] = []
-    for place, key in enumerate(keys):
-        if isinstance(key, Element) and is_secret_path(keys[:place]):
-            shown.append(Element(NOT_SHOWN))
-        else:
-            shown.append(key)
-
-    return hide_credentials(format_path(shown))
-
-
-def _format_proposers(change: ConfigChange) -> str:
-    # Tools of one response are named together.
-    tools: dict[str, dict[str, None]] = {}
-    for call in change.proposed_by:
-        tools.setdefault(_format_approval(call), {})[format_name(call.tool)] = None
-
-    said: list[str] = []
-    for how, names in tools.items():
-        listed = ", ".join(_limit_names(names))
-        said.append(f"proposed by {listed}, {how}")
-    if not said:
-        return ""
-
-    listed = "; ".join(_limit_names(said))
-    return f" ({listed})"
-
-
-def _format_approval(call: ProposedBy) -> str:
-    return f"applied by {format_approver(call.applied_by, call.channel, call.by)}"
-
-
-def format_proposing_tools(calls: Iterable[ProposedBy]) -> list[str]:
-    """Return a short text for each of `calls`: `by tool t, applied by you (form)`."""
-    texts = (f"by tool {format_name(call.tool)}, {_format_approval(call)}" for call in calls)
-    return _limit_names(dict.fromkeys(texts))
-
-
-def _limit_names(names: Iterable[str]) -> list[str]:
-    found = list(names)
-    more = len(found) - MAX_FEW_NAMES
-    if more <= 0:
-        return found
-
-    return [*found[:MAX_FEW_NAMES], f"and {more} more"]

@@ -28,6 +28,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.record.outcomes import end_in_words
 from jp_nb.rendering.address_text import ADDRESS_AT, find_address
 from jp_nb.rendering.markdown import escape_markup
+from jp_nb.rendering.outcome_text import format_author, format_marks
 from jp_nb.rendering.prompt_text import (
     format_head_line,
     format_prompt_answer,
@@ -37,9 +38,7 @@ from jp_nb.rendering.prompt_text import (
 from jp_nb.rendering.question_text import (
     MAX_ALTERNATIVES,
     QuestionCard,
-    format_author,
     format_card_lines,
-    format_marks,
     make_question_card,
     render_card,
 )

@@ -1,4 +1,4 @@
-"""Show recorded questions and answers: a card for one, a table or full texts for many.
+"""Show a recorded question and its answer as a *card*: the answer in words, and lines below it.
 
 The input is recorded JSON. Parts that are missing, damaged or unknown are omitted.
 
@@ -15,34 +15,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
-from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, QuestionOutcome, end_in_words
-from jp_nb.record.question_history import LoggedAnswer
+from jp_nb.record.outcomes import END_WORDS
 from jp_nb.record.recorded_answers import CONFIRMED_ANSWER, DONE_ANSWER, EMPTY, NONE_OF_THESE
 from jp_nb.rendering.markdown import escape_markup, make_code_block, quote_markdown
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     MAX_LINE_CHARS,
-    Report,
     bound_text,
-    join_reports,
-    make_remark,
-    make_table,
 )
 from jp_nb.text import (
     BAR,
     MAX_LISTED_LINES,
-    format_user_name,
     make_lookalike_key,
     one_line,
-    plain,
     pluralize,
     spell_invisible,
 )
@@ -243,59 +234,6 @@ def _make_form_card(fields: list[JsonValue], answer: JsonValue, *, answered: boo
     return QuestionCard(words, fields=tuple(cards), answered=answered)
 
 
-def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
-    """Return an outcome for the user, such as `→ Yes (model)` or `— no answer: timed out`.
-
-    `answer` is the text of the answer, if there is one.
-    """
-    about = format_marks(outcome)
-    if outcome.is_secret:
-        return f"→ {SECRET_ANSWER}{about}"
-
-    words = CHANNEL_WORDS.get(outcome.channel or "")
-    origin = f" ({words.origin})" if words is not None and words.origin else ""
-
-    if outcome.is_answered:
-        return f"→ {answer}{origin}{about}"
-
-    cause = format_cause(outcome)
-    if outcome.end == "declined":  # by the user, or by the answers file
-        return f"— {cause}{origin}{about}"
-
-    if outcome.end == "open":
-        return f"— {cause}{about}"
-
-    return f"— no answer: {cause}{about}"
-
-
-def format_cause(outcome: QuestionOutcome) -> str:
-    """Return why there is no answer, for the user."""
-    unknown = outcome.unexpected if outcome.end == "cancelled" else None
-    return unknown or end_in_words(outcome.end, outcome.marks)
-
-
-def format_marks(outcome: QuestionOutcome) -> str:
-    """Return the notes about an outcome, such as ` (chosen automatically) (by Ada)`."""
-    said = []
-
-    timed_out = "timed_out" in outcome.marks
-    if "auto" in outcome.marks:
-        when = " when time ran out" if timed_out else ""
-        said.append(f"chosen automatically{when}")
-    elif timed_out:
-        said.append("the input when time ran out")
-
-    if "empty" in outcome.marks:
-        said.append("left blank on purpose")
-
-    marks = ""
-    if said:
-        listed = "; ".join(said)
-        marks = f" ({listed})"
-
-    return f"{marks}{format_author(outcome.by)}"
-
-
 def format_card_lines(card: QuestionCard) -> list[str]:
     """Return the lines below a question as text, without indentation."""
     lines = _list_options(card)
@@ -376,57 +314,3 @@ def spell_option_labels(options: tuple[str, ...]) -> list[str]:
         labels[label] = None
 
     return list(labels)
-
-
-def format_author(name: str | None) -> str:
-    """Return the sender of an answer as ` (by Ada)`; "" without a name."""
-    return f" (by {format_user_name(name)})" if name is not None else ""
-
-
-QUESTION_CHARS: Final = 60
-ANSWER_CHARS: Final = 40
-NOT_YOURS: Final = "not signed by you"
-QUESTION_COLUMNS: Final = ("id", "question", "answer", "answered by")
-
-
-def render_question_table(answers: Sequence[LoggedAnswer]) -> Report:
-    """Return `answers` as a table with shortened texts."""
-    rows = []
-    for answer in answers:
-        question = _cut_line(answer.question, QUESTION_CHARS)
-        words = _cut_line(answer.words, ANSWER_CHARS)
-        answered_by = answer.answered_by if answer.is_trusted else NOT_YOURS
-        rows.append((str(answer.id), question, words, answered_by))
-
-    return make_table(QUESTION_COLUMNS, rows)
-
-
-def render_question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
-    """Return each of `answers` with its full text and its details."""
-    sheets = []
-    for answer in answers:
-        about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
-        if answer.asker:
-            about.append(f"asked by {_ASKERS.get(answer.asker, answer.asker)}")
-        if answer.notebook:
-            about.append(f"in {answer.notebook}")
-        if not answer.is_trusted:
-            about.append(NOT_YOURS)
-        elif answer.answered_by:
-            about.append(f"answered by {answer.answered_by}")
-
-        texts = [answer.question, answer.words]
-        if answer.words != answer.answer:
-            texts.append(f"value: {sorted_json(answer.answer)}")
-
-        blocks = (Report(make_code_block(text), text) for text in map(plain, texts))
-        sheets.append(join_reports([make_remark(" · ".join(about)), *blocks]))
-    return join_reports(sheets, between="\n\n")
-
-
-_ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
-
-
-def _cut_line(text: str, limit: int) -> str:
-    line = one_line(text)
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -37,14 +37,15 @@ from jp_nb.record.turn_view import (
     TurnPart,
     TurnText,
 )
-from jp_nb.rendering.log import (
-    describe_uncalled_tool,
+from jp_nb.rendering.log import describe_uncalled_tool
+from jp_nb.rendering.recorded_change_text import (
     format_proposing_tools,
     format_recorded_rule,
     mask_path,
 )
 from jp_nb.rendering.report import MAX_CELL_CHARS
-from jp_nb.rendering.text_diff import diff_lines, find_same_runs
+from jp_nb.rendering.same_runs import find_same_runs
+from jp_nb.rendering.text_diff import diff_lines
 from jp_nb.text import escape_invisible, format_user_name, one_line
 
 INDENT: Final = "  "

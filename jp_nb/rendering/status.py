@@ -1,12 +1,14 @@
-"""Status line of a running turn, and notices about interrupted turns and inherited settings.
+"""The status line of a running turn, such as `Waiting for openai/gpt-5 · 12 s`.
+
+`Waiting` gets each display event of the turn, and keeps the waits that have not ended: for the
+model, for tools, and for decisions of the user. It also measures the time of the turn.
 
 Source: `docs/guide.md`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
@@ -26,14 +28,7 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.config.partial import Partial, get_path, iter_leaves
-from jp_nb.config.partial_change import Change
-from jp_nb.config.schema import PathKeys, format_path, mask_secrets, node_at, parse_path
-from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
-from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.rendering.prompt_text import spell_name
-from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
-from jp_nb.text import MAX_FEW_NAMES, MAX_ITEMS_IN_LINE, one_line, pluralize
+from jp_nb.text import pluralize
 
 QUIET_SECONDS = 1.0
 """Seconds without new text after which the status line names the model as awaited."""
@@ -57,7 +52,9 @@ _DECIDED = ("continue", "reply", "restart")
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    what: Waits
+    """A wait that has not ended: its event, and the time of its start."""
+
+    event: Waits
     since: float
 
 
@@ -78,16 +75,23 @@ class Waiting:
     """The current waits of a turn and their start times. Times are seconds of a monotonic clock."""
 
     def __init__(self, now: float) -> None:
+        self._began = now
+        # Waits by key: the id of a call, or `MODEL_WAITS`.
         self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be prepared"), now)}
-        self._function: FunctionBegins | None = None
-        self._interrupt: InterruptReceived | None = None
+        self._asking: dict[str, bool] = {}  # by call: its code waits for the user
+        self._function: FunctionBegins | None = None  # it occupies the cell's thread
+        self._interrupt: InterruptReceived | None = None  # its notice is shown
+
+        # The current response of the model.
         self._last_text_at: float | None = None
         self._is_reasoning = False
-        self._received_chars = 0  # of the current response
-        self._began = now
-        self._asking: dict[str, bool] = {}  # whether the code of a call waits for the user
-        self._user_since: float | None = None  # the turn waits only for the user
-        self._user_s = 0.0
+        self._received_chars = 0
+
+        # The time in which the turn has waited only for the user.
+        self._user_since: float | None = None  # the start, while it waits only for the user
+        self._user_s = 0.0  # before that
+
+        # Tokens of the turn so far, if the server reported them.
         self._sent: int | None = None
         self._received: int | None = None
 
@@ -113,7 +117,7 @@ class Waiting:
             case FunctionEnds():
                 self._function = None
             case InterruptReceived():
-                self._note_interrupt(event)
+                self._set_interrupt(event)
             case CodeAsks():
                 self._asking[event.call_id] = event.waits
 
@@ -133,7 +137,7 @@ class Waiting:
         if self._interrupt is not None and self._interrupt.then == "menu":
             return True
 
-        waits = [wait.what for wait in self._waits.values()]
+        waits = [wait.event for wait in self._waits.values()]
         return bool(waits) and all(wait.person or self._asking.get(wait.key) for wait in waits)
 
     def _wait(self, event: Waits, now: float) -> None:
@@ -147,11 +151,11 @@ class Waiting:
             return
 
         since = now
-        if before is not None and before.what.text == event.text:
+        if before is not None and before.event.text == event.text:
             since = before.since
         self._waits[event.key] = _Wait(event, since)
 
-    def _note_interrupt(self, event: InterruptReceived) -> None:
+    def _set_interrupt(self, event: InterruptReceived) -> None:
         previous = self._interrupt
         is_choice = previous is not None and previous.then == "menu"
         if is_choice and event.then == "continue":
@@ -180,26 +184,26 @@ class Waiting:
         last = None if self._is_reasoning else self._last_text_at
         waits = list(self._waits.values())
         if last is not None and now - last < QUIET_SECONDS:
-            waits = [wait for wait in waits if wait.what.key != MODEL_WAITS]
+            waits = [wait for wait in waits if wait.event.key != MODEL_WAITS]
             if not waits:
                 return self._format_arriving_line(now)
 
-        others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
-        sentences = [
-            describe_retry(wait.what, now) for wait in waits if wait.what.until is not None
-        ]
-        behind = self._count_decisions()
+        retries = [wait.event for wait in waits if wait.event.until is not None]
+        others = [wait for wait in waits if not wait.event.person and wait.event.until is None]
+        sentences = [describe_retry(event, now) for event in retries]
+        later_decisions = self._count_decisions()
 
-        if not others and not sentences:
+        if not others and not sentences:  # the turn waits only for decisions
             others = waits
-            behind = 0
+            later_decisions = 0
 
-        if behind:
-            sentences.append(f"then {behind} {pluralize('decision', behind)} by you")
+        if later_decisions:
+            noun = pluralize("decision", later_decisions)
+            sentences.append(f"then {later_decisions} {noun} by you")
         if not others:
             return "; ".join(sentences)
 
-        names = [self._name(wait.what) for wait in others]
+        names = [self._format_name(wait.event) for wait in others]
         more = len(names) - MAX_WAITS
         named = ", ".join(names[:MAX_WAITS])
         if more > 0:
@@ -209,10 +213,13 @@ class Waiting:
         waiting = "; ".join([f"Waiting for {named}", *sentences])
         return f"{waiting} · {seconds} s"
 
-    def _name(self, what: Waits) -> str:
-        if what.key == MODEL_WAITS and self._is_reasoning:
-            return f"{what.text} (reasoning)"
-        return f"{what.text} ({what.progress})" if what.progress else what.text
+    def _format_name(self, event: Waits) -> str:
+        if event.key == MODEL_WAITS and self._is_reasoning:
+            return f"{event.text} (reasoning)"
+        if event.progress:
+            return f"{event.text} ({event.progress})"
+
+        return event.text
 
     def _format_arriving_line(self, now: float) -> str:
         # A sign that more text comes. The server reports the exact number of tokens at the end.
@@ -248,7 +255,7 @@ class Waiting:
         return f"{count} more {words}"
 
     def _count_decisions(self) -> int:
-        return sum(wait.what.person for wait in self._waits.values())
+        return sum(wait.event.person for wait in self._waits.values())
 
 
 def format_tokens(sent: int | None, received: int | None) -> str:
@@ -282,116 +289,3 @@ def describe_retry(wait: Waits, now: float) -> str:
     left = ceil((wait.until or now) - now)
     when = f"in {left} s" if left > 0 else "now"
     return f"{wait.text}, retrying {when}"
-
-
-def describe_interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
-    """Return the notice that `found` can be continued.
-
-    `finished` are the names of the tools whose results the journal kept.
-    """
-    sentences = [f"turn {to_shown_turn(found.turn)} was interrupted."]
-    if finished:
-        sentences.append(describe_finished_calls(finished))
-    sentences += _describe_open_calls(found.open_calls)
-    sentences.append("Continue it: `%jp resume`")
-
-    return " ".join(sentences)
-
-
-def describe_finished_calls(names: Sequence[str]) -> str:
-    """Return the sentence about calls that finished before the interruption."""
-    tools = _list_tools(names)
-    if len(names) > 1:
-        return f"{tools} have finished: the results are kept, and they do not run again."
-
-    return f"{tools} has finished: the result is kept, and it does not run again."
-
-
-def describe_skipped_calls(names: Sequence[str]) -> str:
-    """Return the sentence about calls that the user chose not to run."""
-    return f"{_list_tools(names)} skipped; the model is informed"
-
-
-def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
-    asked = list[str]()
-    ready = list[str]()
-    unclear = list[str]()
-    for call in calls:
-        names = {"asked": asked, "permitted": ready}.get(call.stage or "", unclear)
-        names.append(call.request.name)
-
-    if asked:
-        were = "were" if len(asked) > 1 else "was"
-        yield (
-            f"{_list_tools(asked)} {were} waiting for your permission and did not run, even if a "
-            'cell still shows "Waiting for your permission".'
-        )
-
-    if ready:
-        yield f"{_list_tools(ready)} did not start."
-
-    if unclear:
-        yield f"{_list_tools(unclear)} may have run, fully or partly."
-
-
-def _list_tools(names: Sequence[str]) -> str:
-    shown = [spell_name(name) for name in dict.fromkeys(names)]
-    if more := shown[MAX_FEW_NAMES:]:
-        shown[MAX_FEW_NAMES:] = [f"{len(more)} more"]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
-
-
-FOR_ALL_HINT = "For every conversation: `%jp config --user PATH=VALUE`"
-
-
-def list_inherited_notices(change: Change) -> list[str]:
-    """Return a notice about the settings that a conversation inherited, or an empty list."""
-    if not change:
-        return []
-    return [f"Kept from the previous conversation: {_join_settings(change, NO_TOOLSETS)}"]
-
-
-def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = NO_TOOLSETS) -> str:
-    """Return a notice about settings that a new conversation does not inherit, with commands.
-
-    With `asks`, the new conversation starts with a request, and not with `%jp new`.
-    """
-    how = "Keep them: `%jp new --keep-config`"
-    if asks:
-        how = "Set them again: `-t NAME` or `-c PATH=VALUE` together with `-n`, or `%jp config`"
-    return (
-        "these settings of the previous conversation do not apply to the new one: "
-        f"{_join_settings(change, toolsets)}. {how}. {FOR_ALL_HINT}"
-    )
-
-
-def _join_settings(change: Change, toolsets: Toolsets) -> str:
-
-    words, delta = split_change(change.delta, toolsets)
-    found = [*_format_settings(delta), *(f"{path} unset" for path in change.unsets)]
-
-    more = len(found) - MAX_ITEMS_IN_LINE
-    if more > 0:
-        found[MAX_ITEMS_IN_LINE:] = [f"and {more} more"]
-    if found:
-        words.append(", ".join(found))
-
-    return "; ".join(words)
-
-
-def _format_settings(delta: Partial) -> Iterator[str]:
-    shown: dict[PathKeys, None] = {}
-    for keys, _ in iter_leaves(delta):
-        above = node_at(keys[:-1])
-        is_model = above is not None and above.required_fields == ["provider", "name"]
-        place = keys[:-1] if is_model else keys
-        shown[place] = None
-
-    for keys in shown:
-        path = format_path(keys)
-        value = mask_secrets(get_path(delta, path), parse_path(path))
-        if isinstance(value, dict) and {"provider", "name"} <= value.keys():
-            value = f"{value['provider']}/{value['name']}"
-
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        yield f"{one_line(path, limit=200)}={one_line(text, limit=60)}"

@@ -6,8 +6,7 @@ backslash or invisible character is shown as its JSON escape (`\\`, `\t`, `\u200
 end of a line is `\u0020`). In JSON, its own escapes are shown. Folds are in `⟨…⟩`, and a `⟨` of a
 value is `\u27e8`, so that no value looks like a fold.
 
-The comparison pairs parts that occur once in both values, in at most `DIFF_PASSES` passes. It takes
-O(n log n) time for values of size n.
+`same_runs.py` finds the equal parts. The comparison takes O(n log n) time for values of size n.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -16,18 +15,17 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import UNSET_VALUE, ProposedChange
 from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
+from jp_nb.rendering.same_runs import SameRun, find_same_runs
 from jp_nb.text import escape_invisible, pluralize
 
 SHORT_VALUE_CHARS = 100
@@ -36,8 +34,6 @@ CONTEXT_LINES = 3
 """Equal lines that are shown on either side of a difference."""
 CONTEXT_CHARS = 60
 """Equal characters that are shown on either side of a difference in a line."""
-DIFF_PASSES = 12
-"""Limit of passes over both values. Parts that are still unpaired count as different."""
 
 DiffSign = Literal["-", "+", " ", "…"]
 _WORDS = re.compile(r"\w+|\W")
@@ -284,110 +280,6 @@ def _fold_piece(
     yield DiffPiece(f"⟨… {left:,} unchanged characters⟩", "fold")
     if tail:
         yield DiffPiece(escaped(piece.text[-tail:]))
-
-
-class SameRun(NamedTuple):
-    """A run of equal parts, from `at` on one side and from `there` on the other."""
-
-    at: int
-    there: int
-    length: int
-
-
-def find_same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
-    """Return the runs of equal parts, in order, and an empty run at the end."""
-    same = [0] * (len(before) + 1)  # by index in `before`: index in `after`, plus one
-    gaps = [(0, len(before), 0, len(after))]
-
-    for _ in range(DIFF_PASSES):
-        gaps = list(chain.from_iterable(_split_gap(before, after, same, gap) for gap in gaps))
-
-    runs: list[SameRun] = []
-    for at, mark in enumerate(same):
-        if not mark:
-            continue
-
-        if runs and runs[-1].at + runs[-1].length == at and sum(runs[-1][1:]) == mark - 1:
-            runs[-1] = runs[-1]._replace(length=runs[-1].length + 1)
-        else:
-            runs.append(SameRun(at, mark - 1, 1))
-
-    return [*runs, SameRun(len(before), len(after), 0)]
-
-
-_Gap = tuple[int, int, int, int]
-
-
-def _split_gap(
-    before: Sequence[str], after: Sequence[str], same: list[int], gap: _Gap
-) -> Iterator[_Gap]:
-    # Marks the equal start, the equal end and the parts that occur once on both sides. Yields the
-    # gaps between the marks.
-    low, high, there, beyond = gap
-
-    while low < high and there < beyond and before[low] == after[there]:
-        same[low] = there + 1
-        low = low + 1
-        there = there + 1
-    while low < high and there < beyond and before[high - 1] == after[beyond - 1]:
-        high = high - 1
-        beyond = beyond - 1
-        same[high] = beyond + 1
-
-    if low == high or there == beyond:
-        return
-
-    pairs = _find_unique_pairs(before, after, (low, high, there, beyond))
-    anchors = _find_longest_increasing(pairs)
-
-    for (i, j), (k, m) in pairwise([(low - 1, there - 1), *anchors, (high, beyond)]):
-        if k < high:
-            same[k] = m + 1
-        if anchors and i + 1 < k and j + 1 < m:
-            yield i + 1, k, j + 1, m
-
-
-def _find_unique_pairs(
-    before: Sequence[str], after: Sequence[str], gap: _Gap
-) -> list[tuple[int, int]]:
-    # Pairs of the indices of the parts that occur once on both sides.
-    low, high, there, beyond = gap
-    count = Counter(before[low:high])
-    others = Counter(after[there:beyond])
-
-    places = {after[j]: j for j in range(there, beyond) if others[after[j]] == 1}
-    return [
-        (i, places[before[i]])
-        for i in range(low, high)
-        if count[before[i]] == 1 and before[i] in places
-    ]
-
-
-def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    # Longest subsequence with increasing second numbers. The first numbers increase already.
-    ends: list[int] = []  # by length: the smallest second number that ends such a subsequence
-    places: list[int] = []  # by length: index of that pair
-    before: list[int] = []  # by pair: index of the previous pair in its subsequence
-
-    for place, (_, there) in enumerate(pairs):
-        length = bisect_left(ends, there)
-        previous = places[length - 1] if length else -1
-        before.append(previous)
-
-        if length == len(ends):
-            ends.append(there)
-            places.append(place)
-        else:
-            ends[length] = there
-            places[length] = place
-
-    found: list[tuple[int, int]] = []
-    place = places[-1] if places else -1
-    while place >= 0:
-        found.append(pairs[place])
-        place = before[place]
-
-    return found[::-1]
 
 
 def compare_values(

@@ -365,7 +365,7 @@ class ActiveConversation:
 
         turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
         if turn is not None:
-            from jp_nb.rendering.status import describe_interrupted_turn
+            from jp_nb.rendering.interrupted_turn_text import describe_interrupted_turn
 
             self.notices.append(describe_interrupted_turn(turn, recovered))
 

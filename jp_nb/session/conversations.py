@@ -22,7 +22,7 @@ from jp_nb.record.conversation_list import (
 )
 from jp_nb.record.turn_reader import read_turn
 from jp_nb.record.turn_view import Turn
-from jp_nb.rendering.status import format_dropped_settings
+from jp_nb.rendering.inherited_settings import format_dropped_settings
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.next_conversation import NextConversation
 

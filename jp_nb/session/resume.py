@@ -26,8 +26,8 @@ from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall, find_interrupted_turn
 from jp_nb.record.turn_view import Turn
 from jp_nb.record.unanswered_turns import NoAnswer, make_no_answer
+from jp_nb.rendering.interrupted_turn_text import describe_finished_calls, describe_skipped_calls
 from jp_nb.rendering.prompt_text import spell_name
-from jp_nb.rendering.status import describe_finished_calls, describe_skipped_calls
 from jp_nb.session.bench import BenchTools
 from jp_nb.session.reusable_answers import read_reusable_answers
 from jp_nb.session.session import Session

@@ -15,7 +15,7 @@ from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.config.directives import Directive
 from jp_nb.record.config_draft import Draft
 from jp_nb.record.events import ChatRequest
-from jp_nb.rendering.status import list_inherited_notices
+from jp_nb.rendering.inherited_settings import list_inherited_notices
 from jp_nb.session.attached_values import resolve_variables
 from jp_nb.session.cell_resolver import CellResolver
 from jp_nb.session.conversation import ActiveConversation

@@ -21,7 +21,7 @@ from jp_nb.record.question_history import (
     QuestionHistory,
     validate_limit,
 )
-from jp_nb.rendering.question_text import render_question_sheets, render_question_table
+from jp_nb.rendering.question_table import render_question_sheets, render_question_table
 from jp_nb.rendering.report import MAX_LINE_CHARS, add_note
 from jp_nb.text import MAX_DIGITS, one_line
 

@@ -16,7 +16,7 @@ from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.provenance import BASE, CONVERSATION, Provenance
-from jp_nb.rendering.log import format_proposing_tools
+from jp_nb.rendering.recorded_change_text import format_proposing_tools
 from jp_nb.rendering.report import make_table
 from jp_nb.session.config_file_changes import write_config_file
 from jp_nb.session.session import Session

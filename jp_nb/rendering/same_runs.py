@@ -1,0 +1,145 @@
+"""Find the equal parts of two sequences, such as lines or words, in O(n log n) time.
+
+This is a *patience diff*: it pairs the parts that occur once in both sequences, then repeats that
+between the pairs, in at most `DIFF_PASSES` passes.
+
+Source: https://bramcohen.livejournal.com/73318.html, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+DIFF_PASSES = 12
+"""Limit of passes over both values. Parts that are still unpaired count as different."""
+
+
+class SameRun(NamedTuple):
+    """A run of equal parts, from `at` on one side and from `there` on the other."""
+
+    at: int
+    there: int
+    length: int
+
+
+def find_same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
+    """Return the runs of equal parts, in order, and an empty run at the end."""
+    pairs: list[int | None] = [None] * len(before)  # by index in `before`: index in `after`
+    gaps = [_Gap(0, len(before), 0, len(after))]
+
+    for _ in range(DIFF_PASSES):
+        gaps = list(chain.from_iterable(_split_gap(before, after, pairs, gap) for gap in gaps))
+
+    runs: list[SameRun] = []
+    for at, there in enumerate(pairs):
+        if there is None:
+            continue
+
+        last = runs[-1] if runs else SameRun(-1, -1, 0)
+        continues = last.at + last.length == at and last.there + last.length == there
+        if continues:
+            runs[-1] = last._replace(length=last.length + 1)
+        else:
+            runs.append(SameRun(at, there, 1))
+
+    return [*runs, SameRun(len(before), len(after), 0)]
+
+
+class _Gap(NamedTuple):
+    """Parts that are not paired yet: indices in `before`, and in `after`. The ends are excluded."""
+
+    start: int
+    end: int
+    after_start: int
+    after_end: int
+
+    @property
+    def is_empty(self) -> bool:
+        return self.start >= self.end or self.after_start >= self.after_end
+
+
+def _split_gap(
+    before: Sequence[str], after: Sequence[str], pairs: list[int | None], gap: _Gap
+) -> Iterator[_Gap]:
+    # Pairs the equal start, the equal end and the parts that occur once on both sides. Yields the
+    # gaps between them.
+    start, end, after_start, after_end = gap
+
+    while start < end and after_start < after_end and before[start] == after[after_start]:
+        pairs[start] = after_start
+        start += 1
+        after_start += 1
+
+    while start < end and after_start < after_end and before[end - 1] == after[after_end - 1]:
+        end -= 1
+        after_end -= 1
+        pairs[end] = after_end
+
+    rest = _Gap(start, end, after_start, after_end)
+    if rest.is_empty:
+        return
+
+    anchors = _find_longest_increasing(_find_unique_pairs(before, after, rest))
+    if not anchors:
+        return
+
+    for index, after_index in anchors:
+        pairs[index] = after_index
+
+    borders = [(start - 1, after_start - 1), *anchors, (end, after_end)]
+    for (left, after_left), (right, after_right) in pairwise(borders):
+        between = _Gap(left + 1, right, after_left + 1, after_right)
+        if not between.is_empty:
+            yield between
+
+
+def _find_unique_pairs(
+    before: Sequence[str], after: Sequence[str], gap: _Gap
+) -> list[tuple[int, int]]:
+    # Pairs of the indices of the parts that occur once on both sides.
+    counts = Counter(before[gap.start : gap.end])
+    after_counts = Counter(after[gap.after_start : gap.after_end])
+
+    after_places: dict[str, int] = {}
+    for index in range(gap.after_start, gap.after_end):
+        if after_counts[after[index]] == 1:
+            after_places[after[index]] = index
+
+    pairs: list[tuple[int, int]] = []
+    for index in range(gap.start, gap.end):
+        part = before[index]
+        if counts[part] == 1 and part in after_places:
+            pairs.append((index, after_places[part]))
+
+    return pairs
+
+
+def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    # Longest subsequence with increasing second numbers. The first numbers increase already.
+    ends: list[int] = []  # by length: the smallest second number that ends such a subsequence
+    places: list[int] = []  # by length: index of that pair
+    before: list[int] = []  # by pair: index of the previous pair in its subsequence
+
+    for place, (_, there) in enumerate(pairs):
+        length = bisect_left(ends, there)
+        previous = places[length - 1] if length else -1
+        before.append(previous)
+
+        if length == len(ends):
+            ends.append(there)
+            places.append(place)
+        else:
+            ends[length] = there
+            places[length] = place
+
+    found: list[tuple[int, int]] = []
+    place = places[-1] if places else -1
+    while place >= 0:
+        found.append(pairs[place])
+        place = before[place]
+
+    return found[::-1]
