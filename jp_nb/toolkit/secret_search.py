@@ -21,7 +21,6 @@ from jp_nb.config.secrets import (
     is_secret,
     is_secret_name,
 )
-from jp_nb.values.containers import MAX_CONTAINER_DEPTH
 from jp_nb.values.custom import FAILURES
 from jp_nb.values.data_access import is_a
 from jp_nb.values.named_parts import (
@@ -32,6 +31,7 @@ from jp_nb.values.named_parts import (
     find_part_reader,
     read_secret_content,
 )
+from jp_nb.values.nested_text import MAX_CONTAINER_DEPTH
 
 SHORTEST_KNOWN: Final = 8
 """Minimum length of a secret that is hidden inside of words: a shorter one may be a word."""

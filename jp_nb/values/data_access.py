@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from jp_nb.values.arrays import find_hidden_fields
 from jp_nb.values.base import bytes_without_hidden, hide_part, hide_value, without_hidden
-from jp_nb.values.containers import read_record_fields
+from jp_nb.values.contents import read_record_fields
 from jp_nb.values.custom import (
     FAILURES,
     ClassTable,
@@ -30,7 +30,7 @@ from jp_nb.values.custom import (
     read_class_members,
     read_class_module,
 )
-from jp_nb.values.frames import list_label_names
+from jp_nb.values.series import list_label_names
 from jp_nb.values.source_locations import is_own_code
 from jp_nb.values.value_path import ValuePath, ValuePathError
 

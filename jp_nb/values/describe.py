@@ -33,14 +33,8 @@ from jp_nb.values.base import (
     to_one_line,
     without_hidden,
 )
-from jp_nb.values.containers import (
-    MAX_COMPARED,
-    MAX_DESCRIBED_PARTS,
-    NestedText,
-    describe_container,
-    is_uniform,
-    list_contents,
-)
+from jp_nb.values.containers import MAX_DESCRIBED_PARTS, describe_container
+from jp_nb.values.contents import MAX_COMPARED, is_uniform, list_contents
 from jp_nb.values.custom import (
     FAILURES,
     ClassTable,
@@ -52,6 +46,7 @@ from jp_nb.values.custom import (
     make_custom_description,
     name_type,
 )
+from jp_nb.values.nested_text import NestedText
 
 _TABLE: Final = ClassTable[ValueKind](
     (

@@ -30,8 +30,8 @@ from jp_nb.values.base import (
     to_one_line,
     without_addresses,
 )
-from jp_nb.values.containers import format_int
 from jp_nb.values.custom import FAILURES, format_repr, list_types, name_type
+from jp_nb.values.nested_text import format_int
 from jp_nb.values.source_locations import format_location, is_cell_file
 
 MAX_VALUE_IMAGE_BYTES = 5_000_000

@@ -1,0 +1,54 @@
+"""Format the cells and labels of tables and series: short, on one line, and without secrets.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jp_nb.values.base import (
+    hide_value,
+    to_one_line,
+    without_addresses,
+)
+from jp_nb.values.custom import FAILURES
+
+CELL_CHARS: Final = 40
+
+
+def format_table_cell(value: object) -> str:
+    """Return the text of a cell, a label, or a name."""
+    kind = type(value)
+    if (hidden := hide_value(value)) is not None:
+        return to_one_line(hidden, CELL_CHARS)
+
+    if kind is float:
+        text = repr(value)
+        return text if len(text) <= 12 else f"{value:.8g}"
+
+    if kind is str:
+        return to_one_line(value, CELL_CHARS)  # type: ignore[arg-type]
+
+    if kind is tuple and len(value) <= 5:  # type: ignore[arg-type]
+        cells = map(format_table_cell, value)  # type: ignore[call-overload]
+        return to_one_line(", ".join(cells), CELL_CHARS)
+
+    if kind is list or kind is dict or kind is tuple:
+        return f"{kind.__name__} of {len(value)}"  # type: ignore[arg-type]
+
+    try:
+        return to_one_line(without_addresses(str(value)), CELL_CHARS)
+    except FAILURES as exc:
+        return f"<{kind.__name__}: {type(exc).__name__}>"
+
+
+def format_or_hide(cell: object, hidden: str | None) -> str:
+    """Return the text of `cell`, or the text that replaces it."""
+    return format_table_cell(cell) if hidden is None else to_one_line(hidden, CELL_CHARS)
+
+
+def format_type(dtype: object, hidden: str | None) -> str:
+    """Return the type of a column. It has no values if the column is hidden."""
+    # Some types list the values of the column, such as `Enum(categories=['a', 'b'])`.
+    return str(dtype) if hidden is None else str(dtype).partition("(")[0]

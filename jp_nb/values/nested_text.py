@@ -1,0 +1,210 @@
+"""`NestedText`: the text of a value with its parts, similar to `repr`, in a limited length.
+
+The parts of a container share its room: `{'a': [1, 2, 3], 'b': 'long te… (+900)'}`.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jp_nb.values.base import (
+    BRIEF_CHARS,
+    DescriptionLimits,
+    bytes_without_hidden,
+    cut_end,
+    hide_part,
+    hide_value,
+    to_one_line,
+    without_hidden,
+)
+from jp_nb.values.contents import Contents, KeyedItems, is_uniform, list_contents
+from jp_nb.values.custom import (
+    has_custom_description,
+    has_own_repr,
+    name_type,
+)
+
+MAX_CONTAINER_DEPTH: Final = 12
+"""Maximum nesting of containers that are described, and searched for secrets."""
+MAX_BITS: Final = 8_000
+_MIN_CHARS = 24
+_MAX_SHARES = 16
+_KEY_CHARS = 120
+_EXACT: Final = frozenset((list, tuple, dict, set, frozenset))
+_SIMPLE: Final = (bool, float, complex, type(None), type(...), type(NotImplemented))
+
+
+class NestedText:
+    """Text of one value with its parts, similar to `repr`.
+
+    Args:
+        limits: Limits of the value. `limits.inner` describes parts of other types, and parts with
+            their own `repr` or a describer.
+        greedy: True to give the first parts all the room, and to stop when it is used up. This
+            determines if the complete value fits. False to share the room among the parts.
+    """
+
+    def __init__(self, limits: DescriptionLimits, *, greedy: bool) -> None:
+        self.is_cut = False  # True if a part is missing
+        self._limits = limits
+        self._greedy = greedy
+        self._above: set[int] = set()  # `id()` of the containers around the current part
+        # Descriptions by `id()` of the value, so that the code of a value runs once. The value is
+        # kept too, so that no other value gets its id.
+        self._texts: dict[int, tuple[object, str]] = {}
+
+    def sharing_room(self) -> NestedText:
+        """Return a text that is not greedy, and has the same descriptions of parts."""
+        other = NestedText(self._limits, greedy=False)
+        other._texts = self._texts
+        return other
+
+    def write(self, value: object, room: int) -> str:
+        """Return `value` in at most `room` characters. `is_cut` is True if a part is missing."""
+        text = self._format_value(value, max(room, 1))
+        if len(text) > room:
+            self.is_cut = True
+            return cut_end(text, room)
+        return text
+
+    def _format_value(self, value: object, room: int) -> str:
+        kind = type(value)
+
+        if (hidden := hide_value(value)) is not None:
+            return hidden
+        if kind in _SIMPLE:
+            return repr(value)
+        if kind is str:
+            return self._format_string(value, room)  # type: ignore[arg-type]
+        if kind is int:
+            return format_int(value)  # type: ignore[arg-type]
+        if kind in (bytes, bytearray):
+            return self._format_bytes(value, room)  # type: ignore[arg-type]
+
+        if kind in _EXACT or not (has_own_repr(value) or has_custom_description(value)):
+            inside = list_contents(value)
+            if inside is not None:
+                return self._format_container(value, inside, room)
+        return self._format_other(value, room)
+
+    def _format_string(self, value: str, room: int) -> str:
+        if len(value) + 2 > room:
+            self.is_cut = True
+            value = without_hidden(value)
+            shown = max(room - 24, 4)
+            return f"{value[:shown]!r}… (+{len(value) - shown:,})"
+        return repr(value)
+
+    def _format_bytes(self, value: bytes, room: int) -> str:
+        shown = max(room // 4, 4)
+        if len(value) > shown:
+            self.is_cut = True
+            value = bytes_without_hidden(value)
+            return f"{bytes(value[:shown])!r}… (+{len(value) - shown:,} bytes)"
+        return repr(value)
+
+    def _format_other(self, value: object, room: int) -> str:
+        texts = self._texts
+        limits = self._limits
+
+        if id(value) not in texts:
+            limit = room if self._greedy and not limits.brief else min(room, BRIEF_CHARS)
+            described = limits.inner(value, limits.part(limit, brief=True))
+            texts[id(value)] = value, described.text
+
+        text = texts[id(value)][1]
+
+        if len(text) > room or text.endswith("…") or "… (+" in text:
+            self.is_cut = True
+        return to_one_line(text, room) if "\n" in text else text
+
+    def _format_container(self, value: object, inside: Contents, room: int) -> str:
+        if id(value) in self._above:
+            return f"{inside.begin}… itself{inside.end}"
+
+        if not inside.length:
+            return inside.empty or inside.begin + inside.end
+
+        if len(self._above) >= MAX_CONTAINER_DEPTH or room < _MIN_CHARS or inside.items is None:
+            self.is_cut = True
+            return f"{inside.begin}… {inside.length:,}{inside.end}"
+
+        self._above.add(id(value))
+        try:
+            return self._format_items(inside, room)
+        finally:
+            self._above.discard(id(value))
+
+    def _format_items(self, inside: Contents, room: int) -> str:
+        texts: list[str] = []
+        is_pair = inside.length == 2 and not inside.is_keyed and not inside.unordered
+        used = len(inside.begin) + len(inside.end)
+        first: object = None
+
+        for index, (key, item) in enumerate(self.items(inside)):
+            label = ""
+            if key is not None and key.is_field:
+                label = f"{key.value}="
+            elif key is not None:
+                key_room = room - used if self._greedy else _KEY_CHARS
+                label = f"{self.write(key.value, key_room)}: "
+
+            last = index == inside.length - 1
+            room_after = 0 if last else _MIN_CHARS
+            left = room - used - len(label) - room_after
+            least = 1 if last else 8
+            if left < least or (self._greedy and self.is_cut):
+                self.is_cut = True
+                texts.append(f"… {max(inside.length - index, 1):,} more")
+                break
+
+            name = key and key.value
+            if is_pair and index:
+                name = first  # a pair may be a name and its value
+            first = item
+
+            share = left if self._greedy else compute_share(left, inside.length - index)
+            text = self.part(name, item, share)
+            texts.append(label + text)
+            used += len(label) + len(text) + 2
+
+        comma = "," if inside.end == ")" and inside.begin == "(" and inside.length == 1 else ""
+        return f"{inside.begin}{', '.join(texts)}{comma}{inside.end}"
+
+    def part(self, key: object, item: object, room: int) -> str:
+        """Return the text of `item`, whose key or name is `key`, in at most `room` characters."""
+        hidden = hide_part(key, item)
+        return self.write(item, room) if hidden is None else cut_end(hidden, room)
+
+    def items(self, inside: Contents) -> KeyedItems:
+        """Return the items with their keys. Sets are sorted."""
+        assert inside.items is not None
+        if inside.unordered:
+            items = [item for _, item in inside.items()]
+            return ((None, item) for item in self.sorted(items))
+        return inside.items()
+
+    def sorted(self, found: list[object]) -> list[object]:
+        """Return the elements of a set in a reproducible order."""
+        if is_uniform(found):
+            return sorted(found)  # type: ignore[type-var]
+        probe = self.sharing_room()
+        return sorted(found, key=lambda item: (name_type(type(item)), probe.write(item, 200)))
+
+
+def compute_share(room: int, items: int) -> int:
+    """Return the share of `room` for the next item, if `items` items remain."""
+    return min(room, max(60, room // max(min(items, _MAX_SHARES), 1)))
+
+
+def format_int(value: int) -> str:
+    """Return the decimal digits of an integer. A very long one is shortened."""
+    bits = int.bit_length(value)
+    if bits <= MAX_BITS:
+        return int.__repr__(value)
+    sign = "-" if value < 0 else ""
+    digits = int(bits * 0.30103) + 1
+    size = f"an integer of {bits:,} bits, about {digits:,} digits"
+    return f"{sign}{hex(abs(value) >> (bits - 64))}… ({size})"

@@ -1,0 +1,106 @@
+"""Describe series of pandas and polars, and indexes of pandas, with their first and last values.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jp_nb.values.base import (
+    DescriptionLimits,
+    count,
+    hide_part,
+)
+from jp_nb.values.cell_text import format_or_hide, format_table_cell, format_type
+from jp_nb.values.custom import FAILURES
+from jp_nb.values.table_text import WHOLE_ROWS, count_chars
+
+MAX_COUNTED_CELLS: Final = 500_000  # limit for the cells in which missing values are counted
+END_VALUES: Final = (WHOLE_ROWS // 2, 5, 3, 2, 1)  # the same for a series; the first that fit
+WHOLE_VALUES: Final = 2 * WHOLE_ROWS  # maximum length of a series whose values are all shown
+VALUES_NOTE_CHARS: Final = 60  # room for the note about omitted values of a series
+
+
+def describe_series(value: Any, limits: DescriptionLimits) -> str:
+    """Describe a series of pandas or polars, or an index of pandas."""
+    length = len(value)
+    is_polars = hasattr(type(value), "null_count")
+    kind = "polars.Series" if is_polars else f"pandas.{type(value).__name__}"
+
+    name = ""
+    if value.name is not None and value.name != "":
+        name = f" {format_table_cell(value.name)}"
+
+    hidden = hide_part(list_label_names(value))
+    title = f"{kind}{name}, {count(length, 'value')}, {format_type(value.dtype, hidden)}"
+
+    if limits.brief:
+        return title
+    if hidden is not None:
+        return f"{title}: {hidden}"
+
+    # Slices of a pandas series may select by label, those of its `iloc` select by position.
+    rows = value if is_polars else getattr(value, "iloc", value)
+
+    counted = length if is_polars else min(length, MAX_COUNTED_CELLS)
+    of = "" if counted == length else f" among the first {counted:,}"
+    nulls = value.null_count() if is_polars else rows[:counted].isna().sum()
+    facts = [f"{title}, {count(int(nulls), 'null')}{of}"]
+
+    if range_text := _format_range(value, length):
+        facts.append(range_text)
+
+    index = None if is_polars else getattr(value, "index", None)
+    room = limits.chars - count_chars(facts) - VALUES_NOTE_CHARS - len(limits.name)
+
+    if length <= WHOLE_VALUES:
+        lines = _format_values(rows[0:length], index, 0)
+        if count_chars(lines) <= room:
+            return "\n".join([*facts, *lines])
+
+    for ends in END_VALUES:
+        if 2 * ends >= length:
+            continue
+
+        top = _format_values(rows[0:ends], index, 0)
+        bottom = _format_values(rows[length - ends : length], index, length - ends)
+        note = limits.more(length - 2 * ends, "value", f"[{ends}:{ends + 20}] has the next")
+
+        lines = [*top, "…", *bottom, note]
+        if count_chars(lines) <= room:
+            return "\n".join([*facts, *lines])
+
+    return "\n".join([*facts, limits.more(length, "value", "[:20] has the first")])
+
+
+def _format_range(value: Any, length: int) -> str:
+    if not 0 < length <= MAX_COUNTED_CELLS:
+        return ""
+    kind = str(value.dtype).lower()
+
+    if not kind.startswith(("int", "uint", "float", "date", "time", "decimal")):
+        return ""
+    try:
+        return f"min {format_table_cell(value.min())}, max {format_table_cell(value.max())}"
+    except FAILURES:
+        return ""
+
+
+def _format_values(part: Any, index: Any, start: int) -> list[str]:
+    values = part.to_list()
+    labels: Sequence[object] = range(start, start + len(values))
+    if index is not None and type(index).__name__ != "RangeIndex":
+        labels = index[start : start + len(values)].tolist()
+
+    hidden = None if index is None else hide_part(list_label_names(index))
+    return [
+        f"{format_or_hide(label, hidden)}: {format_or_hide(each, hide_part(label, each))}"
+        for label, each in zip(labels, values, strict=False)
+    ]
+
+
+def list_label_names(value: Any) -> tuple[object, ...]:
+    """Return the names of a series or an index. A `MultiIndex` has several names."""
+    return tuple(getattr(value, "names", None) or (value.name,))
