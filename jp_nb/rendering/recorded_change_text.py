@@ -26,7 +26,7 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
 from jp_nb.errors import ConfigError
-from jp_nb.record.change_marks import ProposedBy
+from jp_nb.record.proposed_by import ProposedBy
 from jp_nb.record.turn_view import ConfigChange
 from jp_nb.rendering.event_text import format_approver, format_name
 from jp_nb.rendering.report import MAX_CELL_CHARS
