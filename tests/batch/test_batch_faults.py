@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from tests.kit.batches import read_runs
+from tests.kit.batch_folders import BatchFolder
 from tests.support.notebook_runs import write_cells
 
 pytestmark = pytest.mark.runners
@@ -74,7 +74,7 @@ class RunningBatch:
 
     def outcomes(self) -> dict[int, str]:
         """Return the outcome of each run by its parameter."""
-        states = read_runs(self.folder / "OUT/runs.jsonl")
+        states = BatchFolder(self.folder / "OUT").runs()
         found: dict[Any, str] = {each.parameters["pid"]: each.outcome for each in states}
         return found
 
@@ -138,7 +138,7 @@ def test_ctrl_c_ends_the_batch_with_partial_notebooks(batch: RunningBatch) -> No
     printed = batch.end()
     assert batch.process.returncode == 130, printed
     assert batch.outcomes() == {3: "passed", 1: "interrupted", 2: "interrupted"}
-    for state in read_runs(batch.folder / "OUT/runs.jsonl"):
+    for state in BatchFolder(batch.folder / "OUT").runs():
         outputs = nbformat.read(batch.folder / "OUT" / state.output, as_version=4).cells[2].outputs
         assert [each.text for each in outputs] == ["begun\n"]
     assert not any(map(is_running, kernels))
@@ -175,7 +175,7 @@ def test_notebooks_without_manners_are_bounded_ended_and_named(tmp_path: Path) -
 
     arguments = [str(tmp_path), "-o", str(tmp_path / "OUT"), "--timeout", "20", "--workers", "2"]
     assert main(["run", *arguments]) == 1
-    states = {each.notebook: each for each in read_runs(tmp_path / "OUT/runs.jsonl")}
+    states = {each.notebook: each for each in BatchFolder(tmp_path / "OUT").runs()}
 
     [warning] = states["forks.ipynb"].warnings
     assert "that had to be ended: python" in warning
@@ -195,5 +195,5 @@ def test_changed_notebook_does_not_run_with_the_old_id(tmp_path: Path) -> None:
     write_cells(tmp_path / "a.ipynb", "open('b.ipynb', 'a').write(' ')")
     write_cells(tmp_path / "b.ipynb", "1")
     assert main(["run", str(tmp_path), "-o", str(tmp_path / "OUT"), "--workers", "1"]) == 1
-    states = {each.notebook: each for each in read_runs(tmp_path / "OUT/runs.jsonl")}
+    states = {each.notebook: each for each in BatchFolder(tmp_path / "OUT").runs()}
     assert "has changed since the batch began" in states["b.ipynb"].failed_cells[0].error

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.kit.batches import read_runs
+from tests.kit.batch_folders import BatchFolder
 from tests.support.notebook_runs import run, write_cells
 
 pytestmark = pytest.mark.runners
@@ -39,7 +39,7 @@ def test_parameter_sets_run_on_two_workers_and_a_failure_is_resumed(tmp_path: Pa
     assert "failed walk-city=Bad-days=9-" in done.stderr
 
     assert path.read_bytes() == before
-    states = {state.parameters["city"]: state for state in read_runs(tmp_path / "OUT/runs.jsonl")}
+    states = {state.parameters["city"]: state for state in BatchFolder(tmp_path / "OUT").runs()}
     assert {city: each.outcome for city, each in states.items()} == {
         "Delft": "passed", "Bad": "failed", "Gouda": "passed", "Edam": "passed",
     }  # fmt: skip
@@ -66,5 +66,5 @@ def test_requests_and_tokens_of_a_run_are_in_the_log(tmp_path: Path) -> None:
     write_cells(tmp_path / "talk.ipynb", "%load_ext jp_nb", ask)
     done = batch(tmp_path, "talk.ipynb", "-o", "OUT/", "--max-concurrent-requests", "scripted=1")
     assert done.returncode == 0, done.stderr
-    [state] = read_runs(tmp_path / "OUT/runs.jsonl")
+    [state] = BatchFolder(tmp_path / "OUT").runs()
     assert state.requests == 1

@@ -10,19 +10,10 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
+from tests.batch.log_lines import asked_at, asked_permission, asked_question, waiting_run, write_log
 from tests.kit.answers import PreparedAnswers
+from tests.kit.batch_folders import BatchFolder
 from tests.kit.kinds import make
-from tests.kit.open_decisions import (
-    an_answer,
-    ask_about,
-    asked_at,
-    asked_permission,
-    asked_question,
-    open_inbox,
-    waiting_run,
-    write_inbox_notebook,
-    write_log,
-)
 from tests.kit.questions import answered, not_answered
 from tests.support.fakes import FakePrompter
 
@@ -34,7 +25,7 @@ CLOSED = not_answered("cancelled", "form")
 def ask(folder: Path, *ends: Any) -> FakePrompter:
     """Ask about the decisions in `folder`. A text is a button that the user presses."""
     person = FakePrompter(*(answered(end) if isinstance(end, str) else end for end in ends))
-    ask_about(folder, person.ask_in_cell)
+    BatchFolder(folder).ask_about(person.ask_in_cell)
     return person
 
 
@@ -209,9 +200,9 @@ def test_folder_that_others_may_write_is_shown_without_answers(
     assert "writable for everyone" in shown.text
     assert {action.value for action in decision.actions} == {"back"}
 
-    inbox = open_inbox(out)
+    inbox = BatchFolder(out).inbox()
     with pytest.raises(jp.ConfigError, match="no answers are written"):
-        inbox.answer(inbox.groups[0], ["a"], an_answer("team"))
+        inbox.answer(inbox.groups[0], ["a"], BatchFolder.make_answer("team"))
     assert not (out / "answers.toml").exists()
 
 
@@ -295,7 +286,7 @@ def test_list_prints_the_decisions_safe_for_a_terminal(
 @pytest.mark.req("INBOX-2")
 def test_generated_notebook_asks_about_the_folder(tmp_path: Path) -> None:
     folder = tmp_path / "it's a 'batch'\n"
-    notebook = nbformat.read(write_inbox_notebook(folder), as_version=4)
+    notebook = nbformat.read(BatchFolder(folder).write_notebook(), as_version=4)
     nbformat.validate(notebook)
     source = notebook.cells[1].source
     assert source.endswith(f"jp.inbox({str(folder)!r})")

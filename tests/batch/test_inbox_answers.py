@@ -10,31 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
+from tests.batch.log_lines import asked_permission, asked_question, waiting_run, write_log
 from tests.kit.answers import PreparedAnswers
-from tests.kit.open_decisions import (
-    an_answer,
-    asked_permission,
-    asked_question,
-    find_unused,
-    group_decisions,
-    open_answers,
-    waiting_run,
-    write_log,
-)
+from tests.kit.batch_folders import BatchFolder
 
 TO = asked_question("publish", "to", "To whom?", "Delft")
 
 
 def open_groups(folder: Path, *runs: list[Any]) -> Any:
     """Return the groups of these runs."""
-    return group_decisions(write_log(folder, runs)).groups
+    return BatchFolder(write_log(folder, runs)).decisions().groups
 
 
 @pytest.mark.req("INBOX-5")
 def test_same_answer_of_all_runs_is_one_entry_with_a_comment(tmp_path: Path) -> None:
     [group] = open_groups(tmp_path, *(waiting_run(f"r{n}", TO) for n in range(37)))
-    answers = open_answers(tmp_path, [group])
-    answers.decide(group, group.runs, an_answer("team"))
+    answers = BatchFolder(tmp_path).answers([group])
+    answers.decide(group, group.runs, BatchFolder.make_answer("team"))
     answers.save()
 
     assert (tmp_path / "answers.toml").read_text(encoding="utf-8") == (
@@ -51,9 +43,9 @@ def test_differing_answers_are_in_a_table_for_each_run(tmp_path: Path) -> None:
     [group] = open_groups(
         tmp_path, waiting_run("a", TO), waiting_run("b", TO), waiting_run("c", TO)
     )
-    answers = open_answers(tmp_path, [group])
-    answers.decide(group, ["a"], an_answer("team"))
-    answers.decide(group, ["b"], an_answer(skip=True))
+    answers = BatchFolder(tmp_path).answers([group])
+    answers.decide(group, ["a"], BatchFolder.make_answer("team"))
+    answers.decide(group, ["b"], BatchFolder.make_answer(skip=True))
     answers.save()
 
     found = {run: PreparedAnswers(tmp_path / "answers.toml").find(*KEY, run=run) for run in "abc"}
@@ -73,14 +65,14 @@ def test_answer_for_one_notebook_does_not_answer_for_another(tmp_path: Path) -> 
     walk, talk = open_groups(
         tmp_path, waiting_run("a", TO), waiting_run("b", TO, notebook="talk.ipynb")
     )
-    answers = open_answers(tmp_path, [walk, talk])
-    answers.decide(walk, walk.runs, an_answer("team"))
+    answers = BatchFolder(tmp_path).answers([walk, talk])
+    answers.decide(walk, walk.runs, BatchFolder.make_answer("team"))
     answers.save()
     file = tmp_path / "answers.toml"
     assert PreparedAnswers(file).find(*KEY, run="a") is not None
     assert PreparedAnswers(file).find(*KEY, run="b") is None
 
-    answers.decide(talk, talk.runs, an_answer("team"))
+    answers.decide(talk, talk.runs, BatchFolder.make_answer("team"))
     answers.save()
     [both] = PreparedAnswers(file).list()
     assert both["key"] == KEY
@@ -92,10 +84,10 @@ def test_permission_lists_the_exact_arguments(tmp_path: Path) -> None:
     groups = open_groups(
         tmp_path, waiting_run("a", asked_permission("pay", {"amount": 5}, {"to": None, "x": 1.0}))
     )
-    answers = open_answers(tmp_path, groups)
+    answers = BatchFolder(tmp_path).answers(groups)
     first, second = groups
-    answers.decide(first, first.runs, an_answer())
-    answers.decide(second, second.runs, an_answer(skip=True))
+    answers.decide(first, first.runs, BatchFolder.make_answer())
+    answers.decide(second, second.runs, BatchFolder.make_answer(skip=True))
     answers.save()
 
     file = tmp_path / "answers.toml"
@@ -115,8 +107,8 @@ def test_other_entries_of_the_file_stay_with_their_comments(tmp_path: Path) -> N
     )
     before = PreparedAnswers(tmp_path / "answers.toml").list()
     [group] = open_groups(tmp_path, waiting_run("a", TO))
-    answers = open_answers(tmp_path, [group])
-    answers.decide(group, group.runs, an_answer("team"))
+    answers = BatchFolder(tmp_path).answers([group])
+    answers.decide(group, group.runs, BatchFolder.make_answer("team"))
     answers.save()
 
     after = PreparedAnswers(tmp_path / "answers.toml").list()
@@ -130,11 +122,11 @@ def test_other_entries_of_the_file_stay_with_their_comments(tmp_path: Path) -> N
 
 def test_withdrawn_answer_leaves_those_of_other_runs(tmp_path: Path) -> None:
     [group] = open_groups(tmp_path, waiting_run("a", TO), waiting_run("b", TO))
-    answers = open_answers(tmp_path, [group])
-    answers.decide(group, group.runs, an_answer("team"))
+    answers = BatchFolder(tmp_path).answers([group])
+    answers.decide(group, group.runs, BatchFolder.make_answer("team"))
     answers.save()
 
-    answers = open_answers(tmp_path, [group])
+    answers = BatchFolder(tmp_path).answers([group])
     assert answers.count_answered(group) == 2
     answers.leave_open(group, ["a"])
     answers.save()
@@ -167,9 +159,13 @@ def test_names_and_values_from_a_log_are_data_in_the_file(
         waiting_run(run, question, asked_permission(tool, arguments)),
         waiting_run(f"{run}-2", question, asked_permission(tool, arguments)),
     )
-    answers = open_answers(folder, groups)
+    answers = BatchFolder(folder).answers(groups)
     for group in groups:
-        answers.decide(group, [run], an_answer(value) if group.question else an_answer())
+        answers.decide(
+            group,
+            [run],
+            BatchFolder.make_answer(value) if group.question else BatchFolder.make_answer(),
+        )
     answers.save()
 
     found = PreparedAnswers(folder / "answers.toml").list()
@@ -185,8 +181,8 @@ def test_names_and_values_from_a_log_are_data_in_the_file(
 def test_secret_is_the_name_of_a_variable(tmp_path: Path) -> None:
     token = asked_question("publish", "token", "Token?", answer_type={"type": "secret"})
     [group] = open_groups(tmp_path, waiting_run("a", token))
-    answers = open_answers(tmp_path, [group])
-    answers.decide(group, group.runs, an_answer(env="PUBLISH_TOKEN"))
+    answers = BatchFolder(tmp_path).answers([group])
+    answers.decide(group, group.runs, BatchFolder.make_answer(env="PUBLISH_TOKEN"))
     answers.save()
     [answer] = PreparedAnswers(tmp_path / "answers.toml").list()
     assert answer["value"] == ("env", "PUBLISH_TOKEN")
@@ -199,7 +195,7 @@ def test_file_that_others_may_write_is_not_used(tmp_path: Path) -> None:
     file.write_text("", encoding="utf-8")
     file.chmod(0o666)
     with pytest.raises(jp.ConfigError, match="writable for everyone"):
-        open_answers(tmp_path, [group])
+        BatchFolder(tmp_path).answers([group])
 
 
 @pytest.mark.req("INBOX-14")
@@ -209,7 +205,7 @@ def test_answers_that_no_resumed_run_used_are_found() -> None:
         "arguments = { n = 5 }\n[runs.x.questions.t]\na = 3\nc = 4\n[runs.y.questions.t]\na = 5\n"
     )
     used = {"x": [["runs", "x", "questions", "t", "a"]], "z": [["questions", "t", "a"]]}
-    assert find_unused(file, used) == [
+    assert BatchFolder.find_unused(file, used) == [
         ("runs", "x", "questions", "t", "c"),
         ("questions", "t", "b"),
         ("permissions", "pay", '{"n":5}'),

@@ -7,24 +7,23 @@ from time import process_time
 
 import pytest
 
-from tests.kit.open_decisions import (
+from tests.batch.log_lines import (
     asked_at,
     asked_permission,
     asked_question,
     ended_run,
-    group_decisions,
-    group_runs,
-    read_runs,
     waiting_run,
     write_log,
 )
+from tests.kit.batch_folders import BatchFolder
 
 TO_WHOM = {"type": "select", "options": ["team", "all"]}
 
 
 def listed(folder: Path) -> list[tuple[str, str, tuple[str, ...]]]:
     return [
-        (group.notebook, group.description, group.runs) for group in group_decisions(folder).groups
+        (group.notebook, group.description, group.runs)
+        for group in BatchFolder(folder).decisions().groups
     ]
 
 
@@ -56,7 +55,7 @@ def test_same_question_of_several_runs_is_one_group(tmp_path: Path) -> None:
         ("walk.ipynb", "to of publish: To whom?", ("f",)),
         ("walk.ipynb", "to of send: To whom?", ("g",)),
     ]
-    [first, *_] = group_decisions(tmp_path).groups
+    [first, *_] = BatchFolder(tmp_path).decisions().groups
     contexts = [(each.context, each.runs) for each in first.list_contexts()]
     assert contexts == [("Delft", ("a",)), ("Leiden", ("c",))]
     assert [asking.place for asking, _ in first.askings["a"]] == ["cell 3, turn 1"]
@@ -84,7 +83,7 @@ def test_each_exact_call_is_a_permission_of_its_own(tmp_path: Path) -> None:
 def test_permission_whose_arguments_are_unknown_cannot_be_answered(tmp_path: Path) -> None:
     unknown = {"kind": "permission", "tool": "pay", "asked": [asked_at()]}
     write_log(tmp_path, [waiting_run("a", unknown)])
-    [group] = group_decisions(tmp_path).groups
+    [group] = BatchFolder(tmp_path).decisions().groups
     assert not group.is_answerable
 
 
@@ -103,7 +102,7 @@ def test_suggestions_of_a_question_are_removed(tmp_path: Path) -> None:
             )
         ],
     )
-    to_whom, order = (group.question for group in group_decisions(tmp_path).groups)
+    to_whom, order = (group.question for group in BatchFolder(tmp_path).decisions().groups)
     assert (to_whom.default, to_whom.answer_type.recommended) == (None, None)
     assert order.answer_type.fields[0].default is None
 
@@ -120,7 +119,7 @@ def test_damaged_entries_are_counted_and_left_out(tmp_path: Path) -> None:
     ]
     good = asked_question("t", "q", "Why?")
     write_log(tmp_path, [waiting_run("a", *damaged, good)])
-    found = group_decisions(tmp_path)
+    found = BatchFolder(tmp_path).decisions()
     assert (len(found.groups), found.unreadable) == (1, len(damaged))
 
 
@@ -130,9 +129,9 @@ def test_ten_thousand_runs_are_grouped_in_less_than_two_seconds(tmp_path: Path) 
     for number in range(10_000):
         question = asked_question("publish", f"q{number % 1000}", "Why?", f"Town {number}")
         runs.append(waiting_run(f"r{number}", question))
-    states = read_runs(write_log(tmp_path, runs))
+    states = BatchFolder(write_log(tmp_path, runs)).runs()
 
     began = process_time()
-    found = group_runs(states)
+    found = BatchFolder.group_decisions(states)
     assert process_time() - began < 2
     assert len(found.groups) == 1000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.batches import plan_runs, read_each
+from tests.kit.batches import BatchBench
 from tests.support.notebook_runs import write_cells
 
 
@@ -21,7 +21,7 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
 def parameters(folder: Path, *arguments: str | Path) -> list[dict[str, Any]]:
     """Return the parameters of each run of a notebook without a tagged cell."""
     notebook = write_cells(folder / "walk.ipynb", "1")
-    return [spec["parameters"] for spec in plan_runs(folder, notebook, *arguments)]
+    return [spec["parameters"] for spec in BatchBench(folder).plan(notebook, *arguments)]
 
 
 @pytest.mark.req("BATCH-2")
@@ -51,7 +51,7 @@ def parameters(folder: Path, *arguments: str | Path) -> list[dict[str, Any]]:
 )
 def test_value_of_csv(tmp_path: Path, text: str, value: Any) -> None:
     path = write(tmp_path, "each.csv", f"x,y\n{text},a\n")
-    [found] = read_each(path)
+    [found] = BatchBench.read_sets(path)
     assert found == {"x": value, "y": "a"}
     assert type(found["x"]) is type(value)
 
@@ -153,6 +153,6 @@ def test_api_key_is_refused_and_not_repeated(tmp_path: Path, option: str) -> Non
 @pytest.mark.req("BATCH-32")
 def test_large_file_is_streamed(tmp_path: Path) -> None:
     path = write(tmp_path, "each.csv", "n\n" + "1\n" * 50_000)
-    sets = iter(read_each(path))
+    sets = iter(BatchBench.read_sets(path))
     assert next(sets) == {"n": 1}
     assert sum(1 for _ in sets) == 49_999

@@ -10,15 +10,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.kit.open_decisions import (
+from tests.batch.log_lines import (
     asked_permission,
     asked_question,
     ended_run,
-    format_junit,
     waiting_run,
     write_log,
-    write_reports,
 )
+from tests.kit.batch_folders import BatchFolder
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e&"
 FAILED: dict[str, Any] = {
@@ -49,7 +48,7 @@ def make_batch(folder: Path) -> Path:
 
 @pytest.mark.req("BATCH-4")
 def test_json_report_has_a_row_for_each_run_and_the_sums(tmp_path: Path) -> None:
-    write_reports(make_batch(tmp_path))
+    BatchFolder(make_batch(tmp_path)).write_reports()
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
 
     assert report["totals"] == {
@@ -73,7 +72,7 @@ def test_json_report_has_a_row_for_each_run_and_the_sums(tmp_path: Path) -> None
 def test_junit_has_a_suite_for_each_notebook_and_a_case_for_each_run(
     tmp_path: Path, strict: bool, ends: str
 ) -> None:
-    root = ElementTree.fromstring(format_junit(make_batch(tmp_path), strict=strict))
+    root = ElementTree.fromstring(BatchFolder(make_batch(tmp_path)).junit(strict=strict))
     suites = {suite.get("name"): suite for suite in root}
     assert {name: suite.get("tests") for name, suite in suites.items()} == {
         "walk.ipynb": "3",
@@ -105,8 +104,8 @@ def hostile_batch(folder: Path) -> Path:
 
 @pytest.mark.req("BATCH-33")
 def test_hostile_texts_are_data_in_each_report(tmp_path: Path) -> None:
-    page = write_reports(hostile_batch(tmp_path))
-    xml = format_junit(tmp_path)
+    page = BatchFolder(hostile_batch(tmp_path)).write_reports()
+    xml = BatchFolder(tmp_path).junit()
     report = (tmp_path / "report.json").read_text(encoding="utf-8")
 
     assert "onerror" not in page  # the rows are compressed, and no text is outside of them
@@ -119,7 +118,7 @@ def test_hostile_texts_are_data_in_each_report(tmp_path: Path) -> None:
 
 @pytest.mark.req("BATCH-13")
 def test_page_allows_only_its_own_script(tmp_path: Path) -> None:
-    page = write_reports(make_batch(tmp_path))
+    page = BatchFolder(make_batch(tmp_path)).write_reports()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     assert policy[1].startswith(
@@ -135,7 +134,7 @@ def test_report_of_many_runs_is_small(tmp_path: Path) -> None:
         ended_run(f"walk-seed={n}-1f3a9c", parameters={"seed": n}, seconds=n % 97 / 7, requests=3)
         for n in range(number)
     ]
-    page = write_reports(write_log(tmp_path, runs))
+    page = BatchFolder(write_log(tmp_path, runs)).write_reports()
     assert len(page) < 20_000_000 * number / 100_000
 
 
@@ -143,7 +142,7 @@ def test_report_of_many_runs_is_small(tmp_path: Path) -> None:
 @pytest.mark.req("BATCH-13", "BATCH-33")
 def test_page_shows_filters_and_sorts_the_runs(chromium: Any, tmp_path: Path) -> None:
     make_batch(tmp_path)
-    write_reports(tmp_path)
+    BatchFolder(tmp_path).write_reports()
     page = chromium.new_page()
     page.goto((tmp_path / "report.html").as_uri())
     names = page.locator("#rows td.name")
@@ -170,7 +169,7 @@ def test_page_shows_filters_and_sorts_the_runs(chromium: Any, tmp_path: Path) ->
 @pytest.mark.browser
 @pytest.mark.req("BATCH-33")
 def test_hostile_texts_run_no_code_in_the_page(chromium: Any, tmp_path: Path) -> None:
-    write_reports(hostile_batch(tmp_path))
+    BatchFolder(hostile_batch(tmp_path)).write_reports()
     page = chromium.new_page()
     dialogs: list[Any] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog))

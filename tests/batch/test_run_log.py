@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from tests.kit.batches import BATCH, ended, read_batches, read_runs, started, write_log
+from tests.batch.log_lines import BATCH, ended, started
+from tests.kit.batch_folders import BatchFolder
 
 WALK = started("walk-1", parameters={"city": "Delft"})
 
@@ -19,8 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_last_line_of_a_run_is_its_state(path: Path) -> None:
-    write_log(
-        path,
+    BatchFolder(path.parent).append(
         BATCH,
         WALK,
         ended("walk-1", "failed"),
@@ -29,7 +29,7 @@ def test_last_line_of_a_run_is_its_state(path: Path) -> None:
         started("talk-2", "talk.ipynb"),
         started("far-3", type="skipped", reason="1,000 tokens were used"),
     )
-    runs = read_runs(path)
+    runs = BatchFolder(path.parent).runs()
     assert [(each.run, each.outcome, each.is_done) for each in runs] == [
         ("walk-1", "passed", True),
         ("talk-2", "unknown", False),
@@ -37,42 +37,42 @@ def test_last_line_of_a_run_is_its_state(path: Path) -> None:
     ]
     assert runs[0].parameters == {"city": "Delft"}
     assert runs[0].output == "walk-1.ipynb"
-    assert [each["pid"] for each in read_batches(path)] == [4711]
+    assert [each["pid"] for each in BatchFolder(path.parent).batches()] == [4711]
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"type": "started", "run": "x"', b"\xc3", b"{}"])
 def test_torn_last_line_is_ignored_and_then_removed(path: Path, torn: bytes) -> None:
-    write_log(path, BATCH, WALK)
+    BatchFolder(path.parent).append(BATCH, WALK)
     whole = path.read_bytes()
     path.write_bytes(whole + torn)
-    assert [each.run for each in read_runs(path)] == ["walk-1"]
+    assert [each.run for each in BatchFolder(path.parent).runs()] == ["walk-1"]
 
-    write_log(path, ended("walk-1"))
+    BatchFolder(path.parent).append(ended("walk-1"))
     assert path.read_bytes().startswith(whole)
-    assert [each.outcome for each in read_runs(path)] == ["passed"]
+    assert [each.outcome for each in BatchFolder(path.parent).runs()] == ["passed"]
 
 
 def test_file_that_is_one_torn_line_becomes_empty(path: Path) -> None:
     path.write_bytes(b"x" * 200_000)
-    write_log(path)
+    BatchFolder(path.parent).append()
     assert path.read_bytes() == b""
 
 
 def test_line_of_a_later_version_is_refused(path: Path) -> None:
     path.write_text(json.dumps({"type": "batch", "version": 2, "shape": "unknown"}) + "\n")
     with pytest.raises(jp.StorageError, match=r"line 1 of .*later version.*update jp_nb"):
-        read_runs(path)
+        BatchFolder(path.parent).runs()
 
 
 @pytest.mark.parametrize("line", ["[]", "nonsense", '{"type": "ended"}', '{"type": "other"}'])
 def test_damaged_line_is_named(path: Path, line: str) -> None:
-    write_log(path, BATCH)
+    BatchFolder(path.parent).append(BATCH)
     with path.open("a") as file:
         file.write(line + "\n")
     with pytest.raises(jp.StorageError, match="line 2 of"):
-        read_runs(path)
+        BatchFolder(path.parent).runs()
 
 
 def test_text_that_no_file_can_store_is_replaced(path: Path) -> None:
-    write_log(path, started("a", parameters={"x": "\ud800"}))
-    assert read_runs(path)[0].parameters == {"x": "\ufffd"}
+    BatchFolder(path.parent).append(started("a", parameters={"x": "\ud800"}))
+    assert BatchFolder(path.parent).runs()[0].parameters == {"x": "\ufffd"}

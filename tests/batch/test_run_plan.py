@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from tests.kit.batches import list_warnings, plan_runs
+from tests.kit.batches import BatchBench
 from tests.support.notebook_runs import write_cells
 
 
@@ -18,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def names(folder: Path, *arguments: str | Path) -> list[str]:
-    return [spec["notebook"] for spec in plan_runs(folder, *arguments)]
+    return [spec["notebook"] for spec in BatchBench(folder).plan(*arguments)]
 
 
 @pytest.mark.req("BATCH-1")
@@ -49,7 +49,7 @@ def test_run_is_notebook_times_parameters_times_model(folder: Path) -> None:
     for name in ("a", "b"):
         write_cells(folder / f"{name}.ipynb", "1")
     (folder / "e.csv").write_text("n\n1\n2\n")
-    specs = plan_runs(folder, "a.ipynb", "b.ipynb", "--each", "e.csv", "--models", "x/1,y/2")
+    specs = BatchBench(folder).plan("a.ipynb", "b.ipynb", "--each", "e.csv", "--models", "x/1,y/2")
     rows = [(each["notebook"], each["parameters"]["n"], each["cfg"]) for each in specs]
     assert rows == [
         (f"{name}.ipynb", n, (f"assistant.model.id={model}",))
@@ -64,17 +64,17 @@ def test_run_is_notebook_times_parameters_times_model(folder: Path) -> None:
 @pytest.mark.req("BATCH-3")
 def test_id_depends_on_the_cells_and_not_on_outputs(folder: Path) -> None:
     path = write_cells(folder / "a.ipynb", "1")
-    [first] = plan_runs(folder, path, "-p", "x", "1")
+    [first] = BatchBench(folder).plan(path, "-p", "x", "1")
     path.write_text(path.read_text().replace('"outputs": []', '"outputs": [ ]'))
-    [second] = plan_runs(folder, path, "-p", "x", "1")
+    [second] = BatchBench(folder).plan(path, "-p", "x", "1")
     write_cells(folder / "a.ipynb", "2")
-    [third] = plan_runs(folder, path, "-p", "x", "1")
+    [third] = BatchBench(folder).plan(path, "-p", "x", "1")
     assert first["run"] == second["run"] != third["run"]
 
     for name in ("a.cassette.jsonl", "a.answers.toml"):
-        [before] = plan_runs(folder, path, "-p", "x", "1")
+        [before] = BatchBench(folder).plan(path, "-p", "x", "1")
         (folder / name).write_text("")
-        [after] = plan_runs(folder, path, "-p", "x", "1")
+        [after] = BatchBench(folder).plan(path, "-p", "x", "1")
         assert before["run"] != after["run"], name
 
 
@@ -86,13 +86,13 @@ def test_unknown_parameter_is_a_warning_and_strictly_an_error(folder: Path) -> N
     (folder / "e.csv").write_text("days,citty\n1,a\n")
     arguments = ["walk.ipynb", "--each", "e.csv", "-p", "far", "1"]
 
-    assert list_warnings(folder, *arguments) == [
+    assert BatchBench(folder).warnings(*arguments) == [
         "walk.ipynb has no parameter far (-p)",
         "walk.ipynb has no parameter citty (line 1 of e.csv): did you mean city?",
     ]
     with pytest.raises(jp.UsageError, match="no parameter citty"):
-        plan_runs(folder, *arguments, "--strict")
-    assert list_warnings(folder, "walk.ipynb", "-p", "city", "Gouda", "-p", "days", "2") == []
+        BatchBench(folder).plan(*arguments, "--strict")
+    assert BatchBench(folder).warnings("walk.ipynb", "-p", "city", "Gouda", "-p", "days", "2") == []
 
 
 @pytest.mark.req("BATCH-15")
@@ -100,7 +100,9 @@ def test_answers_file_of_the_notebook_is_used_unless_one_is_named(folder: Path) 
     write_cells(folder / "a.ipynb", "1")
     write_cells(folder / "b.ipynb", "1")
     (folder / "a.answers.toml").write_text("")
-    found = [each["answers"] for each in plan_runs(folder, "a.ipynb", "b.ipynb")]
+    found = [each["answers"] for each in BatchBench(folder).plan("a.ipynb", "b.ipynb")]
     assert found == [str(folder / "a.answers.toml"), ""]
-    found = [each["answers"] for each in plan_runs(folder, "a.ipynb", "b.ipynb", "--answers", "x")]
+    found = [
+        each["answers"] for each in BatchBench(folder).plan("a.ipynb", "b.ipynb", "--answers", "x")
+    ]
     assert found == [str(folder / "x")] * 2

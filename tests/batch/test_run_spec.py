@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.kit.batches import run_id
+from tests.kit.batches import BatchBench
 
 
 @pytest.mark.req("BATCH-3")
 def test_id_names_notebook_parameters_and_model() -> None:
-    assert run_id().startswith("walk-city=Delft-")
-    assert run_id() == run_id()
-    found = run_id(
+    assert BatchBench.run_id().startswith("walk-city=Delft-")
+    assert BatchBench.run_id() == BatchBench.run_id()
+    found = BatchBench.run_id(
         "far/walk.ipynb",
         parameters={"days": 3, "fast": True},
         overrides={"assistant.model.id": "openai/gpt"},
@@ -36,14 +36,14 @@ def test_id_names_notebook_parameters_and_model() -> None:
     ],
 )
 def test_each_input_of_a_run_changes_its_id(change: dict[str, Any]) -> None:
-    assert run_id(**change) != run_id()
+    assert BatchBench.run_id(**change) != BatchBench.run_id()
 
 
 @pytest.mark.parametrize(
     "value", ["../../etc/passwd", "a/b\\c", "\x1b[2J\n", "x" * 500, "ü☃", "", "-", ".", "CON:"]
 )
 def test_id_is_a_safe_file_name(value: str) -> None:
-    found = run_id(parameters={"name": value})
+    found = BatchBench.run_id(parameters={"name": value})
     assert len(found) < 120
     assert set(found) <= set("=-._") | set(map(chr, range(48, 58))) | {
         *map(chr, range(65, 91)),
@@ -54,9 +54,9 @@ def test_id_is_a_safe_file_name(value: str) -> None:
 
 def test_types_of_values_tell_runs_apart() -> None:
     values: list[Any] = [3, 3.0, "3", True, "true", None, "null", [3]]
-    assert len({run_id(parameters={"days": each}) for each in values}) == len(values)
+    assert len({BatchBench.run_id(parameters={"days": each}) for each in values}) == len(values)
 
 
 def test_ids_of_values_with_the_same_readable_part_have_a_long_digest() -> None:
-    cut = run_id(parameters={"text": "x" * 40})
+    cut = BatchBench.run_id(parameters={"text": "x" * 40})
     assert len(cut.rpartition("-")[2]) == 16

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.batches import worker_count
+from tests.kit.batches import BatchBench
 
 MUCH = "MemTotal: 1 kB\nMemAvailable:   64000000 kB\n"
 
@@ -31,4 +31,4 @@ def test_cores_and_free_memory_bound_the_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], count: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert worker_count(tmp_path, **files) == count
+    assert BatchBench.count_workers(tmp_path, **files) == count

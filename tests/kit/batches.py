@@ -1,10 +1,9 @@
-"""Logs and specifications of batches, as plain data."""
+"""`jp-nb run` with many runs, without worker processes."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,7 @@ from jp_nb.batch.batch_request import make_request
 from jp_nb.batch.parameter_files import ParameterSets
 from jp_nb.batch.run_log import (
     EndedLine,
-    LogLine,
     RunLog,
-    RunLogWriter,
-    RunState,
-    parse_log_line,
     read_run_log,
 )
 from jp_nb.batch.run_plan import RunPlan
@@ -26,56 +21,8 @@ from jp_nb.batch.worker_count import choose_worker_count
 from jp_nb.batch.worker_process import WorkerDiedError
 from jp_nb.cli import parse_arguments
 
-BATCH: dict[str, Any] = {"type": "batch", "time": "2026-01-31", "pid": 4711, "host": "ada"}
 
-
-def write_log(path: Path, *lines: dict[str, Any]) -> None:
-    """Append the `lines` to the log at `path`, as a batch does."""
-    log = RunLogWriter(path)
-    for line in lines:
-        log.append(log_line(line))
-    log.close()
-
-
-def log_line(line: dict[str, Any]) -> LogLine:
-    """Return a line of a log from its fields."""
-    return parse_log_line(json.dumps(line).encode(), "the line")
-
-
-def started(run: str, notebook: str = "walk.ipynb", **fields: Any) -> dict[str, Any]:
-    """Return the line of the start of a run."""
-    return {"type": "started", "run": run, "notebook": notebook, "time": "", **fields}
-
-
-def ended(run: str, outcome: str = "passed", **fields: Any) -> dict[str, Any]:
-    """Return the line of the end of a run."""
-    return {"type": "ended", "run": run, "outcome": outcome, **fields}
-
-
-def read_runs(path: Path) -> list[RunState]:
-    """Return the state of each run in the log at `path`."""
-    return read_run_log(path).runs
-
-
-def read_batches(path: Path) -> list[dict[str, Any]]:
-    """Return the first line of each batch in the log at `path`."""
-    return [line.model_dump() for line in read_run_log(path).batches]
-
-
-def run_id(notebook: str = "walk.ipynb", **changes: Any) -> str:
-    """Return the id of a run of `notebook`, with `changes` of its other inputs."""
-    parts: dict[str, Any] = {
-        "content": "c",
-        "parameters": {"city": "Delft"},
-        "overrides": {},
-        "cassette": "k",
-        "answers": "a",
-    } | changes
-    digest = make_run_digest(notebook, **parts)
-    return make_run_id(notebook, parts["parameters"], parts["overrides"], digest)
-
-
-class FakeWorker:
+class _FakeWorker:
     """A worker without a process: `ends` decides how a run ends, by its specification."""
 
     def __init__(self, ends: Callable[[RunSpec], RunEnd]) -> None:
@@ -116,11 +63,55 @@ class BatchBench:
     def run(self, *arguments: str | Path) -> int:
         """Run `jp-nb run` with `arguments`, and return its exit code."""
         options = parse_arguments(["run", *map(str, arguments)])
-        return run_batch(options, make_worker=lambda: FakeWorker(self._end))
+        return run_batch(options, make_worker=lambda: _FakeWorker(self._end))
 
     def states(self, out: str = "OUT") -> dict[str, str]:
         """Return the outcomes in the log, by id."""
-        return {each.run: each.outcome for each in read_runs(self.folder / out / "runs.jsonl")}
+        return {
+            each.run: each.outcome for each in read_run_log(self.folder / out / "runs.jsonl").runs
+        }
+
+    # --- the plan --------------------------------------------------------------------------------
+
+    def plan(self, *arguments: str | Path) -> list[dict[str, Any]]:
+        """Return the specifications that `jp-nb run` makes of `arguments`."""
+        return [spec.model_dump() for spec in self._plan(arguments)]
+
+    def warnings(self, *arguments: str | Path) -> list[str]:
+        """Return the warnings of `jp-nb run` with `arguments`."""
+        return self._plan(arguments).warnings
+
+    @staticmethod
+    def run_id(notebook: str = "walk.ipynb", **changes: Any) -> str:
+        """Return the id of a run of `notebook`, with `changes` of its other inputs."""
+        parts: dict[str, Any] = {
+            "content": "c",
+            "parameters": {"city": "Delft"},
+            "overrides": {},
+            "cassette": "k",
+            "answers": "a",
+        } | changes
+        digest = make_run_digest(notebook, **parts)
+        return make_run_id(notebook, parts["parameters"], parts["overrides"], digest)
+
+    @staticmethod
+    def read_sets(path: Path) -> list[dict[str, Any]]:
+        """Return the sets of parameters in a file with a set a line, after its check."""
+        sets = ParameterSets(path)
+        sets.check()
+        return list(sets)
+
+    @staticmethod
+    def count_workers(folder: Path, **files: str) -> int:
+        """Return the default number of workers of a system with these files."""
+        for name, text in files.items():
+            (folder / name.replace("_", ".")).write_text(text)
+        return choose_worker_count(cgroup=folder, memory=folder / "meminfo")
+
+    def _plan(self, arguments: Iterable[str | Path]) -> RunPlan:
+        out = self.folder / "OUT"
+        options = parse_arguments(["run", "-o", str(out), *map(str, arguments)])
+        return RunPlan(make_request(options, RunLog()), out=out)
 
     def _end(self, spec: RunSpec) -> RunEnd:
         self.ran.append(spec.run)
@@ -132,30 +123,3 @@ class BatchBench:
         name = Path(spec.output).name
         fields = {"run": spec.run, "outcome": outcome, "notebook": name, **self.fields}
         return RunEnd(line=EndedLine.model_validate(fields), fatal=self.fatal)
-
-
-def plan_runs(folder: Path, *arguments: str | Path) -> list[dict[str, Any]]:
-    """Return the specifications that `jp-nb run` makes of `arguments`."""
-    options = parse_arguments(["run", "-o", str(folder / "OUT"), *map(str, arguments)])
-    plan = RunPlan(make_request(options, RunLog()), out=folder / "OUT")
-    return [spec.model_dump() for spec in plan]
-
-
-def list_warnings(folder: Path, *arguments: str | Path) -> list[str]:
-    """Return the warnings of `jp-nb run` with `arguments`."""
-    options = parse_arguments(["run", "-o", str(folder / "OUT"), *map(str, arguments)])
-    return RunPlan(make_request(options, RunLog()), out=folder / "OUT").warnings
-
-
-def read_each(path: Path) -> list[dict[str, Any]]:
-    """Return the sets of parameters in a file with a set a line, after its check."""
-    sets = ParameterSets(path)
-    sets.check()
-    return list(sets)
-
-
-def worker_count(folder: Path, **files: str) -> int:
-    """Return the default number of workers of a system with these files."""
-    for name, text in files.items():
-        (folder / name.replace("_", ".")).write_text(text)
-    return choose_worker_count(cgroup=folder, memory=folder / "meminfo")
