@@ -14,7 +14,6 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.call import prepare_arguments
 from jp_nb.agent.prompts import FormPrompt, QuestionPrompt
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.json_values import JsonObject, as_object, indented_json, read_json
@@ -82,7 +81,7 @@ class ArgumentEditor:
         except _InvalidJsonError as exc:
             return ToolFailure(f"{exc.name}: {exc}")
 
-        return prepare_arguments(self._tool, edited)
+        return self._tool.prepare_arguments(edited)
 
     def _check(self, typed: Mapping[str, JsonValue]) -> Mapping[str, str]:
         try:
@@ -90,7 +89,7 @@ class ArgumentEditor:
         except _InvalidJsonError as exc:
             return {exc.name: str(exc)}
 
-        prepared = prepare_arguments(self._tool, edited)
+        prepared = self._tool.prepare_arguments(edited)
         return {"": prepared.message} if isinstance(prepared, ToolFailure) else {}
 
     def _read_boxes(self, typed: Mapping[str, JsonValue]) -> JsonObject:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -21,16 +20,12 @@ from jp_nb.agent.image_limits import NO_IMAGES, LimitedImages
 from jp_nb.agent.permission_rules import Ruling
 from jp_nb.agent.prompts import Channel
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.json_values import as_object, copy_json, make_storable
 from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.toolkit.call_arguments import coerce_arguments, drop_optional_nulls
-from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.tool_context import DeltaRejection
-from jp_nb.toolkit.tool_errors import error_summary
 
 
 @dataclass(slots=True)
@@ -55,7 +50,8 @@ class CallResult:
     """Result of a call, up to its response.
 
     Attributes:
-        structured: Data of the result, recorded only with the unedited text `delivered`.
+        structured: Data of the result, recorded only with the unedited text.
+        delivered: The text for the model, before the user may edit it; None without a result.
         shown_images: Images for the model. They are omitted if the user edits the text.
         whole_chars: Length of the result before truncation, in characters.
         is_under_review: True if the user is asked about the result.
@@ -75,11 +71,14 @@ class CallState:
     """State of a call until its response. A call that runs again begins with a new state.
 
     Attributes:
-        edited: Set if the user changed the arguments.
+        arguments: Complete arguments, perhaps edited by the user; empty before they are read.
+        edited: The channel through which the user changed the arguments; None if unchanged.
         ruling: The permission of the call, by a rule or by `run`; None if the user decided.
+        ran: True once the tool has started.
         seconds: Duration of all runs, without the time for prompts.
         was_interrupted: True if an interrupt ended the tool's function.
         rejections: Number of proposed configuration changes that were not applied.
+        rejection: The last of these rejections, for the next run of the tool.
         response: Final: once it is set, nothing changes.
     """
 
@@ -101,6 +100,8 @@ class CallView:
     """Content of a call on the screen.
 
     Attributes:
+        is_displayed: True once the line of the call is on the screen.
+        needs_redisplay: True if that line is outdated.
         formatted: Arguments as a formatter wrote them.
         texts_in_prompt: True if a prompt displays the text arguments.
         traceback: Traceback of an exception of the tool.
@@ -174,21 +175,3 @@ class CallEnded(Exception):  # noqa: N818 - mostly a decision of the user, and n
         self.is_error = is_error
         self.skipped = skipped
         self.stops_turn = stops_turn
-
-
-def prepare_arguments(
-    tool: OfferedTool, arguments: Mapping[str, JsonValue]
-) -> dict[str, JsonValue] | ToolFailure:
-    """Return the arguments that `tool` will get, or the reason why it cannot run with them."""
-    schema = tool.definition.parameters
-    copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
-    # Half a surrogate pair becomes U+FFFD here, so that a prompt shows what the tool gets.
-    clean = as_object(make_storable(copy))
-    coerced = coerce_arguments(clean, schema)
-    given = drop_optional_nulls(coerced, schema)
-
-    try:
-        prepared = tool.executor.prepare(tool.name, given, schema)
-    except Exception as exc:  # a tool's own code
-        return ToolFailure(error_summary(exc))
-    return prepared if isinstance(prepared, ToolFailure) else dict(prepared)

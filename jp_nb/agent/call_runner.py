@@ -20,7 +20,7 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.call import Call, CallEnded, prepare_arguments
+from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.call_decisions import CallDecisions
 from jp_nb.agent.call_display import CallDisplay
 from jp_nb.agent.call_progress import ProgressWriter
@@ -174,7 +174,7 @@ class CallRunner:
         if call.bad_arguments is not None:
             raise CallEnded(call.bad_arguments, is_error=True)
 
-        prepared = prepare_arguments(call.tool, call.request.arguments)
+        prepared = call.tool.prepare_arguments(call.request.arguments)
         if isinstance(prepared, ToolFailure):
             raise CallEnded(prepared.message, is_error=True)
         call.state.arguments = prepared

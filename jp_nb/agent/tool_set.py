@@ -31,11 +31,14 @@ from jp_nb.config.tree.tool_settings import (
     ToolConfig,
     join_rules,
 )
-from jp_nb.json_values import as_object, canonical_json
+from jp_nb.json_values import as_object, canonical_json, copy_json, make_storable
 from jp_nb.toolkit.base import Tool, ToolSource
+from jp_nb.toolkit.call_arguments import coerce_arguments, drop_optional_nulls
 from jp_nb.toolkit.command import CommandFormatter, name_in_source
+from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.parameter_docs import format_documentation
 from jp_nb.toolkit.parameters import parameters_schema
+from jp_nb.toolkit.tool_errors import error_summary
 from jp_nb.toolkit.truncation import MAX_RESULT_CHARS
 
 T = TypeVar("T")
@@ -87,6 +90,26 @@ class OfferedTool:
     examples: str | None = None
     result_max_chars: int = MAX_RESULT_CHARS
     described: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def prepare_arguments(
+        self, arguments: Mapping[str, JsonValue]
+    ) -> dict[str, JsonValue] | ToolFailure:
+        """Return the arguments that the tool will get, or the reason why it cannot run with them.
+
+        `arguments` are those of the model, or of the user who edited them.
+        """
+        schema = self.definition.parameters
+        copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
+        # Half a surrogate pair becomes U+FFFD here, so that a prompt shows what the tool gets.
+        clean = as_object(make_storable(copy))
+        coerced = coerce_arguments(clean, schema)
+        given = drop_optional_nulls(coerced, schema)
+
+        try:
+            prepared = self.executor.prepare(self.name, given, schema)
+        except Exception as exc:  # a tool's own code
+            return ToolFailure(error_summary(exc))
+        return prepared if isinstance(prepared, ToolFailure) else dict(prepared)
 
     @property
     def runs_in_kernel(self) -> bool:

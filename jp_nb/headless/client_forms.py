@@ -116,7 +116,7 @@ def _find_default(each: Question) -> JsonValue:
     if isinstance(each.default, dict):
         return None
 
-    picks = kind.picks(each.default)
+    picks = kind.read_picks(each.default)
     assert picks is not None  # the default fits the question
     names = _name_options(kind)
     picked: list[JsonValue] = [names[index] for index in picks.indices]

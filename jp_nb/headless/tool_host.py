@@ -19,7 +19,6 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.agent.call import prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
@@ -162,7 +161,7 @@ class ToolHost:
             KeyError: There is no such tool.
         """
         tool = self._tools[name]
-        prepared = prepare_arguments(tool, arguments)
+        prepared = tool.prepare_arguments(arguments)
         if isinstance(prepared, ToolFailure):
             return _to_json(tool, prepared)
 

@@ -172,9 +172,9 @@ class SelectAnswer(AnswerType):
         """The recommended option, or else the first; None without options or if several are due."""
         if not self.options or self.min_picks > 1:
             return None
-        return self.answer(Picks((self.recommended_index or 0,)))
+        return self.make_answer(Picks((self.recommended_index or 0,)))
 
-    def answer(self, picks: Picks) -> JsonValue:
+    def make_answer(self, picks: Picks) -> JsonValue:
         """Return the answer for `picks`. Without `multi`, an own text replaces the pick."""
         values: list[JsonValue] = [self.options[index].value for index in picks.indices]
         if picks.custom is not None:
@@ -182,7 +182,7 @@ class SelectAnswer(AnswerType):
             return {"selected": selected, "custom": picks.custom}
         return values if self.multi else values[0]
 
-    def picks(self, answer: JsonValue) -> Picks | None:
+    def read_picks(self, answer: JsonValue) -> Picks | None:
         """Parse `answer`. Return None if it is invalid."""
         custom: str | None = None
         selected = answer if self.multi or isinstance(answer, dict) else [answer]
@@ -282,7 +282,7 @@ class SelectAnswer(AnswerType):
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` for a wrong type, and `option` for another invalid answer."""
-        if self.picks(answer) is not None:
+        if self.read_picks(answer) is not None:
             return None
         if self.multi:
             return "option" if isinstance(answer, list | dict) else "type"
@@ -307,7 +307,7 @@ class SelectAnswer(AnswerType):
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return the labels in the order of the picks, and the own text. Escape invisible text."""
-        picks = self.picks(answer)
+        picks = self.read_picks(answer)
         if picks is None:
             return one_line(str(answer), limit=200)
 

@@ -65,11 +65,11 @@ def test_kinds_round_trip_through_json(kind: Any) -> None:
 @given(SELECT_PAIRS)
 def test_picks_and_answers_are_equivalent(pair: tuple[Any, Any]) -> None:
     kind, answer = pair
-    picks = kind.picks(answer)
+    picks = kind.read_picks(answer)
     assert (picks is None) is (kind.misfit(answer) is not None)
     if picks is not None:
-        assert kind.answer(picks) == answer
-        assert kind.picks(kind.answer(picks)) == picks
+        assert kind.make_answer(picks) == answer
+        assert kind.read_picks(kind.make_answer(picks)) == picks
 
 
 def test_each_option_is_picked_once_and_own_text_only_if_offered(
@@ -121,10 +121,10 @@ def test_own_text_is_added_to_several_picks_and_replaces_one() -> None:
     for multi, selected in ((True, ["b", "a"]), (False, [])):
         kind = make("select_answer", options=options, multi=multi, other=True)
         given: Any = {"selected": selected, "custom": "mine"}
-        picks = kind.picks(given)
+        picks = kind.read_picks(given)
         assert (picks.indices, picks.custom) == ((1, 0) if multi else (), "mine")
-        assert kind.answer(picks) == given
-        assert kind.answer(replace(picks, indices=(1, 0) if multi else (1,))) == given
+        assert kind.make_answer(picks) == given
+        assert kind.make_answer(replace(picks, indices=(1, 0) if multi else (1,))) == given
 
 
 @given(KINDS)
@@ -317,7 +317,7 @@ def test_checking_an_answer_takes_linear_time(
 
 def test_options_are_compared_as_in_json() -> None:
     kind = make("select_answer", options=(1, True, "1"), multi=True)
-    assert kind.picks([True, 1.0, "1"]).indices == (1, 0, 2)
+    assert kind.read_picks([True, 1.0, "1"]).indices == (1, 0, 2)
     assert make("select_answer", options=(1,)).misfit(True) == "type"
     assert make("select_answer", options=(1,)).misfit(2.5) == "option"
 

@@ -106,7 +106,7 @@ def _get_initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
     # Without a default, a single choice starts with the recommended option. A multiple choice
     # starts empty.
     preset = prompt_text.get_preselected(prompt)
-    given = None if preset is None else kind.picks(preset)
+    given = None if preset is None else kind.read_picks(preset)
     if given is None and not kind.multi and kind.recommended_index is not None:
         return Picks((kind.recommended_index,))
     return given or Picks()
@@ -137,7 +137,7 @@ def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answere
     if picks == Picks() and not kind.multi:
         return NoValidAnswer(NO_OPTION, blank=True)
 
-    answer = kind.answer(picks)
+    answer = kind.make_answer(picks)
     if kind.misfit(answer):  # the number of options is the only possible error
         return NoValidAnswer(prompt_text.describe_expected_picks(kind), blank=picks == Picks())
     if picks.custom is not None and not picks.custom.strip():

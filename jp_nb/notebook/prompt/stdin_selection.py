@@ -46,7 +46,7 @@ class SelectionDialogues:
         self._highest = len(self._labels) + kind.other
         self._may_be_none = kind.multi and not kind.min_picks
         preset = prompt_text.get_preselected(prompt)
-        self._default = None if preset is None else kind.picks(preset)
+        self._default = None if preset is None else kind.read_picks(preset)
 
     def make_first(self) -> StdinDialogue:
         """Return the dialogue that asks first. It leads to the other one if that is needed."""
@@ -75,7 +75,7 @@ class SelectionDialogues:
             numbers = [str(index + 1) for index in default.indices]
             if default.custom is not None:
                 numbers.append(str(self._highest))
-            answer = plain(self._kind.format_answer(self._kind.answer(default)), limit=80)
+            answer = plain(self._kind.format_answer(self._kind.make_answer(default)), limit=80)
             words = f"{','.join(numbers) or NONE}, {answer}"
 
         return StdinDialogue(
@@ -160,7 +160,7 @@ class SelectionDialogues:
         return f"Please type {numbers}, or ? for help."
 
     def _make_answer(self, picks: Picks) -> Answered:
-        return Answered(self._kind.answer(picks), STDIN)
+        return Answered(self._kind.make_answer(picks), STDIN)
 
     def _ask_own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
         before = self._default.custom if self._default is not None else None

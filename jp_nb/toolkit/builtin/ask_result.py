@@ -70,7 +70,7 @@ class _Answer:
 
         if not end.is_answered:
             return cls(asked, end, None)
-        picks = choice.picks(value) if choice else Picks(custom=str(value))
+        picks = choice.read_picks(value) if choice else Picks(custom=str(value))
         return cls(asked, end, picks)
 
 
