@@ -14,8 +14,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.prompts import FormPrompt, QuestionPrompt
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.json_values import JsonObject, as_object, indented_json, read_json
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.answer_types import MAX_FIELDS, TextAnswer

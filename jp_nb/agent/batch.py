@@ -28,9 +28,9 @@ from jp_nb.agent.display import Notice
 from jp_nb.agent.interrupts import (
     Verdict,
 )
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.prompt_line import PromptLine
 from jp_nb.agent.result_delivery import UNDELIVERED_TEXT
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image
 from jp_nb.record.events import ConfigDelta

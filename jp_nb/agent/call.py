@@ -17,9 +17,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.agent.image_limits import NO_IMAGES, LimitedImages
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.permission_rules import Ruling
 from jp_nb.agent.prompts import Channel
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,

@@ -14,13 +14,13 @@ from pydantic import JsonValue
 
 from jp_nb.agent.call import CallEnded, CallState
 from jp_nb.agent.display import Notice
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import DecisionKind, DeclinedByFile, GivenAnswer, OpenDecision
 from jp_nb.agent.prompts import (
     Answered,
     NotAnswered,
     PromptEnd,
 )
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.outcomes import NOT_IN_TIME
 from jp_nb.text import spell_invisible

@@ -9,7 +9,7 @@ from typing import Literal
 
 from jp_nb.agent.call import Call
 from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
-from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.toolkit.text_arguments import text_arguments
 

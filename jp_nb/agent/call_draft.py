@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from jp_nb.agent.argument_editor import format_visible_json
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.permission_rules import (
     KeptRule,
     Ruling,
@@ -22,7 +23,6 @@ from jp_nb.agent.prompts import (
     label_name,
 )
 from jp_nb.agent.rule_editor import make_rule
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.tool_settings import RuleCoverage
 from jp_nb.json_values import JsonObject
 from jp_nb.text import escape_invisible, spell_invisible

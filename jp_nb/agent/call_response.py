@@ -14,7 +14,7 @@ from jp_nb.agent.interrupts import (
     Verdict,
     stopped_call_text,
 )
-from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.entry_images import make_images_metadata
 from jp_nb.record.events import ToolCallResponse

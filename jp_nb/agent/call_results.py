@@ -15,8 +15,8 @@ from jp_nb.agent.call_progress import ProgressWriter
 from jp_nb.agent.call_response import make_response, truncate_result
 from jp_nb.agent.change_review import ConfigChanges
 from jp_nb.agent.image_limits import NO_IMAGES, limit_images
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.result_delivery import Delivery
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.toolkit.cell_thread import PendingResult, Run

@@ -36,6 +36,7 @@ from jp_nb.agent.call_results import CallResults
 from jp_nb.agent.cell_functions import CellCall
 from jp_nb.agent.change_review import ConfigChanges
 from jp_nb.agent.display import Waits
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.permission_rules import Ruling, judge
 from jp_nb.agent.permissions import SKIPPED_BY_USER_TEXT, PermissionRequests, skipped_text
 from jp_nb.agent.prompt_line import PromptLine
@@ -46,7 +47,6 @@ from jp_nb.agent.result_delivery import (
     Delivery,
     DeliveryRequests,
 )
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json

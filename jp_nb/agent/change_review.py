@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.display import ChangeEnds, Notice, Waits
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import ANSWERS_CHANNEL, DeclinedByFile, GivenAnswer, OpenDecision
 from jp_nb.agent.prompt_line import PromptLine
 from jp_nb.agent.prompts import (
@@ -29,7 +30,6 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.proposed_changes import has_no_effect, list_proposed_changes
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.change_squash import squash_changes

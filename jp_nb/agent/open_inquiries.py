@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.display import QuestionEnds
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.question_entries import make_closing_entry, make_inquiry_request
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.record.outcomes import AnswerMark, QuestionEnd, QuestionOutcome, read_question_outcome
 from jp_nb.record.token_usage import ModelUsage, with_usage

@@ -16,7 +16,7 @@ from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.config.argument_rules import (
     JudgedCall,
     describe_conditions,

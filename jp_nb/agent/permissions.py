@@ -13,6 +13,7 @@ from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.call_decisions import CallDecisions, describe_missing_decision
 from jp_nb.agent.call_draft import CallDraft
 from jp_nb.agent.display import Notice, Waits
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.permission_rules import (
     SCOPE_WORDS,
     KeptRule,
@@ -34,7 +35,6 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.rule_editor import RuleEditor
 from jp_nb.agent.rule_prompts import RulePrompts
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.text import escape_invisible, one_line, spell_invisible
 from jp_nb.toolkit.outcome import ToolFailure

@@ -16,6 +16,7 @@ from typing import Any, Final, assert_never
 from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.display import Notice, UserMessage, Waits
 from jp_nb.agent.model_questions import ModelQuestions
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.open_inquiries import InquiryGroup, OpenInquiries, OpenInquiry
 from jp_nb.agent.prepared_answers import (
     ANSWERS_CHANNEL,
@@ -41,7 +42,6 @@ from jp_nb.agent.question_entries import (
     make_recorded_question,
 )
 from jp_nb.agent.question_route import Refuse, Route, UseAnswer, select_route
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
 from jp_nb.record.outcomes import (
     END_WORDS,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.call_decisions import CallDecisions, describe_missing_decision
 from jp_nb.agent.display import Waits
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.prompt_line import PromptLine
 from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.prompts import (
@@ -23,7 +24,6 @@ from jp_nb.agent.prompts import (
     Unavailable,
     is_back,
 )
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.images import Image
 from jp_nb.text import spell_invisible

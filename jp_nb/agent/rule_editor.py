@@ -16,6 +16,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.permission_rules import (
     KeptRule,
     Ruling,
@@ -25,7 +26,6 @@ from jp_nb.agent.prompts import (
     FormPrompt,
     QuestionPrompt,
 )
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.argument_rules import (
     GLOB_PREFIX,
     INSIDE_PREFIX,

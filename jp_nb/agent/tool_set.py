@@ -1,4 +1,8 @@
-"""Tools that are available to the model in one cycle.
+"""Select the tools that the requests of a turn offer to the model, with their effective settings.
+
+A tool is offered if it is on and its source has it. A tool that needs a user is missing in an
+unattended run, unless answers for it are prepared. For each enabled tool that is missing, the
+reason is known.
 
 Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37, `docs/extending.md`.
 """
@@ -7,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
-from typing import Final, Literal, TypeVar
+from typing import TypeVar
 
 from pydantic import JsonValue
 
 from jp_nb.agent.configured_tools import is_enabled_or_forced
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.provider import ToolDefinition
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
 from jp_nb.config.access_rules import Grants
@@ -20,134 +24,20 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import (
     CANCELLATION,
     STAR,
-    ArgumentRule,
     Command,
     Enable,
     FormatMode,
-    QuestionConfig,
-    ResultMode,
-    RuleCoverage,
-    RunMode,
     ToolConfig,
     join_rules,
 )
-from jp_nb.json_values import as_object, canonical_json, copy_json, make_storable
 from jp_nb.toolkit.base import Tool, ToolSource
-from jp_nb.toolkit.call_arguments import coerce_arguments, drop_optional_nulls
 from jp_nb.toolkit.command import CommandFormatter, name_in_source
-from jp_nb.toolkit.outcome import ToolFailure
-from jp_nb.toolkit.parameter_docs import format_documentation
 from jp_nb.toolkit.parameters import parameters_schema
-from jp_nb.toolkit.tool_errors import error_summary
 from jp_nb.toolkit.truncation import MAX_RESULT_CHARS
 
 T = TypeVar("T")
 
-DESCRIPTION_KEYS: Final = ("summary", "description", "examples")
 NEEDS_USER_REASON = "it needs a user, and no user is available"
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
-    """An available tool: its executor and its resolved configuration (`conversation.tools.NAME`).
-
-    Attributes:
-        origin: Kind of source for the user: `Python`, `built-in`.
-        rules: Permission by arguments, in place of `run`. The first one that matches applies.
-        owner: Server that has the tool; "" if it runs here.
-        format: `unattended` if `formatter` may run before the user permits the call.
-        parameters: Display of arguments without a formatter; None: in the line of the call.
-        inline_results: Number of displayed lines of a result; None: the result is folded.
-        inline_errors: The same for an error; None: as `inline_results`.
-        access: Configured access rules, for the tool; `grants` has those of the configuration.
-        described: Parameters in the configuration.
-    """
-
-    name: str
-    executor: Tool
-    definition: ToolDefinition
-    run: RunMode
-    result: ResultMode
-    cancellation_response: str
-    hidden: bool
-    questions: Mapping[str, QuestionConfig]
-    options: Mapping[str, JsonValue]
-    origin: str
-    owner: str = ""
-    covers: RuleCoverage = "tool"
-    rules: tuple[ArgumentRule, ...] = ()
-    source: str = ""
-    command: JsonValue = None
-    format: FormatMode = "ask"
-    formatter: CommandFormatter | None = None
-    parameters: Literal["json", "function_call", "off"] | None = None
-    inline_results: Literal["off", "full"] | int | None = None
-    inline_errors: Literal["off", "full"] | int | None = None
-    access: JsonValue = None
-    grants: Grants | None = None
-    summary: str | None = None
-    description: str | None = None
-    examples: str | None = None
-    result_max_chars: int = MAX_RESULT_CHARS
-    described: Mapping[str, JsonValue] = field(default_factory=dict)
-
-    def prepare_arguments(
-        self, arguments: Mapping[str, JsonValue]
-    ) -> dict[str, JsonValue] | ToolFailure:
-        """Return the arguments that the tool will get, or the reason why it cannot run with them.
-
-        `arguments` are those of the model, or of the user who edited them.
-        """
-        schema = self.definition.parameters
-        copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
-        # Half a surrogate pair becomes U+FFFD here, so that a prompt shows what the tool gets.
-        clean = as_object(make_storable(copy))
-        coerced = coerce_arguments(clean, schema)
-        given = drop_optional_nulls(coerced, schema)
-
-        try:
-            prepared = self.executor.prepare(self.name, given, schema)
-        except Exception as exc:  # a tool's own code
-            return ToolFailure(error_summary(exc))
-        return prepared if isinstance(prepared, ToolFailure) else dict(prepared)
-
-    @property
-    def runs_in_kernel(self) -> bool:
-        """True if the tool runs in the folder of the kernel. Commands run in the workspace."""
-        return self.source.partition(".")[0] in ("python", "builtin")
-
-    @property
-    def identity(self) -> str:
-        """Digest of everything that a rule of the user about the tool relies on."""
-        parts: JsonValue = [
-            [self.name, self.source, self.executor.server_entry, self.command],
-            [self.definition.description, dict(self.definition.parameters)],
-            [dict(self.options), self.access],
-        ]
-        return sha256(canonical_json(parts).encode()).hexdigest()
-
-    @property
-    def documentation(self) -> str:
-        """Documentation in Markdown; "" if there is none."""
-        return format_documentation(
-            self.name, self.summary, self.description, self.examples, self.documented_schema
-        )
-
-    @property
-    def documented_schema(self) -> Mapping[str, JsonValue]:
-        """Schema of the arguments with all descriptions, also those that requests omit."""
-        schema = self.executor.schema
-        if schema is None:
-            return {"properties": dict(self.described)}
-
-        nodes = dict(as_object(schema.get("properties")))
-        for name, configured in self.described.items():
-            node = nodes.get(name)
-            if isinstance(node, dict) and isinstance(configured, dict):
-                texts = {key: text for key, text in configured.items() if key in DESCRIPTION_KEYS}
-                nodes[name] = {**node, **texts}
-
-        return {**schema, "properties": nodes}
 
 
 @dataclass(frozen=True, slots=True)

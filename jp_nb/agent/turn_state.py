@@ -15,11 +15,11 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import Display
 from jp_nb.agent.inquiry import InquiryBackend
+from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.permission_rules import KeptRules, SessionRules
 from jp_nb.agent.prepared_answers import OpenDecision, PreparedAnswers
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.recorded_results import RecordedResult
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.config_snapshot import ConfigSnapshot

@@ -19,7 +19,8 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import OfferedTool, offer_tools
+from jp_nb.agent.offered_tool import OfferedTool
+from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
 from jp_nb.config.tree.app import AppConfig

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
+from jp_nb.agent.offered_tool import OfferedTool
+from jp_nb.agent.tool_set import ToolSet, with_all_tools_enabled
 from jp_nb.config.assignments import format_setting_value
 from jp_nb.config.schema import is_secret_path, mask_secrets
 from jp_nb.config.secrets import NOT_SHOWN, hide_credentials

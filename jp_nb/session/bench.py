@@ -21,7 +21,8 @@ from pydantic_core import to_jsonable_python
 from jp_nb.agent.bench_run import BenchRun, CallOutcome
 from jp_nb.agent.call import Call
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
-from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
+from jp_nb.agent.offered_tool import OfferedTool
+from jp_nb.agent.tool_set import ToolSet, with_all_tools_enabled
 from jp_nb.agent.turn import user_required_error
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import BatchContext, RecordedAnswer
