@@ -69,7 +69,11 @@ class AnthropicRendering(Rendering):
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
         sent, _ = split_attachments(change.added, IMAGE_AND_PDF_TYPES)
         blocks = list(chain.from_iterable(map(format_attachment_blocks, sent)))
-        texts = (change.instructions(), change.attachments(), change.forced_call())
+        texts = (
+            change.format_instructions(),
+            change.format_attachment_names(),
+            change.format_forced_call(),
+        )
         content = [text_block(text) for text in texts if text.strip()]
         content += _format_tool_changes(change)
 

@@ -20,8 +20,9 @@ from jp_nb.providers.attachment_parts import (
     split_attachments,
 )
 from jp_nb.providers.call_rules import GOOGLE_CALLS
+from jp_nb.providers.first_head import REMOVED_TOOLS
 from jp_nb.providers.google_decoder import GOOGLE_NAME
-from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.request_body import Omitted
 
@@ -36,8 +37,13 @@ def describe_change(change: HeadChange) -> str:
 
     The APIs have no messages of the system within a conversation, so it is marked as such.
     """
-    said = "\n\n".join(filter(None, (change.instructions(), change.tools(), change.attachments())))
-    return f"<system>\n{said}\n</system>" if said.strip() else ""
+    texts = (
+        change.format_instructions(),
+        change.format_tool_names(),
+        change.format_attachment_names(),
+    )
+    text = "\n\n".join(filter(None, texts))
+    return f"<system>\n{text}\n</system>" if text.strip() else ""
 
 
 Content = str | tuple[str, str]

@@ -1,35 +1,22 @@
-"""Changes of a request's head that are appended to its messages.
+"""Tell the model about a change of a request's head: instructions, tools, or attachments.
 
-The requests of a conversation keep their first instructions, tools, and attachments in front. A
-later change becomes a message, so that each request begins with the previous one.
+The change is a message in the middle of the conversation (`first_head.py` says when). Each method
+of `HeadChange` returns the text about one part, or "" if this part is the same.
 
-Source: `docs/providers.md`.
+Source: `docs/providers.md`, "Requests only grow".
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from itertools import chain
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
-from jp_nb.agent.provider import Attachment, ModelRequest
-from jp_nb.errors import ProviderError
+from jp_nb.agent.provider import Attachment
 from jp_nb.json_values import compact_json
-from jp_nb.record.request_head import AttachmentDigest, RequestHead, ToolDefinition
+from jp_nb.record.request_head import RequestHead, ToolDefinition
 
-REMOVED_TOOLS: Final = "removed_tools"
-"""Name among the appended parts of a head: only the removal of tools is appended."""
 REPLACED_INSTRUCTIONS: Final = "These instructions replace all earlier ones:"
-
-_REFUSALS: Final = (400, 404, 422, 500)  # llama.cpp answers 500 to a failing chat template
-_REFUSED_CHANGE: Final = re.compile(
-    r"\broles?\b|system (?:message|prompt)|template|tool_addition|tool_removal|anthropic-beta|"
-    r"additional_tools|configuration_update",
-    re.IGNORECASE,
-)
-_HEAD_PARTS: Final = frozenset(each.name for each in fields(RequestHead))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +31,7 @@ class HeadChange:
     after: RequestHead
     added: tuple[Attachment, ...]
 
-    def instructions(self) -> str:
+    def format_instructions(self) -> str:
         """Return what the model must know about changed instructions; "" if they are the same."""
         before = self.before.system
         after = self.after.system
@@ -58,7 +45,7 @@ class HeadChange:
             return "The instructions at the beginning of this conversation no longer apply."
         return "\n\n".join((REPLACED_INSTRUCTIONS, *after))
 
-    def tools(self) -> str:
+    def format_tool_names(self) -> str:
         """Return what the model must know about the availability of tools in its list."""
         before = {tool.name for tool in self.before.tools}
         after = {tool.name for tool in self.after.tools}
@@ -71,11 +58,11 @@ class HeadChange:
 
         return "\n".join(lines)
 
-    def new_tools(self) -> tuple[ToolDefinition, ...]:
+    def list_new_tools(self) -> tuple[ToolDefinition, ...]:
         """Return the tools that were added or changed."""
         return tuple(tool for tool in self.after.tools if tool not in self.before.tools)
 
-    def attachments(self) -> str:
+    def format_attachment_names(self) -> str:
         """Return what the model must know about attachments that were replaced or removed."""
         before = {mark.source for mark in self.before.attachments}
         after = {mark.source for mark in self.after.attachments}
@@ -87,7 +74,7 @@ class HeadChange:
             lines.append(f"The user removed these attachments: {_join_names(removed)}.")
         return "\n".join(lines)
 
-    def describe(self) -> Iterator[tuple[str, str | Attachment]]:
+    def list_parts(self) -> Iterator[tuple[str, str | Attachment]]:
         """Yield the name and the new content of each changed part, for the user."""
         before = self.before
         after = self.after
@@ -97,21 +84,23 @@ class HeadChange:
 
         names = {tool.name for tool in before.tools}
         changed = (x.name for x in after.tools if x.name in names and x not in before.tools)
-        listed = _join_names(changed)
+        tool_lines = [self.format_tool_names()]
+        if listed := _join_names(changed):
+            tool_lines.append(f"Changed: {listed}.")
 
         effort = compact_json(after.reasoning) if before.reasoning != after.reasoning else ""
         schema = compact_json(after.schema) if before.schema != after.schema else ""
         texts = {
-            "instructions": self.instructions(),
-            "tools": "\n".join(filter(None, (self.tools(), listed and f"Changed: {listed}."))),
-            "attachments": self.attachments(),
-            "tool choice": self.forced_call(),
+            "instructions": self.format_instructions(),
+            "tools": "\n".join(filter(None, tool_lines)),
+            "attachments": self.format_attachment_names(),
+            "tool choice": self.format_forced_call(),
             "effort": effort,
             "response schema": schema,
         }
         yield from ((part, text) for part, text in texts.items() if text.strip())
 
-    def forced_call(self) -> str:
+    def format_forced_call(self) -> str:
         """Return the demand to call a tool, if the request makes one; else ""."""
         choice = self.after.tool_choice
         if choice == self.before.tool_choice or choice in ("auto", "none"):
@@ -128,77 +117,3 @@ def describe_forced_call(choice: str) -> str:
 
 def _join_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def find_change(
-    before: RequestHead | None,
-    after: RequestHead,
-    contents: Mapping[AttachmentDigest, Attachment],
-    appended: frozenset[str],
-    *,
-    has_tools: bool,
-) -> HeadChange | None:
-    """Return the change from one request to the next, as far as it is `appended`; None if empty.
-
-    `before` is None for the first request. `has_tools` is True if an earlier request had tools: the
-    first tools are never appended.
-    """
-    before = without_turn_parts(after) if before is None else before
-    replaced = {name: getattr(after, name) for name in _HEAD_PARTS - appended}
-
-    if not has_tools:
-        replaced["tools"] = after.tools
-    elif REMOVED_TOOLS in appended:  # the list in front has the latest definitions
-        latest = {tool.name: tool for tool in after.tools}
-        known = {tool.name: latest.get(tool.name, tool) for tool in before.tools}
-        replaced["tools"] = after.tools if known == latest else tuple(known.values())
-
-    added = [x for x in after.attachments if x not in before.attachments and x in contents]
-    before = replace(before, **replaced)
-
-    if before == after:
-        return None
-    return HeadChange(before, after, tuple(contents[mark] for mark in added))
-
-
-def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelRequest:
-    """Return `request` with the `appended` parts as the first request of its conversation had them.
-
-    With `REMOVED_TOOLS`, the tools are all that any request had.
-    """
-    heads = request.context.heads
-    wanted = request.head
-    oldest = heads[0].head if heads else wanted
-    first = without_turn_parts(oldest)
-
-    kept: dict[str, Any] = {}
-    if "system" in appended:
-        kept["system"] = first.system
-    if "attachments" in appended and first.attachments != wanted.attachments:
-        contents = request.context.contents
-        kept["attachments"] = tuple(contents[x] for x in first.attachments if x in contents)
-
-    if "schema" in appended:
-        kept["schema"] = None
-    if "reasoning" in appended:
-        kept["parameters"] = replace(request.parameters, reasoning=first.reasoning)
-    if "tools" in appended:
-        with_tools = (head.tools for _, head in heads if head.tools)
-        kept["tools"] = next(with_tools, wanted.tools)
-    elif REMOVED_TOOLS in appended:
-        tools = chain.from_iterable(head.tools for _, head in heads)
-        offered = {tool.name: tool for tool in tools}
-        # A tool keeps its place, and has its latest definition.
-        kept["tools"] = tuple((offered | {x.name: x for x in wanted.tools}).values())
-
-    return replace(request, **kept) if kept else request
-
-
-def without_turn_parts(head: RequestHead) -> RequestHead:
-    """Return `head` without the parts that are for one turn, and so never are in front."""
-    return replace(head, schema=None, tool_choice="auto")
-
-
-def is_refused_change(error: ProviderError) -> bool:
-    """Return True if a server may have refused a request because of appended changes."""
-    return error.status in _REFUSALS and _REFUSED_CHANGE.search(str(error)) is not None

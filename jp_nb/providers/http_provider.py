@@ -33,15 +33,9 @@ from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.batch_api import WholeAnswers
 from jp_nb.providers.endpoint import Endpoint
-from jp_nb.providers.head_changes import is_refused_change, keep_first_head
+from jp_nb.providers.first_head import is_refused_change, keep_first_head
 from jp_nb.providers.http import HttpClient
-from jp_nb.providers.media_rules import (
-    MediaRules,
-    RefusedMedia,
-    format_refusal,
-    is_media_refusal,
-    name_medium,
-)
+from jp_nb.providers.media_rules import MediaRules, name_medium
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.prompt_cuts import (
     MIN_SENT_TOKENS,
@@ -50,6 +44,7 @@ from jp_nb.providers.prompt_cuts import (
     is_local,
     watch_prompt,
 )
+from jp_nb.providers.refused_media import RefusedMedia, format_refusal, is_media_refusal
 from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
 from jp_nb.providers.stream_decoder import Decoder, StreamDecoder, WireObject
 from jp_nb.providers.streaming import stream_events
@@ -155,7 +150,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Set what requests to `model` append and omit, before the rendering has messages."""
         rendering.appended = self._appended_parts(model, type(rendering).appended)
         refused = self._refused_media.of(model)
-        rendering.media = MediaRules(refused, self._max_pdf_pages(model))
+        rendering.media.rules = MediaRules(refused, self._max_pdf_pages(model))
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""
@@ -233,7 +228,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
             rendering is None
             or rendering.items > len(request.context)
             or rendering.appended != fresh.appended
-            or rendering.media != fresh.media
+            or rendering.media.rules != fresh.media.rules
             or rendering.host != self._host_mark
         ):
             rendering = fresh
@@ -445,7 +440,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         attached = self._format_attachments(settled.attachments)
         omitted: Omitted = {}
         body = self._encode_body(settled, rendering, attached, answer, omitted)
-        return _BuiltRequest(body, {**attached.omitted, **rendering.omitted_media}, omitted)
+        return _BuiltRequest(body, {**attached.omitted, **rendering.media.omitted}, omitted)
 
     @property
     def address(self) -> str:

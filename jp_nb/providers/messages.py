@@ -1,7 +1,10 @@
-"""Messages of a request: a request context in the format of a provider.
+"""Render a conversation as the messages of an API, once for all requests of a turn.
 
-A turn with many cycles sends the same history with each request. So messages are rendered and
-encoded once.
+A turn with many cycles sends the same history with each request, so a *rendering* keeps the
+messages and their JSON, and only renders what was added. The `HttpProvider` has one rendering for
+each conversation; each dialect has a subclass, which gives the messages their form. A request is
+made in three steps: `update` renders new entries, `settle` decides about the *head* (instructions,
+tools, attachments), and `encode` returns the messages as JSON.
 
 Source: `docs/providers.md`.
 """
@@ -13,14 +16,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self
 
-from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest
+from jp_nb.agent.provider import AppendedChange, ModelRequest
 from jp_nb.images import Image
 from jp_nb.json_values import replace_surrogates, spaced_json
-from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES, split_attachments
+from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES
 from jp_nb.providers.call_rules import CallRules
-from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
-from jp_nb.providers.media_rules import MediaRules, as_image, format_omission, name_medium
-from jp_nb.providers.request_body import Omitted, WireMessage, encode_json
+from jp_nb.providers.first_head import find_change, keep_first_head
+from jp_nb.providers.head_changes import HeadChange
+from jp_nb.providers.media_filter import MediaFilter
+from jp_nb.providers.request_body import WireMessage, encode_json
 from jp_nb.providers.tool_call_ids import CallIds
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
@@ -36,10 +40,8 @@ _USER_PARTS: Final = b'{"role":"user","content":['
 class Rendering(ABC):
     """Messages of a request context in a provider's format. It grows with the context.
 
-    Reasoning of the same `provider` is sent back as reasoning. A line of text replaces each image
-    and PDF whose type is not in `media_types`, or that the `media` rules omit. Servers show the
-    pages of a PDF as images, so an API without images gets no PDFs. `items` is the number of
-    rendered items of the context.
+    Reasoning of the same `provider` is sent back as reasoning. Files whose type is not in
+    `media_types` are omitted.
 
     The head of the first request stays at the beginning. Changes of the parts in `appended`, which
     are names of attributes of `RequestHead`, become messages (`_render_change`). Other changes
@@ -54,25 +56,23 @@ class Rendering(ABC):
     def __init__(
         self, provider: str, rules: CallRules, media_types: frozenset[str] = IMAGE_AND_PDF_TYPES
     ) -> None:
-        self.messages: list[WireMessage] = []
-        self.items = 0
-        self.is_bound = True  # False while an item is rendered whose signatures are not valid
-        self.is_own = False  # while an item is rendered whose metadata this server has sent
-        self.host = ""  # mark of the server; "" if there is none
-        self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
-        self.media = MediaRules()
-        self.omitted_media: Omitted = {}  # images, PDFs, and attachments added later
-        self._pages = 0  # of the PDFs in the messages, as far as they are known
-        self._heads = 0
-        self._has_tools = False
-        self.tools: tuple[ToolDefinition, ...] = ()  # that the rendered item could call
-        self._pending: tuple[HeadChange, list[WireMessage]] | None = None
         self.provider = provider  # the one whose signatures are sent back
+        self.host = ""  # mark of the server; "" if there is none
+        self.messages: list[WireMessage] = []
+        self.items = 0  # that are rendered
+        self.media = MediaFilter(media_types)
         self._rules = rules
         self._ids = CallIds(rules)
-        self._media_types = media_types
-        self._shown_types = media_types if media_types >= IMAGE_TYPES else frozenset()
         self._encoded: list[bytes] = []  # of the first messages
+        # Changes of the head:
+        self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
+        self._pending: tuple[HeadChange, list[WireMessage]] | None = None  # not confirmed yet
+        self._heads = 0  # of the context, that are rendered
+        self._has_tools = False  # in one of these heads
+        # While an item is rendered:
+        self.tools: tuple[ToolDefinition, ...] = ()  # that it could call
+        self.is_bound = True  # its signatures are valid
+        self.is_own = False  # its metadata is from this server
 
     def update(self, context: RequestContext) -> None:
         """Render the items that were added to `context` since the last call."""
@@ -98,7 +98,7 @@ class Rendering(ABC):
 
             if (change := self._find_next_change(context, position.head)) is not None:
                 self.messages += self._render_change(change)
-                self._pages = self._replace_attachments(change.added, self._pages)[1]
+                self.media.keep_added(change.added)
                 self.changes.append((self.items, change))
 
             self._heads += 1
@@ -113,10 +113,7 @@ class Rendering(ABC):
         )
         if change is None or not change.added:
             return change
-
-        _, omitted = split_attachments(change.added, self._media_types)
-        self.omitted_media.update(omitted)
-        return replace(change, added=self._replace_attachments(change.added, self._pages)[0])
+        return replace(change, added=self.media.replace_added(change.added))
 
     def settle(self, request: ModelRequest) -> ModelRequest:
         """Return `request` with the head at the beginning of the conversation's requests.
@@ -126,7 +123,7 @@ class Rendering(ABC):
         change = self._find_next_change(request.context, request.head)
         self._pending = None if change is None else (change, self._render_change(change))
         settled = keep_first_head(request, self.appended)
-        attachments, _ = self._replace_attachments(settled.attachments, 0)
+        attachments = self.media.replace_attachments(settled.attachments)
         if attachments == settled.attachments:
             return settled  # the same object, whose format is known
         return replace(settled, attachments=attachments)
@@ -140,10 +137,10 @@ class Rendering(ABC):
         """Yield the changes that are sent as messages, for the user."""
         pending = () if self._pending is None else ((self.items, self._pending[0]),)
         for items, change in (*self.changes, *pending):
-            for part, content in change.describe():
+            for part, content in change.list_parts():
                 tools: tuple[ToolDefinition, ...] = ()
                 if part == "tools" and part in self.appended:
-                    tools = change.new_tools()
+                    tools = change.list_new_tools()
                 yield AppendedChange(items, part, content, tools)
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
@@ -193,7 +190,7 @@ class Rendering(ABC):
 
         match entry:
             case ChatRequest():
-                self._add_request(*self._replace_images(entry.content, item.images))
+                self._add_request(*self.media.replace_images(entry.content, item.images))
             case ChatResponse(kind="reasoning"):
                 is_own = item.provider == self.provider
                 if not (is_own and self._add_reasoning(entry)):
@@ -205,58 +202,8 @@ class Rendering(ABC):
             case ToolCallResponse():
                 call = self._ids.match_result(entry.id)
                 if call is not None:  # APIs reject a result that has no call
-                    text, images = self._replace_images(entry.content, item.images)
+                    text, images = self.media.replace_images(entry.content, item.images)
                     self._add_result(*call, text, images, is_error=entry.is_error)
-
-    def _replace_images(self, text: str, images: Sequence[Image]) -> tuple[str, Sequence[Image]]:
-        sent: list[Image] = []
-        notes: list[str] = []
-
-        for image in images:
-            reason = self._find_omission(image, self._pages)
-            if reason:
-                notes.append(format_omission(image, reason))
-            else:
-                sent.append(image)
-                self._pages += image.pages or 0
-
-        if not notes:
-            return text, images
-        lines = [text, *notes] if text.strip() else notes
-        return "\n".join(lines), sent
-
-    def _find_omission(self, image: Image, pages_before: int) -> str:
-        """Return the reason to send a text instead of `image`; "" to send it."""
-        if image.media_type in self._shown_types:
-            reason = self.media.find_reason(image, pages_before)
-        else:
-            reason = f"this provider takes no {image.noun}s"
-        if reason:
-            self.omitted_media.setdefault(name_medium(image), reason)
-        return reason
-
-    def _replace_attachments(
-        self, attachments: Sequence[Attachment], pages: int
-    ) -> tuple[tuple[Attachment, ...], int]:
-        """Return `attachments` with a text for each file that the media rules omit.
-
-        `pages` are those of the PDFs before them. The second value includes theirs.
-        """
-        sent: list[Attachment] = []
-        for attachment in attachments:
-            image = as_image(attachment)
-            if image is None or image.media_type not in self._shown_types:
-                sent.append(attachment)
-                continue
-
-            reason = self._find_omission(image, pages)
-            if reason:
-                note = format_omission(image, reason)
-                sent.append(Attachment(attachment.source, "text/plain", note))
-            else:
-                sent.append(attachment)
-                pages += image.pages or 0
-        return tuple(sent), pages
 
     def _edit(self, index: int) -> WireMessage:
         # Return a message that the caller changes at once.

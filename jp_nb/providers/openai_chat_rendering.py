@@ -26,7 +26,8 @@ from jp_nb.providers.attachment_parts import (
 )
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.chat_profiles import Profile
-from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.first_head import REMOVED_TOOLS
+from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.messages import (
     CONTINUE_PROMPT,
     RESULT_IMAGES_INTRO,
@@ -60,8 +61,8 @@ class ChatRendering(Rendering):
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
         attached = format_attachments(change.added, self._profile)
         schema = change.after.schema
-        texts = [change.instructions(), change.tools()]
-        texts += [change.attachments(), attached.system]
+        texts = [change.format_instructions(), change.format_tool_names()]
+        texts += [change.format_attachment_names(), attached.system]
         if self._profile.answer is None and schema is not None:
             texts.append(_describe_answer(adapt_for_json_mode(schema)))
         elif self._profile.answer is None and change.before.schema is not None:

@@ -28,7 +28,8 @@ from jp_nb.providers.attachment_parts import (
     split_attachments,
 )
 from jp_nb.providers.call_rules import RESPONSES_CALLS, format_arguments
-from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.first_head import REMOVED_TOOLS
+from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.messages import (
     CONTINUE_PROMPT,
     RESULT_IMAGES_INTRO,
@@ -172,7 +173,7 @@ class ResponsesRendering(Rendering):
         """Return an empty rendering without the reasoning of `stale_items`, or `result_images`."""
         copy = type(self)(
             self.provider,
-            media_types=self._media_types,
+            media_types=self.media.media_types,
             system_role=self._system_role,
             stale_items=self.stale_items | stale_items,
             images_in_results=self.images_in_results and not result_images,
@@ -193,13 +194,17 @@ class ResponsesRendering(Rendering):
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
         before = change.before
         after = change.after
-        attached = format_attachments(change.added, self._media_types)
+        attached = format_attachments(change.added, self.media.media_types)
         items: list[WireMessage] = [json.loads(message) for message in attached.messages]
-        texts = [change.instructions(), change.tools(), change.attachments()]
+        texts = [
+            change.format_instructions(),
+            change.format_tool_names(),
+            change.format_attachment_names(),
+        ]
         if parts := [_text_part(text) for text in texts if text.strip()]:
             items.append({"type": "message", "role": self._system_role, "content": parts})
 
-        new_tools = change.new_tools()
+        new_tools = change.list_new_tools()
         if "tools" in self.appended and new_tools:
             tools = [*map(format_responses_tool, new_tools)]
             items.append({"type": "additional_tools", "role": "developer", "tools": tools})
