@@ -21,6 +21,7 @@ from jp_nb.errors import JpNbError, UsageError
 from jp_nb.headless.time_limits import read_seconds
 from jp_nb.jsonschema_import import delay_parsers
 
+RUN_COMMAND = "batch.batch_command:run"
 INTERRUPTED_EXIT_CODE = 128 + 2  # exit code of a command that SIGINT ended, as in a shell
 BROKEN_PIPE_EXIT_CODE = 128 + 13  # exit code of a command that SIGPIPE ended, as in a shell
 
@@ -52,7 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of a command line; by default, those of this process."""
-    return _parser().parse_args(arguments)
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    if not rest:
+        return options
+
+    # argparse takes several values of a positional argument only from one place.
+    if options.command == RUN_COMMAND and not any(text.startswith("-") for text in rest):
+        options.notebooks += rest
+        return options
+    parser.error(f"unrecognized arguments: {' '.join(rest)}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--headless", "execute it and print its output", **flag)
 
     text = "execute notebooks headless: no user answers"
-    add = command("run", "batch.batch_command:run", text)
+    add = command("run", RUN_COMMAND, text)
     add("notebooks", "notebooks, folders, and patterns", nargs="*", metavar="NOTEBOOK")
     add("-o --out", "output file (default: in place); of several runs: the output folder")
     add("--strict", "fail if a user is needed", **flag)

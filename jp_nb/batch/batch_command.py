@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jp_nb.batch.out_folder import OutputFolder
     from jp_nb.batch.run_plan import BatchRequest, RunPlan
     from jp_nb.batch.run_selection import RunSelection
+    from jp_nb.batch.run_spec import RunSpec
     from jp_nb.batch.worker_pool import WorkerPool
     from jp_nb.batch.worker_process import Worker
     from jp_nb.storage.answers_file import AnswersFile
@@ -75,10 +76,11 @@ def run_batch(
         UsageError: The options are wrong. Nothing was run.
         KeyboardInterrupt: The user pressed Ctrl+C. What was done is in the output folder.
     """
-    from jp_nb.batch.batch_progress import LineProgress
+    from jp_nb.batch.batch_progress import make_progress
     from jp_nb.batch.batch_request import make_request
     from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
     from jp_nb.batch.out_folder import OutputFolder
+    from jp_nb.batch.run_order import sort_longest_first
     from jp_nb.batch.run_plan import RunPlan
     from jp_nb.batch.worker_count import choose_worker_count
     from jp_nb.batch.worker_pool import WorkerPool
@@ -89,7 +91,7 @@ def run_batch(
     limits = RequestLimits(dict(options.per_minute), dict(options.concurrent))
     with OutputFolder(find_out(options)) as folder, make_pace_folder(limits) as pace:
         plan = RunPlan(make_request(options, folder.log), out=folder.path, limits=pace)
-        progress = LineProgress(plan.count)
+        progress = make_progress(plan.count)
         for warning in plan.warnings:
             progress.tell(warning)
 
@@ -99,8 +101,11 @@ def run_batch(
 
         max_failures = 1 if options.first_failure else options.max_failures
         rules = StopRules(max_failures, options.max_total_tokens)
+        specs: Iterable[RunSpec] = plan
+        if options.order == "longest-first":
+            specs = sort_longest_first(plan, folder.log.runs)
         batch = NotebookBatch(
-            plan, folder.writer, selection=selection, rules=rules, observer=progress
+            specs, folder.writer, selection=selection, rules=rules, observer=progress
         )
 
         workers = options.workers or choose_worker_count()

@@ -1,18 +1,39 @@
-"""Show the progress of a batch: a line for each end of a run.
+"""Show the progress of a batch: a bar on a terminal, and lines for logs.
 
 Source: `docs/many-notebooks.md`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from typing import TextIO
+from importlib.util import find_spec
+from typing import Final, Protocol, TextIO
 
 from jp_nb.batch.notebook_batch import BatchCounts
 from jp_nb.batch.run_log import EndedLine
 from jp_nb.batch.run_spec import RunSpec
 from jp_nb.text import one_line, plain
+
+MAX_SHOWN_RUNS: Final = 4
+"""Number of present runs that the line below the bar names."""
+
+
+class BatchProgress(Protocol):
+    """Shows the progress of a batch; see `BatchObserver`."""
+
+    def start(self, spec: RunSpec) -> None:
+        """Show that a run starts."""
+
+    def end(self, spec: RunSpec, line: EndedLine, counts: BatchCounts) -> None:
+        """Show the end of a run."""
+
+    def tell(self, text: str) -> None:
+        """Show a message to the user."""
+
+    def close(self, counts: BatchCounts) -> None:
+        """Show the counts of all runs."""
 
 
 class LineProgress:
@@ -62,3 +83,76 @@ def format_causes(line: EndedLine) -> Iterator[str]:
         yield f"{place}{one_line(cell.error, limit=300)}"
     for warning in line.warnings:
         yield one_line(warning, limit=300)
+
+
+class BarProgress:
+    """A bar on a terminal: the ended runs, their outcomes, requests, tokens, and the time left.
+
+    A second line names the runs that run now. Failed runs and messages are printed above. The bar
+    is that of tqdm, which notebook users know, and which may be absent.
+    """
+
+    def __init__(self, total: int, *, file: TextIO | None = None) -> None:
+        from tqdm import tqdm
+
+        self._file = sys.stderr if file is None else file
+        self._running: dict[str, None] = {}
+        form = "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
+        self._bar = tqdm(total=total, file=self._file, bar_format=form, dynamic_ncols=True)
+        self._line = tqdm(
+            total=0, file=self._file, bar_format="{desc}", position=1, dynamic_ncols=True
+        )
+
+    def start(self, spec: RunSpec) -> None:
+        """Show that the run is under way."""
+        self._running[spec.run] = None
+        self._show_running()
+
+    def end(self, spec: RunSpec, line: EndedLine, counts: BatchCounts) -> None:
+        """Advance the bar, and print the cause if the run failed."""
+        self._running.pop(spec.run, None)
+        self._show_running()
+        self._bar.set_postfix_str(format_state(counts), refresh=False)
+        self._bar.update()
+
+        causes = list(format_causes(line))
+        if causes or line.outcome != "passed":
+            self.tell(f"{line.outcome.replace('_', ' ')} {spec.run}")
+        for text in causes:
+            self.tell(f"  {text}")
+
+    def tell(self, text: str) -> None:
+        """Print a message above the bar."""
+        self._bar.write(f"jp-nb: {plain(text)}", file=self._file)
+
+    def close(self, counts: BatchCounts) -> None:
+        """Remove the bar, and print the counts of all runs."""
+        self._line.leave = False
+        self._line.close()
+        self._bar.close()
+        print(f"jp-nb: {format_counts(counts)}", file=self._file, flush=True)
+
+    def _show_running(self) -> None:
+        names = [one_line(run, limit=60) for run in self._running]
+        shown = ", ".join(names[:MAX_SHOWN_RUNS])
+        if len(names) > MAX_SHOWN_RUNS:
+            shown += f" and {len(names) - MAX_SHOWN_RUNS} more"
+        self._line.set_description_str(f"now: {shown}" if shown else "")
+
+
+def format_state(counts: BatchCounts) -> str:
+    """Return what the bar shows behind the number of ended runs."""
+    failed = counts.outcomes["failed"] + counts.outcomes["unknown"]
+    parts = [f"{failed} failed", f"{counts.outcomes['waiting']} waiting"]
+    parts.append(f"{counts.requests:,} requests")
+    parts.append(f"{counts.tokens:,} tokens")
+    return ", ".join(parts)
+
+
+def make_progress(total: int, *, file: TextIO | None = None) -> BatchProgress:
+    """Return a bar on a terminal with tqdm, and lines elsewhere, such as in CI."""
+    stream = sys.stderr if file is None else file
+    is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+    if is_terminal and not os.environ.get("CI") and find_spec("tqdm") is not None:
+        return BarProgress(total, file=file)
+    return LineProgress(total, file=file)

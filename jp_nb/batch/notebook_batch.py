@@ -127,9 +127,9 @@ class NotebookBatch:
             )
         )
 
-    def start(self, spec: RunSpec, worker: int) -> None:
-        """Note in the log that a run starts."""
-        self._append(
+    def start(self, spec: RunSpec, worker: int) -> bool:
+        """Note in the log that a run starts. False: the log cannot be written."""
+        is_noted = self._append(
             StartedLine(
                 run=spec.run,
                 notebook=spec.notebook,
@@ -140,7 +140,9 @@ class NotebookBatch:
                 worker=worker,
             )
         )
-        self._observer.start(spec)
+        if is_noted:
+            self._observer.start(spec)
+        return is_noted
 
     def end(self, spec: RunSpec, end: RunEnd) -> None:
         """Note in the log how a run ended, and decide if further runs start."""
@@ -167,11 +169,13 @@ class NotebookBatch:
             self.stop_reason = reason
             self._observer.tell(reason)
 
-    def _append(self, line: LogLine) -> None:
+    def _append(self, line: LogLine) -> bool:
         try:
             self._log.append(line)
         except StorageError as exc:
             self.stop(f"{exc}: no further run starts")
+            return False
+        return True
 
     def find_exit_code(self, *, strict: bool) -> int:
         """Return 0 if all runs of the batch passed, also earlier ones, and 1 if not."""

@@ -27,8 +27,8 @@ class RunSource(Protocol):
     def take(self) -> RunSpec | None:
         """Return the next run; None if no further run starts."""
 
-    def start(self, spec: RunSpec, worker: int) -> None:
-        """Note that a run starts on a worker."""
+    def start(self, spec: RunSpec, worker: int) -> bool:
+        """Note that a run starts on a worker. False: it cannot be noted, and must not start."""
 
     def end(self, spec: RunSpec, end: RunEnd) -> None:
         """Note the end of a run."""
@@ -57,8 +57,8 @@ class WorkerPool:
 
     async def _serve(self, worker: Worker, number: int, source: RunSource) -> None:
         while not self._is_interrupted and (spec := source.take()) is not None:
-            source.start(spec, number)
-            source.end(spec, await self._execute(worker, spec))
+            if source.start(spec, number):
+                source.end(spec, await self._execute(worker, spec))
         await worker.close()
 
     async def _execute(self, worker: Worker, spec: RunSpec) -> RunEnd:

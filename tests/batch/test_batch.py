@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -164,3 +168,78 @@ def test_wrong_options_run_nothing(bench: BatchBench, arguments: list[str], mess
     with pytest.raises(jp.UsageError, match=message):
         bench.run(*arguments)
     assert bench.ran == []
+
+
+@pytest.mark.req("BATCH-7")
+def test_longest_run_of_an_earlier_batch_starts_first(bench: BatchBench) -> None:
+    seconds = {1: 2.0, 2: 9.0, 3: 1.0, 4: 5.0}
+    bench.seconds = {f"n={n}-": each for n, each in seconds.items()}
+    (bench.folder / "n.csv").write_text("n\n1\n2\n3\n4\n")
+    bench.run(*START)
+    bench.ran.clear()
+
+    (bench.folder / "n.csv").write_text("n\n1\n2\n3\n4\n5\n")
+    write_cells(bench.folder / "new.ipynb", "1")
+    bench.run(*START, "new.ipynb", "--order", "longest-first")
+    assert [run.split("-n=")[0] for run in bench.ran[:5]] == ["new"] * 5
+    assert numbers(bench.ran[5:]) == [2, 4, 5, 1, 3], "the new run takes the average time"
+
+
+@pytest.mark.req("BATCH-12")
+def test_lines_in_a_log_have_number_outcome_and_cause(
+    bench: BatchBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.outcomes = {"n=2": "failed"}
+    bench.fields = {"failed_cells": [{"cell": "a", "index": 1, "error": "ValueError: \x1b[2Jno"}]}
+    bench.run(*START)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[2].startswith("jp-nb: [2/5] failed walk-n=2-")
+    assert lines[3].startswith("jp-nb:   cell 2: ValueError: ")
+    assert "\x1b" not in "".join(lines)
+    assert lines[-1] == "jp-nb: 1 failed, 4 passed"
+
+
+@pytest.mark.req("BATCH-12")
+def test_bar_on_a_terminal_has_the_counts_and_the_present_runs(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+    bench.outcomes = {"n=2": "failed", "n=3": "waiting"}
+    bench.fields = {"requests": 300, "tokens": {"input": 900, "output": 100}}
+    bench.run(*START)
+    text = screen.getvalue()
+    assert "5/5" in text
+    assert "1 failed, 1 waiting, 1,500 requests, 5,000 tokens" in text
+    assert "now: walk-n=4-" in text
+    assert "jp-nb: failed walk-n=2-" in text
+
+
+@pytest.mark.req("BATCH-29")
+def test_log_that_cannot_be_written_stops_the_batch(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write = os.write
+
+    def write_until_full(descriptor: int, data: bytes) -> int:
+        if b'"n":3' in bytes(data):
+            write(descriptor, bytes(data)[:20])  # a torn line
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write_until_full)
+    assert bench.run(*START) == 1
+    assert "runs.jsonl cannot be written: No space left on device" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.chdir(bench.folder)
+    assert [*bench.states().values()] == ["passed", "passed"], "earlier lines are whole"
+
+    bench.ran.clear()
+    assert bench.run("--resume", "OUT", "--workers", "1") == 0
+    assert numbers(bench.ran) == [3, 4, 5]

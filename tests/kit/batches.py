@@ -48,6 +48,7 @@ class BatchBench:
     Attributes:
         outcomes: The outcome of each run, by a part of its id; other runs pass.
         fields: Further fields of the end of each run.
+        seconds: The duration of each run, by a part of its id.
         ran: The ids of all runs so far, in the order of their starts.
         died: Parts of the ids of runs whose worker dies.
     """
@@ -56,6 +57,7 @@ class BatchBench:
         self.folder = folder
         self.outcomes: dict[str, str] = {}
         self.fields: dict[str, Any] = {}
+        self.seconds: dict[str, float] = {}
         self.fatal = ""
         self.ran: list[str] = []
         self.died: set[str] = set()
@@ -121,5 +123,12 @@ class BatchBench:
         found = [self.outcomes[part] for part in self.outcomes if part in spec.run]
         outcome = found[0] if found else "passed"
         name = Path(spec.output).name
-        fields = {"run": spec.run, "outcome": outcome, "notebook": name, **self.fields}
+        seconds = sum(self.seconds[part] for part in self.seconds if part in spec.run)
+        fields: dict[str, Any] = {
+            "run": spec.run,
+            "outcome": outcome,
+            "notebook": name,
+            "seconds": seconds,
+            **self.fields,
+        }
         return RunEnd(line=EndedLine.model_validate(fields), fatal=self.fatal)
