@@ -85,7 +85,7 @@ OTHER_OPENS: Final = {
     "storage/cassette_file.py": "writes; reads with the helpers",
     "storage/attachments.py": "reads with the helper",
     "interop/directories.py": "reads with the helper",
-    "mcp/launch.py": "reads with the helper",
+    "mcp/launch_resolution.py": "reads with the helper",
     "headless/run.py": "writes the template",
     "headless/demo.py": "notebooks of the package",
     "notebook/prompt/form.py": "a file of the package",
@@ -101,7 +101,7 @@ OTHER_OPENS: Final = {
 }
 """Modules that open files, and the reason why they wait for no other program."""
 NOT_FILES: Final = {
-    "mcp/calls.py",
+    "mcp/mcp_tool.py",
     "notebook/page/live_store.py",
     "notebook/prompt/pump.py",
     "notebook/prompt/prompter.py",
@@ -112,6 +112,7 @@ NOT_FILES: Final = {
     "providers/anthropic_rendering.py",
     "providers/google_generate_rendering.py",
     "providers/openai_responses_rendering.py",
+    "session/background_models.py",
     "session/cassettes.py",
     "session/conversation.py",
     "session/resolver.py",

@@ -9,8 +9,8 @@ import asyncio
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from jp_nb.mcp.exchange import SignInError
-from jp_nb.mcp.launch import is_loopback
+from jp_nb.mcp.errors import SignInError
+from jp_nb.mcp.launch_resolution import is_loopback
 from jp_nb.text import one_line
 
 

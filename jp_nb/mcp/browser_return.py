@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from jp_nb.mcp.exchange import SignInError
+from jp_nb.mcp.errors import SignInError
 from jp_nb.mcp.limits import MAX_REDIRECT_BYTES
 from jp_nb.text import one_line
 

@@ -11,8 +11,7 @@ from typing import Any, Final, cast
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter
 
 from jp_nb.json_values import replace_surrogates
 from jp_nb.mcp.exchange import (
@@ -26,14 +25,8 @@ from jp_nb.mcp.exchange import (
 )
 from jp_nb.mcp.http_client import LOST_ANSWER, LOST_SESSION, ServerHttpClient
 from jp_nb.mcp.limits import MAX_LIST_PAGES, MAX_TOOLS
-from jp_nb.mcp.server_messages import (
-    RAW_RESULT,
-    ReceivedMessages,
-    SentMessages,
-    remove_elicitation,
-    repair_question,
-    repair_result,
-)
+from jp_nb.mcp.message_repair import RAW_RESULT
+from jp_nb.mcp.repaired_transport import RepairedTransport
 
 HEADER_MISMATCH: Final = types.HEADER_MISMATCH
 CONNECTION_CLOSED: Final = types.CONNECTION_CLOSED
@@ -42,50 +35,8 @@ _STREAM_ENDED: Final = "SSE stream ended"
 _CALL_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
-_CONTENT: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 
 Elicit = Callable[[types.ElicitRequestParams], Awaitable[ServerAnswer]]
-
-
-class RepairedTransport:
-    """A transport whose messages are changed between the server and the library.
-
-    Attributes:
-        notes: Notes about tools in the last list that are missing.
-    """
-
-    def __init__(self, transport: Any, *, asks_users: bool) -> None:
-        self._transport = transport
-        self._asks_users = asks_users
-        self.notes: list[str] = []
-
-    async def __aenter__(self) -> tuple[ReceivedMessages, SentMessages]:
-        received, sent = await self._transport.__aenter__()
-        return ReceivedMessages(received, self._repair), SentMessages(sent, self._restrict)
-
-    async def __aexit__(self, *error: Any) -> bool | None:
-        return cast("bool | None", await self._transport.__aexit__(*error))
-
-    def _repair(self, item: SessionMessage) -> None:
-        message = item.message
-        if isinstance(message, types.JSONRPCResponse):
-            self.notes += repair_result(message.result, _is_content)
-        elif isinstance(message, types.JSONRPCRequest) and message.method == "elicitation/create":
-            repair_question(message.params)
-
-    def _restrict(self, item: SessionMessage) -> None:
-        # The library declares each capability for which it has a callback. Without a user there
-        # is a callback too: it answers a server that asks all the same.
-        if not self._asks_users and isinstance(item.message, types.JSONRPCRequest):
-            remove_elicitation(item.message.params)
-
-
-def _is_content(block: object) -> bool:
-    try:
-        _CONTENT.validate_python(block, by_name=False)
-    except ValidationError:
-        return False
-    return True
 
 
 def connect_http(url: str, client: ServerHttpClient, max_message_bytes: int) -> Any:
@@ -251,7 +202,6 @@ __all__ = [
     "LOST_SESSION",
     "Client",
     "MCPError",
-    "RepairedTransport",
     "call_tool",
     "connect_http",
     "convert_question",

@@ -14,25 +14,24 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.mcp.call_clock import CallClock
-from jp_nb.mcp.end_reasons import StartError
+from jp_nb.mcp.errors import ServerError, ServerNotStarted, StartError, UnreadRequestError
 from jp_nb.mcp.exchange import (
     ConnectionLimits,
     ConnectionState,
     Era,
     InputRequired,
-    Launch,
     Progress,
     ProgressHandler,
     QuestionHandler,
     ServerAnswer,
-    ServerError,
-    ServerNotStarted,
     ServerResult,
     ServerTool,
 )
+from jp_nb.mcp.launches import Launch
 from jp_nb.mcp.library_log import without_library_log
 from jp_nb.mcp.open_calls import OpenCalls
-from jp_nb.mcp.server_session import NotRead, ServerDescription, ServerSession, Transport
+from jp_nb.mcp.server_description import ServerDescription
+from jp_nb.mcp.server_session import ServerSession, Transport
 
 MAX_RESTARTS = 3
 """Restarts of a server that ended, in `RESTART_WINDOW_S`; then only `restart` starts it."""
@@ -379,7 +378,7 @@ class Connection:
         session = self._require_session(tool)
         try:
             return await session.call(tool, arguments, answers, state, report)
-        except NotRead as exc:
+        except UnreadRequestError as exc:
             if exc.is_session_lost:
                 await self._connect_again(session)
             else:
@@ -388,7 +387,7 @@ class Connection:
         session = self._require_session(tool)
         try:
             return await session.call(tool, arguments, answers, state, report)
-        except NotRead as exc:
+        except UnreadRequestError as exc:
             raise exc.error from exc
 
     async def _connect_again(self, lost: ServerSession) -> None:

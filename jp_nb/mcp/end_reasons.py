@@ -5,11 +5,7 @@ Source: `docs/mcp.md`, Protocols, transports, limits.
 
 from __future__ import annotations
 
-from jp_nb.mcp.exchange import StdioLaunch
-
-
-class StartError(Exception):
-    """A server cannot be started or reached; the message is the reason, without secrets."""
+from jp_nb.mcp.launches import StdioLaunch
 
 
 def explain_failed_spawn(launch: StdioLaunch, exc: Exception) -> str:

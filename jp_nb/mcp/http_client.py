@@ -24,8 +24,8 @@ import httpx2
 
 from jp_nb.errors import JpNbError
 from jp_nb.json_values import compact_json
-from jp_nb.mcp.end_reasons import StartError
-from jp_nb.mcp.exchange import HttpLaunch
+from jp_nb.mcp.errors import StartError
+from jp_nb.mcp.launches import HttpLaunch
 from jp_nb.mcp.limits import MAX_HTTP_WAIT_S, MAX_HTTP_WAITS, MAX_REFUSAL_BYTES
 from jp_nb.mcp.server_messages import cut_deep, has_unanswered_id
 from jp_nb.text import one_line

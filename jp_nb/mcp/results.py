@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,10 +19,9 @@ from pydantic import JsonValue
 
 from jp_nb.images import MEDIA_TYPES, PDF, Image, find_image_problem, format_bytes
 from jp_nb.json_values import as_object, compact_json, make_storable, replace_surrogates
-from jp_nb.mcp.definitions import format_problems
 from jp_nb.mcp.exchange import ServerResult
+from jp_nb.mcp.structured_results import find_schema_notes, merge_structured
 from jp_nb.text import one_line
-from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
 from jp_nb.toolkit.outcome import Success, ToolFailure
 
 MAX_STRUCTURED_RESULT_CHARS: Final = 50_000
@@ -33,7 +31,6 @@ MAX_BLOCKS: Final = 1_000
 _MAX_URI_CHARS: Final = 2_000
 _NO_TEXT: Final = "The tool returned no content."
 _NO_CONTENTS: Final = "The resource is empty."
-_BREAKS_SCHEMA: Final = "[The structured content does not fit the output schema of the tool: {}]"
 _TOO_LONG: Final = (
     "The structured content of the result is too long for the record: only its text is kept."
 )
@@ -76,9 +73,9 @@ def read_result(
         parts.lines.append(f"[{more} more content blocks are omitted]")
 
     structured = make_storable(result.structured)
-    _merge_structured(parts, structured)
+    parts.lines = merge_structured(parts.lines, parts.texts, structured)
     if structured is not None and not result.is_error:
-        parts.lines += _find_schema_notes(structured, output_schema)
+        parts.lines += find_schema_notes(structured, output_schema)
     if parts.for_user:
         parts.lines.append(_FOR_USER)
     parts.lines += [f"[{note}]" for note in notes]
@@ -201,58 +198,3 @@ def _decode(data: JsonValue) -> bytes | None:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-# --- structured content --------------------------------------------------------------------------
-
-
-def _merge_structured(parts: _Parts, structured: JsonValue) -> None:
-    """Send structured content and its textual copy once.
-
-    Without a text, the structured content is the text. A text that is no copy stays, and the
-    structured content is only for programs.
-    """
-    if structured is None:
-        return
-
-    compact = compact_json(structured)
-    if not parts.texts:
-        parts.lines.append(compact)
-    elif len(parts.texts) > 1 and _is_copy(parts.texts, structured):
-        first = parts.lines.index(parts.texts[0])
-        copies = set(parts.texts)
-        others = [line for line in parts.lines if line not in copies]
-        parts.lines = [*others[:first], compact, *others[first:]]
-    elif _is_copy(parts.texts, structured) and len(compact) < len(parts.texts[0]):
-        parts.lines[parts.lines.index(parts.texts[0])] = compact
-
-
-def _is_copy(texts: list[str], structured: JsonValue) -> bool:
-    values = [_parse(text) for text in texts]
-    wrapped = structured
-    if isinstance(structured, dict) and structured.keys() == {"result"}:
-        wrapped = structured["result"]  # how the library of Python wraps what is no object
-    if len(texts) == 1 and values[0] in (structured, wrapped):
-        return True
-    if len(texts) == 1 and texts[0] == wrapped:
-        return False  # a plain text is shorter than its JSON
-    return isinstance(wrapped, list) and (values == wrapped or texts == wrapped)
-
-
-def _parse(text: str) -> JsonValue:
-    try:
-        value: JsonValue = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value
-
-
-def _find_schema_notes(structured: JsonValue, schema: Mapping[str, JsonValue] | None) -> list[str]:
-    if schema is None or find_schema_problem(schema) is not None:
-        return []
-    if not isinstance(structured, dict):
-        return []
-
-    problems = find_property_problems(structured, schema)
-    lines = format_problems(problems)
-    return [_BREAKS_SCHEMA.format(one_line("; ".join(lines), limit=1_000))] if lines else []

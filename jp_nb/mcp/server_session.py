@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
@@ -18,25 +17,22 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pydantic import JsonValue
 
-from jp_nb.mcp.end_reasons import StartError
+from jp_nb.mcp.errors import ServerError, StartError, UnreadRequestError
 from jp_nb.mcp.exchange import (
     ConnectionLimits,
-    Era,
-    HttpLaunch,
     InputRequired,
-    Launch,
     ProgressHandler,
     ServerAnswer,
-    ServerError,
     ServerResult,
-    ServerTool,
-    StdioLaunch,
 )
+from jp_nb.mcp.launches import HttpLaunch, Launch, StdioLaunch
 from jp_nb.mcp.library_log import without_library_log
+from jp_nb.mcp.server_description import ServerDescription
 from jp_nb.mcp.transport import StdioTransport
 
 if TYPE_CHECKING:
     from jp_nb.mcp import client as library
+    from jp_nb.mcp.repaired_transport import RepairedTransport
     from jp_nb.mcp.stored_tokens import StoredTokens
 
 OWNER_CLOSE_SECONDS: Final = 5.0
@@ -60,44 +56,6 @@ class Transport(Protocol):
     def stderr_lines(self) -> tuple[str, ...]:
         """Return the last lines that the server wrote to stderr, without secrets."""
         ...
-
-
-@dataclass(slots=True)
-class ServerDescription:
-    """The server's description of itself. It outlives a session, so that the next one knows it.
-
-    Attributes:
-        version: Version of the protocol; None before the first start.
-        title: The server's own name and version, for display only.
-        instructions: The server's instructions for a model.
-        list_notes: Notes about tools that the server listed, and that cannot be offered.
-        tools_expire: Time of the loop at which the list of tools is outdated; None for never.
-        has_changed_tools: True if the server announced other tools since they were listed.
-    """
-
-    version: str | None = None
-    title: str | None = None
-    instructions: str | None = None
-    tools: tuple[ServerTool, ...] = ()
-    list_notes: tuple[str, ...] = ()
-    tools_expire: float | None = None
-    has_changed_tools: bool = False
-
-    @property
-    def era(self) -> Era | None:
-        """Generation of the protocol; None before the first start."""
-        if self.version is None:
-            return None
-        return "2026" if self.version >= "2026" else "2025"
-
-
-class NotRead(Exception):  # noqa: N818 - it is handled, and sent again
-    """The server refused a request unread."""
-
-    def __init__(self, error: ServerError, *, is_session_lost: bool) -> None:
-        super().__init__()
-        self.error = error
-        self.is_session_lost = is_session_lost
 
 
 class ServerSession:
@@ -145,7 +103,7 @@ class ServerSession:
         self._ready.add_done_callback(_retrieve_error)
         self._owner: asyncio.Task[None] | None = None
         self._client: library.Client | None = None
-        self._repaired: library.RepairedTransport | None = None
+        self._repaired: RepairedTransport | None = None
 
     async def connect(self) -> None:
         """Start the owner, and wait until the tools are listed."""
@@ -225,9 +183,10 @@ class ServerSession:
 
     async def _serve(self, transport: Any) -> None:
         from jp_nb.mcp import client as library
+        from jp_nb.mcp.repaired_transport import RepairedTransport
 
         server = self._server
-        self._repaired = library.RepairedTransport(transport, asks_users=self._asks_users)
+        self._repaired = RepairedTransport(transport, asks_users=self._asks_users)
         mode = "auto"
         if server.era == "2025":
             mode = "legacy"  # the era is a property of the server; this saves the probe
@@ -300,7 +259,7 @@ class ServerSession:
 
         Raises:
             ServerError: The server or the connection failed.
-            NotRead: The request may be sent again.
+            UnreadRequestError: The request may be sent again.
         """
         from jp_nb.mcp import client as library
 
@@ -325,7 +284,7 @@ class ServerSession:
             error.is_lost = library.is_lost_answer(exc)
             if error.code in (library.HEADER_MISMATCH, library.LOST_SESSION):
                 is_lost = error.code == library.LOST_SESSION
-                raise NotRead(error, is_session_lost=is_lost) from exc
+                raise UnreadRequestError(error, is_session_lost=is_lost) from exc
             raise error from exc
 
     async def read_resource(self, uri: str) -> list[dict[str, JsonValue]]:

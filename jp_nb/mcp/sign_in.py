@@ -22,21 +22,18 @@ from jp_nb.errors import JpNbError
 from jp_nb.json_values import as_object
 from jp_nb.mcp.address_rules import AddressRules
 from jp_nb.mcp.browser_return import Redirect, first_value, listen, read_return
-from jp_nb.mcp.end_reasons import StartError
-from jp_nb.mcp.exchange import CredentialStore, HttpLaunch, SignInError
+from jp_nb.mcp.errors import SignInError, StartError
 from jp_nb.mcp.http_client import check_address
-from jp_nb.mcp.launch import is_loopback
+from jp_nb.mcp.launch_resolution import is_loopback
+from jp_nb.mcp.launches import CredentialStore, HttpLaunch
 from jp_nb.mcp.library_log import without_library_log
-from jp_nb.mcp.stored_tokens import expiry_time, read_bounded
+from jp_nb.mcp.oauth_answers import read_bounded
+from jp_nb.mcp.stored_tokens import expiry_time
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider
-    from mcp.shared.auth import (
-        AuthorizationCodeResult,
-        OAuthClientInformationFull,
-        OAuthToken,
-    )
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
 FLOW_SECONDS: Final = 30.0
 """Limit of one request of the flow."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -19,9 +19,9 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.mcp.address_rules import AddressRules
-from jp_nb.mcp.exchange import CredentialStore, HttpLaunch
 from jp_nb.mcp.http_client import UnreadableAnswerError
-from jp_nb.mcp.limits import MAX_OAUTH_BYTES
+from jp_nb.mcp.launches import CredentialStore, HttpLaunch
+from jp_nb.mcp.oauth_answers import read_bounded
 
 EXPIRY_MARGIN_S: Final = 30.0
 """A token is renewed this long before it expires."""
@@ -162,40 +162,6 @@ class StoredTokens(httpx2.Auth):
         }
         self._store.save(str(credentials.get("issuer", "")), renewed)
         return renewed
-
-
-async def read_bounded(response: httpx2.Response) -> bytes:
-    """Read the body of an answer during a sign-in, of at most `MAX_OAUTH_BYTES`, and return it.
-
-    Raises:
-        UnreadableAnswerError: It is larger, or compressed.
-    """
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding != "identity":
-        await response.aclose()
-        raise UnreadableAnswerError("its authorization server compressed its answer")
-
-    if not response.is_stream_consumed:
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _BoundedStream(response.stream)
-    return await response.aread()
-
-
-class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if size > MAX_OAUTH_BYTES:
-                raise UnreadableAnswerError("its authorization server sent too much")
-            yield chunk
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
 
 
 def _access_token(credentials: Mapping[str, JsonValue] | None) -> str | None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from jp_nb.json_values import encode_utf8
 from jp_nb.mcp import end_reasons
-from jp_nb.mcp.end_reasons import StartError
-from jp_nb.mcp.exchange import StdioLaunch
+from jp_nb.mcp.errors import StartError
+from jp_nb.mcp.launches import StdioLaunch
 from jp_nb.mcp.server_messages import find_request_id, read_message
 from jp_nb.text import plain
 from jp_nb.toolkit.processes import SHARED_GUARD

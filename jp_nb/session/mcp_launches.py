@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.mcp.exchange import HttpLaunch, Launch
-from jp_nb.mcp.launch import (
+from jp_nb.mcp.launch_resolution import (
     MAX_ENV_FILE_BYTES,
     LaunchContext,
     find_inputs,
@@ -21,6 +20,7 @@ from jp_nb.mcp.launch import (
     needs_inputs_to_be_found,
     resolve_launch,
 )
+from jp_nb.mcp.launches import HttpLaunch, Launch
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.storage.mcp_credentials import StoredCredentials

@@ -20,7 +20,7 @@ from jp_nb.storage import environment
 from jp_nb.toolkit.base import ToolSource
 
 if TYPE_CHECKING:
-    from jp_nb.mcp.exchange import HttpLaunch
+    from jp_nb.mcp.launches import HttpLaunch
     from jp_nb.session.mcp_launches import AskInputs, ServerLaunches
     from jp_nb.session.open_cassette import OpenCassette
 
@@ -106,7 +106,7 @@ class ServerSources:
         return launch.credentials is not None and launch.credentials.forget()
 
     async def _resolve_remote(self, name: str, server: McpServer) -> HttpLaunch:
-        from jp_nb.mcp.exchange import HttpLaunch
+        from jp_nb.mcp.launches import HttpLaunch
         from jp_nb.mcp.source import NOT_INSTALLED, has_library
 
         if not has_library():

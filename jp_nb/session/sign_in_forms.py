@@ -18,7 +18,7 @@ from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.toolkit.question import Question
 
 if TYPE_CHECKING:
-    from jp_nb.mcp.exchange import HttpLaunch
+    from jp_nb.mcp.launches import HttpLaunch
     from jp_nb.mcp.sign_in import SignInPage
 
 RETURN_SECONDS: Final = 3.0

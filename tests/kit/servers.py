@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.config.tree import server_settings
-from jp_nb.mcp.calls import McpTool, ServerCalls
+from jp_nb.mcp.calls import ServerCalls
 from jp_nb.mcp.definitions import read_definitions
-from jp_nb.mcp.launch import LaunchContext, find_inputs, find_missing_variables, resolve_launch
+from jp_nb.mcp.launch_resolution import (
+    LaunchContext,
+    find_inputs,
+    find_missing_variables,
+    resolve_launch,
+)
+from jp_nb.mcp.mcp_tool import McpTool
 from jp_nb.mcp.results import read_result
 from jp_nb.mcp.source import McpSource, ServerHost
 from jp_nb.storage import mcp_entries, mcp_files

@@ -29,7 +29,7 @@ from jp_nb.config.server_secrets import hide_arguments
 from jp_nb.config.tree.server_settings import MCP_PATH, McpChecksum, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.file_reading import open_regular, read_regular
-from jp_nb.mcp.exchange import HttpLaunch, Launch, StdioLaunch
+from jp_nb.mcp.launches import HttpLaunch, Launch, StdioLaunch
 
 MAX_ENV_FILE_BYTES: Final = 1_000_000
 MAX_PROGRAM_BYTES: Final = 2 * 1024**3
