@@ -169,14 +169,16 @@ VALUES: Mapping[str, type[Any]] = {
 }
 
 _SERVERS = "jp_nb.mcp.exchange"
+_LAUNCHES = "jp_nb.mcp.launches"
+_SERVER_ERRORS = "jp_nb.mcp.errors"
 _REPORTS = "jp_nb.headless.run_report"
 
 RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "no_valid_answer": ("jp_nb.notebook.prompt.controls", "NoValidAnswer"),
     "no_key_error": ("jp_nb.record.signing", "NoKeyError"),
     "traced_request": ("jp_nb.rendering.request_text", "TracedRequest"),
-    "stdio_launch": (_SERVERS, "StdioLaunch"),
-    "http_launch": (_SERVERS, "HttpLaunch"),
+    "stdio_launch": (_LAUNCHES, "StdioLaunch"),
+    "http_launch": (_LAUNCHES, "HttpLaunch"),
     "connection_limits": (_SERVERS, "ConnectionLimits"),
     "server_tool": (_SERVERS, "ServerTool"),
     "server_question": (_SERVERS, "ServerQuestion"),
@@ -184,9 +186,9 @@ RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "server_result": (_SERVERS, "ServerResult"),
     "input_required": (_SERVERS, "InputRequired"),
     "server_progress": (_SERVERS, "Progress"),
-    "server_error": (_SERVERS, "ServerError"),
-    "server_not_started": (_SERVERS, "ServerNotStarted"),
-    "sign_in_error": (_SERVERS, "SignInError"),
+    "server_error": (_SERVER_ERRORS, "ServerError"),
+    "server_not_started": (_SERVER_ERRORS, "ServerNotStarted"),
+    "sign_in_error": (_SERVER_ERRORS, "SignInError"),
     "run_result": ("jp_nb.headless.runner", "RunResult"),
     "run_failure": ("jp_nb.headless.execution", "CellFailure"),
     "run_events": ("jp_nb.headless.run_events_reading", "RunEvents"),
