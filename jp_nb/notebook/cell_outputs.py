@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, ClassVar, Final
 
-from jp_nb.notebook.published import BoundedText, Published
+from jp_nb.notebook.bounded_text import BoundedText
+from jp_nb.notebook.published import Published
 
 MAX_KEPT_OUTPUTS: Final = 100
 """Limit of the outputs of user code that are kept for each running cell."""

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from jp_nb.notebook.display.capture import OutputCapture, capture_cell
 from jp_nb.notebook.display.pending_output import list_open_figures, show_figures
-from jp_nb.notebook.executed_cells import CODE_FILE
+from jp_nb.notebook.last_errors import CODE_FILE
 from jp_nb.text import plain
 from jp_nb.toolkit.notebook_access import CodeRun
 from jp_nb.toolkit.tool_errors import error_summary

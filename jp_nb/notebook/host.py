@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jp_nb.notebook.executed_cells import ExecutedCells, LastErrors
+from jp_nb.notebook.executed_cells import ExecutedCells
 from jp_nb.notebook.kernel_pages import KernelPages
+from jp_nb.notebook.last_errors import LastErrors
 from jp_nb.notebook.page.notebook_storage import find_storage
 from jp_nb.session.host import CellRun, LastError, NotebookStorage
 from jp_nb.text import plain

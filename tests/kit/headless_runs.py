@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.json_values import make_storable
-from jp_nb.notebook.page.pageless_stores import CarrierStore
+from jp_nb.notebook.page.carrier_store import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.conversation_list import drop_conversation, switch_conversation
 from jp_nb.record.document import Document, count_entries

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
+from jp_nb.notebook.bounded_text import BoundedText
 from jp_nb.notebook.display.output_origin import get_running_request, is_ours
 from jp_nb.notebook.display.pending_output import flush_streams
-from jp_nb.notebook.published import BoundedText, Published
+from jp_nb.notebook.published import Published
 from jp_nb.text import plain
 from jp_nb.toolkit.notebook_access import CellOutput
 

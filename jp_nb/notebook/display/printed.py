@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
+from jp_nb.notebook.bounded_text import BoundedText
 from jp_nb.notebook.display.output_origin import is_ours
-from jp_nb.notebook.published import BoundedText
 from jp_nb.toolkit.cell_thread import CURRENT_RUN
 
 

@@ -16,18 +16,17 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.json_values import JsonObject
+from jp_nb.notebook.page.carrier_store import CarrierStore
 from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.page_refusal import is_text_notebook
-from jp_nb.notebook.page.pageless_stores import CarrierStore, MemoryStore
-from jp_nb.notebook.page.surroundings import (
-    TERMINAL,
+from jp_nb.notebook.page.notebook_path import (
     find_executed_path,
     find_notebook_path,
     find_path_in_page,
-    find_surroundings,
-    is_headless,
 )
+from jp_nb.notebook.page.page_refusal import is_text_notebook
+from jp_nb.notebook.page.pageless_stores import MemoryStore
+from jp_nb.notebook.page.surroundings import TERMINAL, find_surroundings, is_headless
 from jp_nb.record import merge
 from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
 from jp_nb.record.document import (

@@ -1,37 +1,17 @@
-"""Storage backends without an open page: memory, and a widget state in headless runs.
-
-The runner saves the widget state in the notebook.
-`jp_nb/record/merge.py` describes the shape of that widget state (a *carrier*), and reads it.
+"""Storage backends without an open page, and the one that keeps the record in memory only.
 
 Source: `docs/record.md`, `docs/decisions.md` D33.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from functools import partial
-from itertools import count
-from threading import Lock
-from typing import Any
-
-from pydantic import JsonValue
-
-from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
-from jp_nb.notebook.page.control_channel import CellContext
 from jp_nb.notebook.page.page_refusal import (
-    IN_NOTEBOOK,
     format_memory_location,
     make_not_saved_error,
 )
-from jp_nb.record import merge
-from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
-from jp_nb.record.document import Document
-
-IN_RUN = "kept in the notebook that the runner writes, if it writes one"
 
 
-class _PagelessStore:
+class PagelessStore:
     """Storage backend that receives nothing from a page."""
 
     def can_reload(self, timeout: float) -> bool:
@@ -47,7 +27,7 @@ class _PagelessStore:
         return []
 
 
-class MemoryStore(_PagelessStore):
+class MemoryStore(PagelessStore):
     """Storage backend without a notebook, or with one that must not be written."""
 
     def __init__(self, reason: str) -> None:
@@ -66,170 +46,3 @@ class MemoryStore(_PagelessStore):
     def save(self, timeout: float = 10.0) -> str:
         """Raise `StorageError`, because there is no file to save."""
         raise make_not_saved_error(f"it is {self.location}")
-
-
-CARRIER_CHUNK_BYTES = 32 * 1024
-"""An append sends its whole chunk again, so chunks are small."""
-
-BURST = 200
-"""After this many messages in one cell, a ZeroMQ socket may have dropped some."""
-
-SendState = Callable[[JsonObject], None]
-
-OpenWidget = Callable[[JsonObject], SendState]
-"""Opens a widget with a state, and returns a function that updates it."""
-
-_WIDGET_NUMBERS = count()
-
-
-def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> SendState:
-    """Open a widget as ipywidgets does, without importing it."""
-    from comm import create_comm
-
-    comm_id = None
-    if isinstance(clock, ReproducibleClock):
-        comm_id = clock.widget_id(next(_WIDGET_NUMBERS))
-
-    comm = cell.run(
-        create_comm,
-        comm_id=comm_id,
-        target_name="jupyter.widget",
-        data={"state": state, "buffer_paths": []},
-        metadata={"version": "2.1.0"},
-    )
-
-    def send(update: JsonObject) -> None:
-        cell.run(comm.send, data={"method": "update", "state": update, "buffer_paths": []})
-
-    return send
-
-
-class CarrierStore(_PagelessStore):
-    """Storage backends without an open page: memory, and a widget state in headless runs.
-
-    The runner saves the widget state in the notebook.
-    Each entry is sent at once, because the runner may end after any cell. Create it in the cell's
-    thread. `seen` is `count_entries` of the record in the notebook file, whose path may be `named`.
-    """
-
-    unsaved_reason = None
-
-    def __init__(
-        self,
-        document: Document,
-        *,
-        seen: Mapping[str, int] | None = None,
-        named: bool = True,
-        shell: Any = None,
-        clock: Clock = utc_now,
-        open_widget: OpenWidget | None = None,
-    ) -> None:
-        self.location = IN_NOTEBOOK if named else IN_RUN
-        self._document = document
-        self._seen = dict(seen or {})
-        self._cell = CellContext(shell)
-        self._open_widget = open_widget or partial(_open_widget, cell=self._cell, clock=clock)
-        self._send: SendState | None = None
-        self._lock = Lock()
-        self._head = ""
-        self._stored = 0
-        self._chunks: list[list[JsonValue]] = []
-        self._room = 0
-        self._messages = 0
-        self._first_chunk = 0  # first chunk that the running cell has changed
-
-    def changed(self) -> None:
-        """Send the appended entries, and the head if it changed."""
-        with self._lock:
-            update = self._append()
-            if (head := self._format_head()) != self._head:
-                self._head = head
-                update["jp"] = self._read_head()
-            self._publish(update)
-
-    def replaced(self) -> None:
-        """Send the whole document."""
-        with self._lock:
-            before = len(self._chunks)
-            self._stored = 0
-            self._room = 0
-            self._chunks = []
-            self._first_chunk = 0
-            update = self._append()
-            update["length"] = self._stored
-
-            # Widget states are merged by key: chunks that are not overwritten would remain.
-            update.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
-            self._chunks += [[] for _ in range(len(self._chunks), before)]
-            self._head = self._format_head()
-            update["jp"] = self._read_head()
-            self._publish(update)
-
-    def _append(self) -> JsonObject:
-        update: JsonObject = {}
-        raw = self._document.conversation.raw
-
-        for entry in raw[self._stored :]:
-            clean, size = make_storable_with_size(entry)
-            if not self._chunks or size > self._room:
-                self._chunks.append([])
-                self._room = CARRIER_CHUNK_BYTES
-
-            self._room -= size
-            self._chunks[-1].append(clean)
-            update[f"events.{len(self._chunks) - 1}"] = self._chunks[-1]
-            self._stored += 1
-
-        if update:
-            update["length"] = self._stored
-
-        return update
-
-    def _publish(self, update: JsonObject) -> None:
-        if not update:
-            return
-
-        self._messages += 1
-        if self._send is not None:
-            self._send(update)
-            return
-
-        state: JsonObject = {
-            "_model_module": merge.CARRIER_MODULE,
-            "_model_module_version": "1",
-            "_model_name": merge.CARRIER_MODEL,
-            "seen": dict(self._seen),
-            "jp": self._read_head(),
-        }
-        self._send = self._open_widget(state | update)
-
-    def _read_head(self) -> JsonObject:
-        document = self._document.to_json()
-        return {key: make_storable(item) for key, item in document.items() if key != "events"}
-
-    def _format_head(self) -> str:
-        document = self._document.to_json()
-        return json.dumps({k: v for k, v in document.items() if k not in ("events", "others")})
-
-    def flush(self, timeout: float) -> bool:
-        """Return True if everything was sent. The runner sends no answer."""
-        with self._lock:
-            return self._stored == len(self._document.conversation)
-
-    def flush_after_cell(self) -> None:
-        """Repeat the chunks of the cell if it sent a burst of messages."""
-        with self._lock:
-            if self._messages > BURST:
-                for number in range(self._first_chunk, len(self._chunks)):
-                    self._publish({f"events.{number}": self._chunks[number]})
-                self._publish({"jp": self._read_head(), "length": self._stored})
-            self._messages = 0
-            self._first_chunk = max(0, len(self._chunks) - 1)
-
-    def save(self, timeout: float = 10.0) -> str:
-        """Return that the runner writes the file at the end of the run."""
-        return f"{self.location}, at the end of the run"
-
-    def close(self) -> None:
-        """Stop following the cells. The runner keeps the widget state."""
-        self._cell.close()

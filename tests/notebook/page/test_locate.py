@@ -46,7 +46,7 @@ def open_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenNotebo
     return open_as_runner
 
 
-READS_PARENT = "jp_nb.notebook.page.surroundings._read_parent_process"
+READS_PARENT = "jp_nb.notebook.page.notebook_path._read_parent_process"
 COMMAND_LINES: list[tuple[str, str | None]] = [
     ("python jupyter-nbconvert --to notebook --execute a.ipynb", "a.ipynb"),
     ("python jupyter-nbconvert --execute a.ipynb --output b.ipynb", "a.ipynb"),

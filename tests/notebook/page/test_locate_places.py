@@ -137,7 +137,7 @@ def test_record_of_a_program_is_kept_by_the_program(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(
-        "jp_nb.notebook.page.surroundings._read_parent_process", lambda: ([], folder)
+        "jp_nb.notebook.page.notebook_path._read_parent_process", lambda: ([], folder)
     )
     session = load(Kernel(allow_stdin=False))
     where = "kept in the notebook that the runner writes, if it writes one"

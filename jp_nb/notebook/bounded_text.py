@@ -1,0 +1,71 @@
+"""The beginning and the end of a long text that arrives in pieces, such as a printed one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_OUTPUT_TEXT_CHARS: Final = 25_000
+"""Limit at the beginning of one output, and at its end."""
+
+
+class BoundedText:
+    """The beginning and the end of a text that arrives in pieces.
+
+    As in a terminal, a carriage return overwrites the line, such as a progress bar.
+    """
+
+    def __init__(self) -> None:
+        self._head = self._line = ""
+        self._tail: list[str] = []
+        self._chars = self._tail_chars = 0
+
+    def add(self, text: str) -> None:
+        """Append `text`."""
+        lines, newline, last = (self._line + text).rpartition("\n")
+        if "\r" in lines:
+            lines = "\n".join(map(_visible_part, lines.split("\n")))
+
+        self._append(lines + newline)
+        # A final carriage return stays: it takes effect when more text arrives.
+        self._line = last[last.rstrip("\r").rfind("\r") + 1 :]
+        if len(self._line) > MAX_OUTPUT_TEXT_CHARS:
+            self._append(self._line)
+            self._line = ""
+
+    def __str__(self) -> str:
+        """Return the text, with a note in place of omitted characters."""
+        line = _visible_part(self._line)
+        tail = "".join(self._tail)[-MAX_OUTPUT_TEXT_CHARS:]
+        omitted = self._chars - len(self._head) - len(tail)
+        gap = f"\n[… {omitted} characters omitted …]\n" if omitted else ""
+        return f"{self._head}{gap}{tail}{line}"
+
+    def to_continue(self) -> str:
+        """Return the text as `str` does, ready for more text to be appended.
+
+        It ends with a carriage return if the next text overwrites the last line.
+        """
+        return f"{self}\r" if self._line.endswith("\r") else str(self)
+
+    @property
+    def kept_chars(self) -> int:
+        """The number of characters in memory."""
+        return len(self._head) + self._tail_chars + len(self._line)
+
+    def _append(self, text: str) -> None:
+        self._chars += len(text)
+        if room := MAX_OUTPUT_TEXT_CHARS - len(self._head):
+            self._head += text[:room]
+            text = text[room:]
+
+        if text:
+            self._tail.append(text)
+            self._tail_chars += len(text)
+
+        if self._tail_chars > 2 * MAX_OUTPUT_TEXT_CHARS:
+            self._tail = ["".join(self._tail)[-MAX_OUTPUT_TEXT_CHARS:]]
+            self._tail_chars = MAX_OUTPUT_TEXT_CHARS
+
+
+def _visible_part(line: str) -> str:
+    return line.rstrip("\r").rpartition("\r")[-1]
