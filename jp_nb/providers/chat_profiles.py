@@ -1,4 +1,7 @@
-"""Differences between the servers with the Chat Completions API. A new server needs one `Profile`.
+"""The profiles of servers: how each one differs from OpenAI's Chat Completions API.
+
+A new server needs one `Profile` in the table. A server of the user's configuration has a known
+profile with further differences (`make_profile`).
 
 Source: `docs/providers.md`; https://platform.openai.com/docs/api-reference/chat
 """
@@ -15,12 +18,19 @@ from jp_nb.config.tree.named_servers import ServerProfile
 from jp_nb.providers.answer_schemas import AnswerSchema, pass_schema, suggest_schema
 from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES
 from jp_nb.providers.call_rules import CHAT_CALLS, MISTRAL_CALLS, OPENAI_CHAT_CALLS, CallRules
+from jp_nb.providers.chat_reasoning import (
+    format_cerebras_reasoning,
+    format_deepseek_reasoning,
+    format_llamacpp_reasoning,
+    format_openai_reasoning,
+    format_openrouter_reasoning,
+    format_three_levels,
+)
 from jp_nb.providers.local_server import Local
 from jp_nb.providers.openai_schemas import adapt_for_openai
-from jp_nb.providers.reasoning_effort import Level, ParsedReasoning
+from jp_nb.providers.reasoning_effort import ParsedReasoning
 from jp_nb.providers.request_body import WireMessage
 
-_ASSUMED_MAX_TOKENS: Final = 32_000
 _EXTRAS: Final = frozenset(
     {"seed", "frequency_penalty", "presence_penalty", "logit_bias", "parallel_tool_calls"}
 )
@@ -65,56 +75,6 @@ class Profile:
         return self.media_types >= IMAGE_TYPES
 
 
-def _format_level(reasoning: ParsedReasoning, spellings: Mapping[Level, str]) -> str:
-    level = reasoning.to_level(_ASSUMED_MAX_TOKENS)
-    return spellings.get(level, level)
-
-
-def _format_openai_reasoning(reasoning: ParsedReasoning) -> WireMessage:
-    if reasoning.is_off:
-        return {}  # a model without reasoning rejects the field
-    spellings: Mapping[Level, str] = {"xlow": "minimal", "auto": "medium", "max": "xhigh"}
-    return {"reasoning_effort": _format_level(reasoning, spellings)}
-
-
-def _format_three_levels(reasoning: ParsedReasoning) -> WireMessage:
-    spellings: Mapping[Level, str] = {
-        "xlow": "low", "auto": "medium", "xhigh": "high", "max": "high"
-    }  # fmt: skip
-    return {"reasoning_effort": _format_level(reasoning, spellings)}
-
-
-def _format_cerebras_reasoning(reasoning: ParsedReasoning) -> WireMessage:
-    effort = {} if reasoning.effort == "auto" else _format_three_levels(reasoning)
-    return {"reasoning_format": "parsed", **effort}
-
-
-def _format_llamacpp_reasoning(reasoning: ParsedReasoning) -> WireMessage:
-    return {
-        "reasoning_format": "deepseek",
-        "chat_template_kwargs": {"enable_thinking": not reasoning.is_off},
-    }
-
-
-def _format_deepseek_reasoning(reasoning: ParsedReasoning) -> WireMessage:
-    kind = "disabled" if reasoning.is_off else "enabled"
-    return {"thinking": {"type": kind}}
-
-
-def _format_openrouter_reasoning(reasoning: ParsedReasoning) -> WireMessage:
-    fields: WireMessage = {}
-    if isinstance(reasoning.effort, int) and not reasoning.is_off:
-        fields["max_tokens"] = reasoning.effort
-    elif reasoning.effort == "auto":
-        fields["enabled"] = True
-    else:
-        fields["effort"] = _format_level(reasoning, {"xlow": "minimal", "max": "xhigh"})
-
-    if reasoning.exclude:
-        fields["exclude"] = True
-    return {"reasoning": fields}
-
-
 _LOCAL_EXTRAS: Final = _EXTRAS | {"min_p", "repetition_penalty", "chat_template_kwargs"}
 
 PROFILES: Final[Mapping[str, Profile]] = {
@@ -123,7 +83,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         Profile(
             "openai",
             max_tokens="max_completion_tokens",
-            reasoning=_format_openai_reasoning,
+            reasoning=format_openai_reasoning,
             think_tags=True,  # for local servers with another `base_url`
             extras=_EXTRAS | {"verbosity", "service_tier"},
             calls=OPENAI_CHAT_CALLS,
@@ -134,7 +94,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             "llamacpp",
             local="llamacpp",
             reasoning_field="reasoning_content",
-            reasoning=_format_llamacpp_reasoning,
+            reasoning=format_llamacpp_reasoning,
             tool_choices="words",
             answer=pass_schema,
             think_tags=True,
@@ -145,7 +105,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             "ollama",
             local="ollama",
             reasoning_field="reasoning",
-            reasoning=_format_three_levels,
+            reasoning=format_three_levels,
             tool_choices="nothing",
             answer=pass_schema,
             think_tags=True,
@@ -154,7 +114,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             "openrouter",
             path="/api/v1/chat/completions",
             reasoning_field="reasoning",
-            reasoning=_format_openrouter_reasoning,
+            reasoning=format_openrouter_reasoning,
             top_k=True,
             extras=_EXTRAS | {"min_p", "provider", "models", "transforms", "verbosity"},
             documents="user",
@@ -165,7 +125,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         Profile(
             "xai",
             max_tokens="max_completion_tokens",
-            reasoning=_format_three_levels,
+            reasoning=format_three_levels,
             documents="user",
             media_types=IMAGE_TYPES,
         ),
@@ -174,14 +134,14 @@ PROFILES: Final[Mapping[str, Profile]] = {
             path="/chat/completions",
             reasoning_field="reasoning_content",
             reasoning_lasts=False,
-            reasoning=_format_deepseek_reasoning,
+            reasoning=format_deepseek_reasoning,
             answer=None,
         ),
         Profile(
             "cerebras",
             max_tokens="max_completion_tokens",
             reasoning_field="reasoning",
-            reasoning=_format_cerebras_reasoning,
+            reasoning=format_cerebras_reasoning,
             stream_options=False,
         ),
         Profile(
@@ -189,7 +149,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             path="/openai/v1/chat/completions",
             max_tokens="max_completion_tokens",
             reasoning_field="reasoning",
-            reasoning=_format_cerebras_reasoning,
+            reasoning=format_cerebras_reasoning,
             answer=suggest_schema,
             extras=_EXTRAS | {"service_tier"},
             documents="user",

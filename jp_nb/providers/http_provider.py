@@ -1,4 +1,13 @@
-"""Base class of a dialect: a provider over HTTP.
+"""Base class of all providers over HTTP: it builds, sends, previews, and repairs requests.
+
+A *dialect* is the protocol of an API, such as Anthropic Messages, and a subclass. `stream` goes
+these steps:
+
+1. Choose the rendering, which has the messages of this conversation (`messages.py`).
+2. Build the body, and report the files and settings that it omits.
+3. Send it (`http.py`), and decode the response (`stream_decoder.py`).
+4. After an error, ask the dialect whether another form of the request can succeed (`_recover`). A
+   `Retry` event then makes the caller send the request again.
 
 Source: `docs/providers.md`, `docs/extending.md`.
 """
@@ -21,7 +30,6 @@ from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
     OmittedFiles,
-    PrefixLoss,
     ProviderEvent,
     Retry,
     SentRequest,
@@ -37,6 +45,7 @@ from jp_nb.providers.first_head import is_refused_change, keep_first_head
 from jp_nb.providers.http import HttpClient
 from jp_nb.providers.media_rules import MediaRules, name_medium
 from jp_nb.providers.messages import Rendering
+from jp_nb.providers.prefix_watch import PrefixWatch
 from jp_nb.providers.prompt_cuts import (
     MIN_SENT_TOKENS,
     advise_context,
@@ -45,7 +54,7 @@ from jp_nb.providers.prompt_cuts import (
     watch_prompt,
 )
 from jp_nb.providers.refused_media import RefusedMedia, format_refusal, is_media_refusal
-from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
+from jp_nb.providers.request_body import Omitted, RequestBody
 from jp_nb.providers.stream_decoder import Decoder, StreamDecoder, WireObject
 from jp_nb.providers.streaming import stream_events
 from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
@@ -99,7 +108,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self._renderings: dict[RequestContext, RenderingT] = {}  # the last one was used last
         self._format_attachments = lru_cache(MAX_ATTACHMENT_LISTS)(format_attachments)
         self._reported: set[tuple[str, str]] = set()  # conversation and omitted part
-        self._sent: dict[str, tuple[ModelRequest, int, RequestBody]] = {}  # by conversation
+        self._prefix_watch = PrefixWatch()
         self._replaces_head: set[str] = set()  # models that rejected appended changes
         self._refused_media = RefusedMedia()
 
@@ -160,7 +169,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         body = built.body.encode()
         notices = self._report_omissions(request, built)
         if request.is_turn:
-            loss = self._note_sent(request, built.body)
+            loss = self._prefix_watch.compare(request, built.body)
             notices += [] if loss is None else [loss]
 
         decoder = self._make_decoder(request, rendering, answer, body)
@@ -299,26 +308,6 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
         item = bisect_right(range(1, len(context) + 1), place, key=count_messages)
         return item if place >= 0 and item < len(context) else None
-
-    def _note_sent(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
-        """Note the `body` that is sent; return what it lost of the previous one, if it is much.
-
-        None if the user knows of the loss: the messages were removed, or compacted.
-        """
-        key = request.conversation_id
-        context = request.context
-        last = self._sent.pop(key, None)
-
-        self._sent[key] = request, len(context), body
-        if len(self._sent) > MAX_RENDERINGS:
-            del self._sent[next(iter(self._sent))]
-
-        if last is None or not context.continues(last[0].context, last[1]):
-            return None
-
-        if last[0].model != request.model:
-            return find_prefix_loss(last[2], replace(body, messages=()), "the model")
-        return find_prefix_loss(last[2], body)
 
     def _stream_body(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Read the entries of a server's list of models.
+"""Read the entries of a server's list of models, in the four protocols (`parse_models`).
 
 A field that is missing, too long, or of another type is omitted. The rest of the model is kept.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -164,30 +164,36 @@ def _parse_ollama_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     )
 
 
-_PARSERS: Final[
-    Mapping[str, tuple[str, tuple[str, ...], Callable[[str, Mapping[str, JsonValue]], ModelInfo]]]
-] = {
-    "anthropic": ("data", ("id",), _parse_anthropic_model),
-    "openai": ("data", ("id",), _parse_openai_model),
-    "google": ("models", ("name",), _parse_google_model),
-    "ollama": ("models", ("model", "name"), _parse_ollama_model),
+@dataclass(frozen=True, slots=True)
+class _ListFormat:
+    """The form of a list of models in one protocol."""
+
+    list_key: str
+    id_keys: tuple[str, ...]  # of a model
+    parse: Callable[[str, Mapping[str, JsonValue]], ModelInfo]  # the id and the entry of a model
+
+
+_FORMATS: Final[Mapping[str, _ListFormat]] = {
+    "anthropic": _ListFormat("data", ("id",), _parse_anthropic_model),
+    "openai": _ListFormat("data", ("id",), _parse_openai_model),
+    "google": _ListFormat("models", ("name",), _parse_google_model),
+    "ollama": _ListFormat("models", ("model", "name"), _parse_ollama_model),
 }
-"""Key of the list, keys of the id of a model, and parser of a model, by protocol."""
 
 
 def parse_models(
     page: JsonValue, protocol: Literal["anthropic", "google", "openai", "ollama"]
 ) -> list[ModelInfo]:
     """Parse one page of a list of models. Entries without an id are omitted."""
-    key, id_keys, parse = _PARSERS[protocol]
-    listed = as_object(page).get(key)
+    form = _FORMATS[protocol]
+    listed = as_object(page).get(form.list_key)
     models: list[ModelInfo] = []
 
     entries = listed[: MAX_MODELS + 1] if isinstance(listed, list) else []
     for entry in entries:
-        for word in map(as_object(entry).get, id_keys):
+        for word in map(as_object(entry).get, form.id_keys):
             if isinstance(word, str) and 0 < len(word) <= MAX_ID_CHARS:
-                models.append(parse(replace_surrogates(word), as_object(entry)))
+                models.append(form.parse(replace_surrogates(word), as_object(entry)))
                 break
     return models
 
