@@ -50,9 +50,20 @@ go to the same host with the same key."""
 class ActiveConversation:
     """The active conversation of one notebook. Use it on the cell's thread.
 
-    `settings` and `trust` are loaded on first use, as `%load_ext` needs neither.
+    It is opened with the notebook, and follows the document when another conversation becomes
+    active. A new entry passes `_changed`: it is signed, journaled, and given to the storage
+    backend.
+    `settings`, `trust`, and other properties are loaded on first use, as `%load_ext` needs none.
 
     Attributes:
+        document: All conversations of the notebook.
+        store: The storage backend.
+        restored: True if the notebook had the conversation when this process opened it.
+        opened_untrusted: True if it was restored, and is not signed with the user's key.
+        running: The turn, or other job of a cell, that runs now or ran last; None before.
+        line: The line in which turns of several threads wait.
+        session_rules: Permission rules that the user made for this kernel.
+        has_invalid_files: True if the configuration was not valid when it was opened.
         is_local: True if this process made every entry of it.
         inherited_entries: Number of entries that it began with. If no entry follows, the
             conversation is unused.

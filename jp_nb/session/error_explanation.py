@@ -11,9 +11,9 @@ from jp_nb.json_values import JsonObject
 from jp_nb.record.events import TYPED, ChatRequest
 from jp_nb.record.marks import EXPLAINS_ERROR
 from jp_nb.record.turn_view import Turn
+from jp_nb.session.cell_requests import TurnRequest
 from jp_nb.session.error_request import ErrorRequest
 from jp_nb.session.session import Session
-from jp_nb.session.turn_runner import TurnRequest
 
 
 class ErrorExplanation:

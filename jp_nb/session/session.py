@@ -1,7 +1,9 @@
 """`Session`: the assistant of one kernel.
 
-This module connects the packages. `%load_ext` needs few of them: `settings.py` is loaded if
-something is configured, and `turn_runner.py` with the first turn.
+It has the parts that the commands of a notebook use: the active conversation with its settings, the
+other conversations, the turn runner, the tool bench, and the requests outside of the conversation.
+`%load_ext` needs few of them: `settings.py` is loaded if something is configured, and
+`turn_runner.py` with the first turn.
 
 Source: `docs/architecture.md`, `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D119.
 """
@@ -63,7 +65,15 @@ RELOAD_TIMEOUT = 2.0  # seconds to wait for the page's record when the extension
 
 
 class Session:
-    """The assistant of one notebook, driven from the cell's thread."""
+    """The assistant of one notebook, driven from the cell's thread.
+
+    Args:
+        previous: The session before the extension was loaded again.
+
+    Attributes:
+        notices: Notices for the user, which are printed after a command.
+        last_turn: The last turn of this kernel.
+    """
 
     def __init__(
         self, host: Host, *, clock: Clock | None = None, previous: Session | None = None
@@ -75,8 +85,8 @@ class Session:
         if previous is not None:
             self.last_turn = previous.last_turn
             previous_conversation = previous.active
-        self._clashes: Mapping[str, str] = {}
-        self._advised: set[tuple[str, ...]] = set()
+        self._clashes: Mapping[str, str] = {}  # reported clashes of tool names, by name
+        self._advised: set[tuple[str, ...]] = set()  # definitions of tools with reported advice
 
         notebook = host.find_notebook()
         folder = (notebook.path.parent if notebook.path else Path.cwd()).resolve()

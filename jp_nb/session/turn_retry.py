@@ -15,10 +15,10 @@ from jp_nb.record.marks import find_turn_to_repeat
 from jp_nb.record.tool_choice_marks import NAMELESS_TOOL_CHOICES, read_tool_choice, to_tool_choice
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import Turn
+from jp_nb.session.cell_requests import TurnRequest
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.next_conversation import branch_before
 from jp_nb.session.session import Session
-from jp_nb.session.turn_runner import TurnRequest
 
 KEPT_MARKS: Final = ("cell_id", BY, TYPED)
 """Metadata of a request that `%jp retry` repeats. All other metadata is made again or omitted."""

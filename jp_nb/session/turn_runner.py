@@ -1,6 +1,11 @@
 """Run turns from the cell's thread: `%%jp`, `%jp q`, and `jp.query`.
 
-`%load_ext` does not load this module.
+A turn is read (`cell_requests.py`), drafted with its options (`turn_draft.py`), and prepared: its
+context, and its loop (`agent/turn.py`). Then the agent's thread runs the loop, and the cell's
+thread shows it (`agent_runner.py`). `%jp resume` and `%jp retry` use the same steps.
+
+This class also makes the parts that all turns share, such as the resolver. `%load_ext` does not
+load this module.
 
 Source: `docs/architecture.md`, `docs/guide.md`.
 """
@@ -21,13 +26,10 @@ from jp_nb.agent.provider import ToolChoice
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.agent.turn_record import LastRequest, TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer
-from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ProviderError, UsageError
-from jp_nb.images import Image
-from jp_nb.json_values import JsonObject
+from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
-from jp_nb.record.events import TYPED, ChatRequest, ToolCallResponse
+from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_reader import read_turn
@@ -35,13 +37,13 @@ from jp_nb.record.turn_view import UNTYPED, Turn
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.answer_forms import AnswerForms
 from jp_nb.session.cell_questions import CellQuestions
+from jp_nb.session.cell_requests import TurnRequest, TurnRequestReader
 from jp_nb.session.cell_reruns import CellReruns
 from jp_nb.session.cell_resolver import CellResolver
-from jp_nb.session.conversation import INHERITED, ActiveConversation
+from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.conversations import ConversationList
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.host_notices import HostNotices
-from jp_nb.session.interpolation import interpolate
 from jp_nb.session.model_catalog import ModelCatalog
 from jp_nb.session.next_conversation import NextConversation
 from jp_nb.session.request_contexts import RequestContexts
@@ -50,7 +52,6 @@ from jp_nb.session.sign_in_forms import SignInForms
 from jp_nb.session.source_wait import InputForms
 from jp_nb.session.turn_draft import TurnDraft, TurnDrafter
 from jp_nb.storage import environment
-from jp_nb.values.base import Description, ValueBudget
 
 if TYPE_CHECKING:  # most turns have no schema
     from jp_nb.session.answer_reader import AnswerReader
@@ -58,29 +59,6 @@ if TYPE_CHECKING:  # most turns have no schema
 
 def _keep_nothing(turn: Turn) -> None:
     """Do nothing with `turn`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRequest:
-    """A request of a cell, and the options of its turn.
-
-    Attributes:
-        other: The conversation in which it runs; None: the active one.
-        strict: End the turn when a decision needs a user, and none is available.
-        compact: Compact the conversation first.
-        shows_request: Show the request above the answer, because the cell does not contain it.
-    """
-
-    request: ChatRequest
-    cell: CellRun
-    other: NextConversation | None = None
-    images: Sequence[Image] = ()
-    model: str | None = None
-    directives: Sequence[Directive] = ()
-    tool_choice: ToolChoice | None = None
-    strict: bool = False
-    compact: bool = False
-    shows_request: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +128,9 @@ class TurnRunner:
         self.contexts = RequestContexts(active)
         self.reruns = CellReruns(active)
         self._answer_forms = AnswerForms()
+        self._reader = TurnRequestReader(
+            host, active, self.reruns, self.cell_questions, self._answer_forms
+        )
 
     def run(
         self,
@@ -183,13 +164,9 @@ class TurnRunner:
         """
 
         def read_turn_request() -> TurnRequest:
-            described = self._describe_request(text, interpolated=interpolate)
-            cell = self._host.cell_run()
-            return TurnRequest(
-                request=self._make_request(text, described, cell, schema),
-                cell=cell,
-                other=self._choose_conversation(described.text, cell, new=new),
-                images=described.images,
+            asked = self._reader.read(text, schema=schema, interpolated=interpolate, new=new)
+            return replace(
+                asked,
                 model=model,
                 directives=directives,
                 tool_choice=tool_choice,
@@ -198,41 +175,6 @@ class TurnRunner:
             )
 
         return self._active.line.run(partial(self.run_request, read_turn_request, keep))
-
-    def _describe_request(self, text: str, *, interpolated: bool) -> Description:
-        """Return the request `text`, with the values of the names in it."""
-        if not text.strip():
-            raise UsageError("the request is empty: write it below `%%jp`")
-        if not interpolated:
-            return Description(text.strip("\n"))
-
-        config = self._active.settings.config
-        budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
-        request = interpolate(text, self._host.namespace, budget)
-        return Description(request.text.strip("\n"), request.images)
-
-    def _make_request(
-        self, text: str, described: Description, cell: CellRun, schema: object
-    ) -> ChatRequest:
-        """Return the event of the request; its metadata has the typed `text` if it differs."""
-        metadata: JsonObject = {**cell.metadata()}
-        typed = text.strip("\n")
-        if described.text != typed:
-            metadata[TYPED] = typed
-
-        json_schema = None
-        if schema is not None:
-            json_schema = self._answer_forms.read_schema(schema, self._host.namespace)
-        return ChatRequest(content=described.text, schema=json_schema, metadata=metadata)
-
-    def _choose_conversation(
-        self, content: str, cell: CellRun, *, new: bool
-    ) -> NextConversation | None:
-        """Return the conversation in which `cell` sends `content`; None: the active one."""
-        if new:
-            stream = self._active.create_conversation()
-            return NextConversation(stream, inherits=(*INHERITED, MODEL_PATH))
-        return self.reruns.next_conversation(content, cell, self.cell_questions.ask_action)
 
     def require_ready(self) -> None:
         """Apply configuration files that were not valid when the conversation was opened.
