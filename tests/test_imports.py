@@ -62,6 +62,7 @@ LIBRARIES = {
     "toolkit/templates.py": {"jinja2", "markupsafe"},
     "jsonschema_import.py": {"rfc3987_syntax"},
     "toolkit/misfits.py": {"jsonschema", "referencing"},
+    "toolkit/server_schema_checks.py": {"jsonschema", "referencing"},
 }
 """Additional libraries of modules of the core."""
 

@@ -22,10 +22,9 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Channel = Literal["form", "stdin", "terminal"]
-Mark = AnswerMark
-EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
+EMPTY_MARK: Final[frozenset[AnswerMark]] = frozenset({"empty"})
 """Mark of an empty answer that the user confirmed."""
-REFUSED_MARK: Final[frozenset[Mark]] = frozenset({"refused"})
+REFUSED_MARK: Final[frozenset[AnswerMark]] = frozenset({"refused"})
 """Mark of a question that the user declined, and did not only leave open."""
 
 
@@ -36,7 +35,7 @@ class Answered:
     value: JsonValue
     channel: Channel
     remember: bool = False
-    marks: frozenset[Mark] = frozenset()
+    marks: frozenset[AnswerMark] = frozenset()
     by: str | None = None
 
 
@@ -47,7 +46,7 @@ class NotAnswered:
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
     channel: Channel | None = None
     by: str | None = None
-    marks: frozenset[Mark] = field(default=frozenset(), repr=False)
+    marks: frozenset[AnswerMark] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ Source: `docs/providers.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
+from jp_nb.agent.shared_prefix import BodyPart
 from jp_nb.record.context import RequestContext
 from jp_nb.record.request_head import Attachment as Attachment
 from jp_nb.record.request_head import AttachmentDigest, RequestHead, digest_attachment
@@ -175,40 +175,6 @@ class OmittedFiles:
     names: tuple[str, ...]
     reason: str
     advice: str = ""
-
-
-BodyPart = tuple[str, bytes]
-"""Name and content of a part of a request body, such as a message or one of its `tools`."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedPrefix:
-    """The common beginning of two requests, in bytes of the first one.
-
-    `part` is the first part that differs; "" if the second request begins with the first one.
-    """
-
-    kept: int
-    total: int
-    part: str
-
-    @property
-    def percent(self) -> int:
-        """The common beginning in percent, rounded down."""
-        return 100 * self.kept // self.total if self.total else 0
-
-
-def compare_parts(before: Sequence[BodyPart], after: Sequence[BodyPart]) -> SharedPrefix:
-    """Return the common beginning of two requests with these parts."""
-    pairs = zip(before, after, strict=False)
-    same = len(list(takewhile(lambda pair: pair[0][1] == pair[1][1], pairs)))
-    sizes = [len(content) for _, content in before]
-    part = ""
-    if same < len(before):
-        added = after[same][0] if same < len(after) else ""
-        is_new = added and added not in {name for name, _ in before[same:]}
-        part = added if is_new else before[same][0]
-    return SharedPrefix(sum(sizes[:same]), sum(sizes), part)
 
 
 ProviderEvent = (

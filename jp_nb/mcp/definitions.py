@@ -21,7 +21,7 @@ from jp_nb.mcp.exchange import ServerTool
 from jp_nb.mcp.tool_names import make_digest, map_names
 from jp_nb.mcp.tool_schemas import MAX_SCHEMA_CHARS, read_schema
 from jp_nb.text import plain
-from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
+from jp_nb.toolkit.server_schema_checks import find_property_problems, find_schema_problem
 
 MAX_DESCRIPTION_CHARS: Final = 4_000
 """Maximum length of the description of a server's tool, as it is sent."""

@@ -24,9 +24,9 @@ from jp_nb.text import one_line
 from jp_nb.toolkit.answer_type_reading import first_problem
 from jp_nb.toolkit.answer_types import SecretAnswer, TextAnswer, UrlAnswer
 from jp_nb.toolkit.forms import FormParts, SchemaCheck, form_of
-from jp_nb.toolkit.misfits import find_schema_problem
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.select_answer import SelectAnswer
+from jp_nb.toolkit.server_schema_checks import find_schema_problem
 
 MAX_FORM_CHARS: Final = 100_000
 """Maximum length of the schema of a server's form as JSON."""

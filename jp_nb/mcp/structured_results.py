@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.json_values import compact_json
 from jp_nb.mcp.definitions import format_problems
 from jp_nb.text import one_line
-from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
+from jp_nb.toolkit.server_schema_checks import find_property_problems, find_schema_problem
 
 _BREAKS_SCHEMA: Final = "[The structured content does not fit the output schema of the tool: {}]"
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import BodyPart, PrefixLoss, compare_parts
+from jp_nb.agent.provider import PrefixLoss
+from jp_nb.agent.shared_prefix import BodyPart, compare_parts
 from jp_nb.json_values import compact_json, replace_surrogates
 
 WireMessage = dict[str, Any]

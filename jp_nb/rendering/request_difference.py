@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    ModelRequest,
-    compare_parts,
-)
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.shared_prefix import compare_parts
 from jp_nb.images import format_bytes
 from jp_nb.rendering.report import (
     Report,

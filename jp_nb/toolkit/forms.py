@@ -25,7 +25,7 @@ from jp_nb.errors import UsageError
 from jp_nb.json_values import compact_json
 from jp_nb.toolkit.form_fields import list_fields, name_to_title
 from jp_nb.toolkit.form_schema import ENUM_NAMES, FormSource, Node
-from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
+from jp_nb.toolkit.server_schema_checks import find_property_problems, find_schema_problem
 
 
 @dataclass(frozen=True, slots=True)

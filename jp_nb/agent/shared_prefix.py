@@ -1,0 +1,47 @@
+"""Compare the beginnings of two requests. Prompt caches of providers cover only the common one.
+
+Source: `docs/providers.md` (requests only grow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from jp_nb.record.request_head import Attachment as Attachment
+from jp_nb.record.request_head import ToolDefinition as ToolDefinition
+from jp_nb.record.token_usage import Usage as Usage
+
+BodyPart = tuple[str, bytes]
+"""Name and content of a part of a request body, such as a message or one of its `tools`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """The common beginning of two requests, in bytes of the first one.
+
+    `part` is the first part that differs; "" if the second request begins with the first one.
+    """
+
+    kept: int
+    total: int
+    part: str
+
+    @property
+    def percent(self) -> int:
+        """The common beginning in percent, rounded down."""
+        return 100 * self.kept // self.total if self.total else 0
+
+
+def compare_parts(before: Sequence[BodyPart], after: Sequence[BodyPart]) -> SharedPrefix:
+    """Return the common beginning of two requests with these parts."""
+    pairs = zip(before, after, strict=False)
+    same = len(list(takewhile(lambda pair: pair[0][1] == pair[1][1], pairs)))
+    sizes = [len(content) for _, content in before]
+    part = ""
+    if same < len(before):
+        added = after[same][0] if same < len(after) else ""
+        is_new = added and added not in {name for name, _ in before[same:]}
+        part = added if is_new else before[same][0]
+    return SharedPrefix(sum(sizes[:same]), sum(sizes), part)
