@@ -23,16 +23,16 @@ from jp_nb.agent.exchange_recorder import Exchange
 from jp_nb.batch.run_log import RunState
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
+from jp_nb.storage.cassette_content import CassetteContent
 from jp_nb.storage.cassette_file import (
     CASSETTE_SUFFIX,
     MAX_CASSETTE_BYTES,
-    CassetteContent,
-    CassetteWriter,
     default_cassette_path,
     read_cassette,
     refuse_unless_cassette,
     refuse_unsafe_cassette_link,
 )
+from jp_nb.storage.cassette_writer import CassetteWriter
 
 RECORDINGS: Final = ".recordings"
 """Folder below `OUT/` with the recordings of runs."""

@@ -18,7 +18,7 @@ from jp_nb.batch.run_log import LOG_NAME, RunLog, RunLogWriter, read_run_log, wr
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.file_writing import open_file
 from jp_nb.json_values import as_object, read_json
-from jp_nb.storage.files import try_lock
+from jp_nb.storage.file_locks import try_lock
 from jp_nb.text import one_line
 
 LOCK_NAME: Final = ".jp-nb-batch.lock"

@@ -24,7 +24,8 @@ from jp_nb.record.context_builder import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction
 from jp_nb.record.request_head import RequestHead, read_request_head
-from jp_nb.storage.cassette_file import CassetteContent, read_cassette
+from jp_nb.storage.cassette_content import CassetteContent
+from jp_nb.storage.cassette_file import read_cassette
 from jp_nb.text import one_line
 
 MAGIC: Final = "%%jp"

@@ -42,7 +42,8 @@ from jp_nb.record.turn_entries import TurnEvent
 from jp_nb.storage import answers_file
 from jp_nb.storage import cassette_file as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers
-from jp_nb.storage.cassette_file import parse_cassette, read_cassette_bytes
+from jp_nb.storage.cassette_content import parse_cassette
+from jp_nb.storage.cassette_file import read_cassette_bytes
 from jp_nb.text import MAX_LISTED_LINES, one_line
 
 

@@ -35,7 +35,8 @@ from jp_nb.record.turn_view import ConfigChange, Inquiry, StructuredData, ToolCa
 from jp_nb.rendering.call_text import format_content_for_user
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.outcome_text import format_cause
-from jp_nb.storage.cassette_file import StoredExchange, read_cassette
+from jp_nb.storage.cassette_content import StoredExchange
+from jp_nb.storage.cassette_file import read_cassette
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 
 MAX_SOURCE: Final = 60  # maximum length of the source text that identifies a cell

@@ -30,7 +30,7 @@ from jp_nb.session.rows.completions import find_frame_library
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
 from jp_nb.storage.config_files import CONFIG_SUFFIXES
-from jp_nb.storage.files import get_config_folder
+from jp_nb.storage.user_folders import get_config_folder
 
 
 class Names:

@@ -17,7 +17,7 @@ from jp_nb.agent.request_normalizer import NormalizedRequest, RequestPart
 from jp_nb.config.secrets import hide_secrets
 from jp_nb.json_values import JsonObject, as_object, map_texts
 from jp_nb.rendering.text_diff import compare_values, format_sorted_json
-from jp_nb.storage.cassette_file import CassetteContent, StoredExchange
+from jp_nb.storage.cassette_content import CassetteContent, StoredExchange
 from jp_nb.text import escape_invisible, one_line, plain, pluralize
 
 

@@ -18,7 +18,8 @@ from pydantic import SecretBytes
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.session.answer_tables import TableRows, read_log, read_rows
 from jp_nb.storage.files import MAX_OWNED_FILE_BYTES, ForeignFileError, read_owned_file
-from jp_nb.storage.question_log_file import LogEntry, QuestionLogFile
+from jp_nb.storage.question_log_file import QuestionLogFile
+from jp_nb.storage.question_log_lines import LogEntry
 from jp_nb.text import MAX_FEW_NAMES
 
 MIGRATED_SUFFIX: Final = ".migrated"

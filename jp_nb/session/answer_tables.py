@@ -31,7 +31,7 @@ from jp_nb.record.question_history import (
     parse_rfc3339,
     read_entry_time,
 )
-from jp_nb.storage.question_log_file import LogEntry, decode_log_entry
+from jp_nb.storage.question_log_lines import LogEntry, decode_log_entry
 
 COLUMNS: Final = ("datetime", "question", "answer")
 _NOT_IMPORTED: Final = {"v", "id", "timestamp", "datetime", "trusted", "signature", "row"}

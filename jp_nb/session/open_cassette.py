@@ -19,16 +19,14 @@ from jp_nb.agent.request_normalizer import NormalizedRequest
 from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import StorageError, UnrecordedError
 from jp_nb.rendering.cassette_miss import format_mismatch
+from jp_nb.storage.cassette_content import CassetteContent, StoredExchange, parse_cassette
 from jp_nb.storage.cassette_file import (
-    CassetteContent,
-    CassetteResults,
-    CassetteWriter,
-    StoredExchange,
-    parse_cassette,
     read_cassette_bytes,
     refuse_unless_cassette,
     refuse_unsafe_cassette_link,
 )
+from jp_nb.storage.cassette_results import CassetteResults
+from jp_nb.storage.cassette_writer import CassetteWriter
 from jp_nb.storage.run_events import append_run_event
 
 

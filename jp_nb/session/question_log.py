@@ -37,12 +37,8 @@ from jp_nb.session.answer_import import import_answers, read_table, rename_table
 from jp_nb.session.settings import Settings
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.files import ForeignFileError, is_owned_folder, read_owned_file
-from jp_nb.storage.question_log_file import (
-    EntryTooLongError,
-    LogContents,
-    LogEntry,
-    QuestionLogFile,
-)
+from jp_nb.storage.question_log_file import EntryTooLongError, QuestionLogFile
+from jp_nb.storage.question_log_lines import LogContents, LogEntry
 from jp_nb.storage.trust import KeyFile, PendingConsent
 
 TABLE_NAME: Final = "qna.csv"

@@ -15,7 +15,7 @@ from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object
 from jp_nb.mcp.source import PREFIX
 from jp_nb.mcp.tool_names import SEPARATOR, may_be_name
-from jp_nb.storage.cassette_file import CassetteContent
+from jp_nb.storage.cassette_content import CassetteContent
 from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import Outcome

@@ -27,8 +27,9 @@ from pydantic import JsonValue
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object
-from jp_nb.storage.files import get_config_folder, is_owned_folder
+from jp_nb.storage.files import is_owned_folder
 from jp_nb.storage.trust import FolderTrust, PendingConsent
+from jp_nb.storage.user_folders import get_config_folder
 from jp_nb.text import MAX_LISTED_LINES
 
 if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured

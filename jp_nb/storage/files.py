@@ -1,109 +1,21 @@
-"""File locks, ownership of files, and the user's folders.
+"""Ownership of files: read a file only if no other user can have written it.
 
 Configuration, answers files, cassettes, question logs and imported tables are read only if they
 are owned: the file, its folder, and each link that leads to either belong to the user or root, and
 no other user may write to them. A group may write if the user is its only member. On Windows, which
 has no such owners, every file counts as owned.
-
-Source: https://platformdirs.readthedocs.io/.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-import platformdirs
-
-from jp_nb.errors import StorageError
 from jp_nb.file_reading import NotRegularFileError, open_regular
-
-LOCK_TIMEOUT_S: Final = 10.0
-_FIRST_PAUSE = 0.0005
-_LONGEST_PAUSE = 0.02
-
-if sys.platform == "win32":
-    import msvcrt
-
-    _LOCKABLE = os.O_RDWR
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    _LOCKABLE = os.O_RDONLY
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def try_lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed. Return False if it is already locked."""
-    try:
-        _lock(descriptor)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
-
-
-@contextmanager
-def hold_file_lock(
-    path: Path, *, make: bool = True, timeout_s: float = LOCK_TIMEOUT_S
-) -> Iterator[None]:
-    """Hold an exclusive lock on the file at `path`, among processes and threads.
-
-    Args:
-        path: A lock file; its content does not matter.
-        make: Create a missing file. If False, a missing file needs no lock.
-        timeout_s: Longest time to wait for the lock.
-
-    Raises:
-        StorageError: Another process holds the lock for longer than `timeout_s`.
-        OSError: The file cannot be opened.
-    """
-    flags = _LOCKABLE
-    if make:
-        flags |= os.O_RDWR | os.O_CREAT
-    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-    try:
-        descriptor = os.open(path, flags, 0o644)
-    except FileNotFoundError:
-        if make:
-            raise
-        yield
-        return
-
-    try:
-        _wait_for_lock(descriptor, path, timeout_s)
-        yield
-    finally:
-        os.close(descriptor)  # releases the lock
-
-
-def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
-    until = time.monotonic() + timeout_s
-
-    pause = _FIRST_PAUSE
-    while True:
-        try:
-            return _lock(descriptor)
-        except (BlockingIOError, PermissionError):
-            if time.monotonic() > until:
-                text = f"another process has locked {path} for {timeout_s:g} seconds"
-                raise StorageError(text) from None
-
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
-
 
 MAX_OWNED_FILE_BYTES: Final = 10_000_000
 """Size limit of configuration files, and the default limit of `read_owned_file`."""
@@ -257,25 +169,3 @@ def _is_private_group(group: int) -> bool:
 
     own = user.pw_gid == group and found.gr_name == user.pw_name
     return own and set(found.gr_mem) <= {user.pw_name}
-
-
-NO_FOLDER: Final = Path(os.devnull) / "jp"
-"""Replaces the folder of a user without a home directory: nothing can be read or written there."""
-
-
-def get_data_folder() -> Path:
-    """Return the folder for keys, consents, and journals. It may not exist."""
-    return _platform_folder(platformdirs.user_data_path)
-
-
-def get_config_folder() -> Path:
-    """Return the folder of the user's configuration. It may not exist."""
-    return _platform_folder(platformdirs.user_config_path)
-
-
-def _platform_folder(path: Callable[[str], Path]) -> Path:
-    try:
-        found = path("jp")
-    except RuntimeError:  # containers may run as a user without an entry in the password database
-        return NO_FOLDER
-    return found if found.is_absolute() else NO_FOLDER

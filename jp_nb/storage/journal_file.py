@@ -19,7 +19,7 @@ from typing import Final
 
 from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import sync_folder
-from jp_nb.storage.files import try_lock
+from jp_nb.storage.file_locks import try_lock
 from jp_nb.storage.journal_format import JournalHeader, read_journal_header
 
 MAX_JOURNAL_BYTES: Final = 256_000_000

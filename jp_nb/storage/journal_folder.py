@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.errors import StorageError
-from jp_nb.storage.files import get_data_folder
 from jp_nb.storage.journal_file import (
     NEW_SUFFIX,
     JournalFile,
@@ -31,6 +30,7 @@ from jp_nb.storage.journal_file import (
     take_journal,
 )
 from jp_nb.storage.journal_format import JournalHeader
+from jp_nb.storage.user_folders import get_data_folder
 
 JOURNAL_SUFFIX: Final = ".jsonl"
 MAX_JOURNAL_AGE_S: Final = 30 * 24 * 3600.0

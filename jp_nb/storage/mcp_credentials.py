@@ -21,7 +21,9 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.storage.files import ForeignFileError, get_data_folder, hold_file_lock, read_owned_file
+from jp_nb.storage.file_locks import hold_file_lock
+from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.storage.user_folders import get_data_folder
 
 MAX_CREDENTIAL_BYTES: Final = 5_000_000
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO

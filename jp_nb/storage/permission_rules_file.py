@@ -22,7 +22,9 @@ from jp_nb.agent.permission_rules import KeptRule
 from jp_nb.config.argument_rules import check_conditions
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
-from jp_nb.storage.files import ForeignFileError, get_data_folder, hold_file_lock, read_owned_file
+from jp_nb.storage.file_locks import hold_file_lock
+from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.storage.user_folders import get_data_folder
 
 MAX_NOTEBOOKS: Final = 500
 """Maximum number of notebooks with rules."""

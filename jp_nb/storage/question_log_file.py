@@ -1,15 +1,13 @@
 """Question log of a workspace: `.jp/context/qna.jsonl`, shared by processes.
 
-Each line is one entry of `record.question_history.make_entry`. Answers have a permanent number,
-counted from 1. Entries of older logs have three fields, and their position is their number.
+Each line is one question with its answer (`question_log_lines.py`).
 
 A writer holds a lock until its lines are on the disk, so a killed process leaves at most one
 incomplete line, at the end. The next writer then begins a new line. A file with 100 lines is
 archived under the next number.
 
-A signature covers the entry, the workspace, and the chain value of the lines before it. A signed
-line is the user's own if the chain from it to the newest signed line is intact. The user's data
-folder has the chain value of that line, where someone who changes the log cannot change it.
+The user's data folder has the chain value of the newest signed line, where someone who changes the
+log cannot change it.
 
 Source: `docs/record.md`.
 """
@@ -18,13 +16,11 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import hmac
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,23 +32,27 @@ from jp_nb.json_values import (
     MAX_INTEGER,
     JsonObject,
     as_object,
-    canonical_json,
     compact_json,
-    make_storable,
     read_json,
-    sorted_json,
 )
-from jp_nb.record.outcomes import SEEN_ENDS
-from jp_nb.record.question_history import is_answered, read_entry_time
+from jp_nb.record.question_history import is_answered
+from jp_nb.storage.file_locks import LOCK_TIMEOUT_S, hold_file_lock
 from jp_nb.storage.files import (
-    LOCK_TIMEOUT_S,
     MAX_OWNED_FILE_BYTES,
     ForeignFileError,
-    get_data_folder,
-    hold_file_lock,
     is_owned_folder,
     read_owned_file,
 )
+from jp_nb.storage.question_log_lines import (
+    AFTER_KEY,
+    LogContents,
+    LogEntry,
+    encode_log_entry,
+    extend_chain,
+    mark_own_lines,
+    sign_entry,
+)
+from jp_nb.storage.user_folders import get_data_folder
 
 LOG_FOLDER: Final = Path(".jp") / "context"
 ACTIVE_LOG_NAME: Final = "qna.jsonl"
@@ -67,195 +67,10 @@ MAX_LOG_BYTES: Final = 200_000_000
 """Size of all files together. A larger log is not read."""
 _ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-AFTER_KEY: Final = "after"
-"""Key of the chain value of the lines before an entry."""
-_SCHEME: Final = 2
-_PURPOSE: Final = f"jp_nb question {_SCHEME}"
-_LINE_BREAKS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
-"""Line ends for some readers, which JSON does not escape."""
 
 
 class EntryTooLongError(StorageError):
     """An entry that is too long for the log. A retry does not help."""
-
-
-LogEntry = JsonObject
-
-
-# --- lines -------------------------------------------------------------------------------------
-
-
-def encode_log_entry(entry: LogEntry) -> bytes:
-    """Return `entry` as one line."""
-    text = json.dumps(make_storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
-    return text.translate(_LINE_BREAKS).encode() + b"\n"
-
-
-def decode_log_entry(line: bytes) -> LogEntry | None:
-    """Return the entry in `line`, or None if it is damaged.
-
-    Its question is not blank, and its time has an offset from UTC. Its answer is not blank unless
-    `empty` is true. Its number, if it has one, is from 1 to `MAX_INTEGER`.
-    """
-    try:
-        found = as_object(read_json(line.decode()))
-    except ValueError:
-        return None
-    question = found.get("question")
-    number = found.get("id", 1)
-    answer = found.get("answer")
-
-    if not isinstance(question, str) or not question.strip():
-        return None
-    if type(number) is not int or not 1 <= number <= MAX_INTEGER or read_entry_time(found) is None:
-        return None
-
-    if not is_answered(found):
-        return found if found["outcome"] in SEEN_ENDS else None
-
-    is_blank = isinstance(answer, str) and not answer.strip() and found.get("empty") is not True
-    return None if answer is None or is_blank else found
-
-
-def extend_chain(before: str, line: bytes) -> str:
-    """Return the chain value of a log up to `line`. `before` is that of the lines before."""
-    text = line.strip(b"\r\n")
-    return hashlib.sha256(before.encode("ascii", "replace") + b"\n" + text).hexdigest()
-
-
-def sign_entry(entry: LogEntry, key: SecretBytes, workspace: str) -> LogEntry:
-    """Return `entry`, which has its chain value, with a signature for `workspace`."""
-    return {**entry, "signature": _signature(entry, key, workspace)}
-
-
-def has_valid_signature(entry: LogEntry, key: SecretBytes, workspace: str) -> bool:
-    """Return True if `key` signed this `entry` in `workspace`.
-
-    Signatures of scheme 1 are not valid, because they do not cover the workspace.
-    """
-    found = entry.get("signature")
-    if isinstance(found, str) and found.isascii():
-        with suppress(StorageError):
-            return hmac.compare_digest(found, _signature(entry, key, workspace))
-    return False
-
-
-def _signature(entry: LogEntry, key: SecretBytes, workspace: str) -> str:
-    unsigned = {name: value for name, value in entry.items() if name != "signature"}
-    mac = hmac.new(key.get_secret_value(), digestmod="sha256")
-    for value in (_PURPOSE, workspace, unsigned):
-        mac.update(canonical_json(value).encode("ascii") + b"\n")
-    return f"{_SCHEME}:{mac.hexdigest()}"
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """A line that is not blank.
-
-    Attributes:
-        entry: The entry; None if the line is damaged.
-        number: Id of the answer; None if the entry has no answer.
-        is_own: True if this user gave the answer in this workspace.
-    """
-
-    data: bytes
-    entry: LogEntry | None
-    number: int | None = None
-    is_own: bool = False
-
-
-def mark_own_lines(
-    lines: Sequence[LogLine], key: SecretBytes, workspace: str, newest: str
-) -> list[LogLine]:
-    """Return all lines of a log, with marks on the key holder's own.
-
-    These are signed, and no line between one of them and the newest signed line is missing, added,
-    or moved. `newest` is the chain value of the log up to the newest signed line.
-    """
-    value = ""
-    run = 0
-    known = -1
-    runs: list[int | None] = []
-
-    for line in lines:
-        entry = line.entry
-        is_own = entry is not None and has_valid_signature(entry, key, workspace)
-        if is_own and entry is not None and (after := str(entry.get(AFTER_KEY))) != value:
-            value = after
-            run = run + 1  # the lines before it have changed
-
-        value = extend_chain(value, line.data)
-        own_run = run if is_own else None
-        runs.append(own_run)
-        if is_own and value == newest:
-            known = run
-
-    return [replace(line, is_own=run == known) for line, run in zip(lines, runs, strict=True)]
-
-
-@dataclass(slots=True)
-class LogContents:
-    """Content of the files of a log, oldest first, without blank lines.
-
-    `last` is the highest id so far, `unread` has the reasons for files that were not read. The
-    active file has `count` lines, blank ones included, in `size` bytes; `is_torn` is True if its
-    last line is incomplete.
-    """
-
-    lines: list[LogLine] = field(default_factory=list)
-    last: int = 0
-    unread: list[str] = field(default_factory=list)
-    count: int = 0
-    size: int = 0
-    is_torn: bool = False
-
-    def add(self, data: bytes) -> None:
-        """Add the content of the next file.
-
-        An answer without an id gets the next one. A damaged line also uses an id, so that damage
-        does not change the ids of later answers.
-        """
-        lines = data.split(b"\n")
-
-        self.is_torn = lines[-1] != b""
-        self.size = len(data)
-        self.count = len(lines) - (not self.is_torn)
-
-        for line in filter(bytes.strip, lines):
-            number: int | None = None
-            entry = decode_log_entry(line)
-            if entry is None:
-                self.last += 1
-            elif is_answered(entry):
-                found = entry.get("id", self.last + 1)
-                assert isinstance(found, int)  # `decode_log_entry` checks it
-                number = found
-                self.last = max(self.last, found)
-            self.lines.append(LogLine(line, entry, number))
-
-    def begin_file(self) -> None:
-        """Note that the active file has no content."""
-        self.count = 0
-        self.size = 0
-        self.is_torn = False
-
-    @property
-    def damaged(self) -> int:
-        """Number of damaged lines."""
-        return sum(line.entry is None for line in self.lines)
-
-    @property
-    def answered(self) -> list[tuple[int, LogEntry]]:
-        """Ids and entries of answered questions."""
-        return [(x.number, x.entry) for x in self.lines if x.number is not None and x.entry]
-
-    def has_same_answer(self, wanted: LogEntry) -> bool:
-        """Return True if the newest answer to the same question from the same source is equal."""
-        asked = (wanted.get("question"), wanted.get("source"))
-        for _, entry in reversed(self.answered):
-            if (entry.get("question"), entry.get("source")) == asked:
-                return sorted_json(entry.get("answer")) == sorted_json(wanted.get("answer"))
-        return False
 
 
 class _NewestSigned(NamedTuple):
@@ -283,7 +98,6 @@ class QuestionLogFile:
     def __init__(
         self, root: Path, *, max_archives: int = 0, timeout_s: float = LOCK_TIMEOUT_S
     ) -> None:
-
         self.root = root
         self.max_archives = max_archives
         self.timeout_s = timeout_s
@@ -291,11 +105,12 @@ class QuestionLogFile:
         self.folder = root / LOG_FOLDER
         self.path = self.folder / ACTIVE_LOG_NAME
 
+        # Stamp and last id of files that were read.
         self._known: dict[Path, tuple[object, int]] = {}
 
     def exists(self) -> bool:
         """Return True if the log has a file."""
-        return bool(self._files())
+        return bool(self._list_files())
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -309,19 +124,19 @@ class QuestionLogFile:
             return LogContents()
 
         self._check_folder()
-        with _translated("read", self.folder), self._locked(make=False):
-            contents = self._gather()
-            newest = self._newest_signed()
+        with _translate_errors("read", self.folder), self._locked(make=False):
+            contents = self._read_files()
+            newest = self._read_newest_signed()
             if key is not None and newest is not None:
                 contents.lines = mark_own_lines(contents.lines, key, self.workspace, newest.chain)
             return contents
 
-    def _gather(self, *, ends_alone: bool = False) -> LogContents:
+    def _read_files(self, *, ends_alone: bool = False) -> LogContents:
         """Read the files. `ends_alone` reads only the last id of archives that were read before."""
         contents = LogContents()
         size = 0
 
-        for path in self._files():
+        for path in self._list_files():
             before = contents.last
             status = path.lstat()
             size += status.st_size
@@ -349,12 +164,12 @@ class QuestionLogFile:
             contents.begin_file()
         return contents
 
-    def _files(self) -> list[Path]:
+    def _list_files(self) -> list[Path]:
         active = [self.path] if os.path.lexists(self.path) else []
-        return [self.folder / name for _, name in self._archives()] + active
+        return [self.folder / name for _, name in self._list_archives()] + active
 
-    def _archives(self) -> list[tuple[int, str]]:
-        with _translated("read", self.folder):
+    def _list_archives(self) -> list[tuple[int, str]]:
+        with _translate_errors("read", self.folder):
             try:
                 names = os.listdir(self.folder)
             except (FileNotFoundError, NotADirectoryError):
@@ -380,21 +195,21 @@ class QuestionLogFile:
         Raises:
             StorageError: An entry cannot be written. Earlier ones may have been written.
         """
-        with _translated("made", self.folder):
+        with _translate_errors("made", self.folder):
             for folder in (self.folder.parent, self.folder):
                 if not os.path.lexists(folder):
                     with suppress(FileExistsError):  # another process was faster
                         os.mkdir(folder, 0o755)
 
         self._check_folder()
-        with _translated("written", self.folder), self._locked():
+        with _translate_errors("written", self.folder), self._locked():
             needs_all = if_new or any("row" in entry for entry in entries)
-            contents = self._gather(ends_alone=not needs_all)
-            newest = self._newest_signed() if key else None
+            contents = self._read_files(ends_alone=not needs_all)
+            newest = self._read_newest_signed() if key else None
             digests = [extend_chain("", line.data) for line in contents.lines]
 
             if newest and not needs_all and newest.line not in digests:
-                contents = self._gather()  # the newest signed line is in an archive
+                contents = self._read_files()  # the newest signed line is in an archive
 
             if contents.unread:  # their ids are unknown and could be assigned twice
                 raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
@@ -409,7 +224,7 @@ class QuestionLogFile:
             if if_new:
                 new = [each for each in new if not contents.has_same_answer(each)]
 
-            lines = self._make_lines(new, contents.last, key, _chain(contents, newest))
+            lines = self._make_lines(new, contents.last, key, _compute_chain(contents, newest))
             problems = self._write(lines, contents, signed=key is not None)
             return Added(len(new), len(entries) - len(new), problems)
 
@@ -491,7 +306,7 @@ class QuestionLogFile:
         if made:
             sync_folder(self.folder)
 
-    def _newest_signed(self) -> _NewestSigned | None:
+    def _read_newest_signed(self) -> _NewestSigned | None:
         with suppress(OSError, ForeignFileError, ValueError):
             match as_object(read_json(read_owned_file(self._newest_path()).decode())):
                 case {"line": str() as line, "chain": str() as chain}:
@@ -515,7 +330,7 @@ class QuestionLogFile:
 
     def _archive_active(self) -> None:
         """Rename the active file to the next archive, and delete archives over the limit."""
-        archives = self._archives()
+        archives = self._list_archives()
         number = archives[-1][0] + 1 if archives else 1
         os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
         sync_folder(self.folder)
@@ -540,7 +355,7 @@ class QuestionLogFile:
                 )
 
 
-def _chain(contents: LogContents, newest: _NewestSigned | None) -> str:
+def _compute_chain(contents: LogContents, newest: _NewestSigned | None) -> str:
     """Return the chain value of the log, continued from the newest signed line if possible."""
     value = ""
     for line in contents.lines:
@@ -551,7 +366,7 @@ def _chain(contents: LogContents, newest: _NewestSigned | None) -> str:
 
 
 @contextmanager
-def _translated(done: str, folder: Path) -> Iterator[None]:
+def _translate_errors(done: str, folder: Path) -> Iterator[None]:
     """Convert `OSError` to `StorageError`."""
     try:
         yield

@@ -33,7 +33,7 @@ from pydantic import JsonValue
 from jp_nb.file_reading import read_regular
 from jp_nb.json_values import as_object, read_json
 from jp_nb.storage import environment
-from jp_nb.storage.files import hold_file_lock, try_lock
+from jp_nb.storage.file_locks import hold_file_lock, try_lock
 
 LIMITS_NAME: Final = "limits.json"
 WINDOW_S: Final = 60.0

@@ -20,7 +20,9 @@ from typing import Final
 
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
-from jp_nb.storage.files import ForeignFileError, get_data_folder, hold_file_lock, read_owned_file
+from jp_nb.storage.file_locks import hold_file_lock
+from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.storage.user_folders import get_data_folder
 
 MAX_WORKSPACES: Final = 500
 MAX_SIGNED: Final = 200

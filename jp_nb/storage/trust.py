@@ -26,14 +26,9 @@ from jp_nb.file_reading import NotRegularFileError, open_regular
 from jp_nb.file_writing import replace_file
 from jp_nb.record.signing import NoKeyError
 from jp_nb.storage import environment
-from jp_nb.storage.files import (
-    ForeignFileError,
-    Stamp,
-    get_data_folder,
-    make_stamp,
-    read_owned_file,
-)
+from jp_nb.storage.files import ForeignFileError, Stamp, make_stamp, read_owned_file
 from jp_nb.storage.signed_conversations import forget_workspaces
+from jp_nb.storage.user_folders import get_data_folder
 
 PendingLeaf = tuple[str, JsonValue, str]
 """Path and value of a setting, and the file that sets it."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from jp_nb.agent.request_normalizer import RequestNormalizer
 from jp_nb.session.open_cassette import CassetteChoice, OpenCassette
-from jp_nb.storage.cassette_file import CassetteWriter, read_cassette
+from jp_nb.storage.cassette_file import read_cassette
+from jp_nb.storage.cassette_writer import CassetteWriter
 from tests.kit.kinds import make
 
 

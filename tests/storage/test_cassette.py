@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.storage import cassette_file as cassette
+from jp_nb.storage import cassette_writer
 from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.kit.models import model_event
@@ -179,7 +179,7 @@ def test_inquiry_is_written_at_once_and_at_most_twice(
         many.append(make("exchange", request, ANSWER, model_event("finished")))
     lines: list[Any] = []
 
-    block = cassette._block
+    block = cassette_writer._format_exchanges
 
     def counted(
         exchanges: Sequence[Any], *known: set[tuple[str, str]]
@@ -187,7 +187,7 @@ def test_inquiry_is_written_at_once_and_at_most_twice(
         lines.extend(exchanges)
         return block(exchanges, *known)
 
-    monkeypatch.setattr(cassette, "_block", counted)
+    monkeypatch.setattr(cassette_writer, "_format_exchanges", counted)
     path = tmp_path / "a.jsonl"
     writer = CassetteFile(path).writer()
     for number, each in enumerate(many, 1):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.storage import question_log_file as question_log
-from jp_nb.storage.files import hold_file_lock
+from jp_nb.storage.file_locks import hold_file_lock
 from jp_nb.storage.question_log_file import QuestionLogFile
 from tests.storage.log_writers import Writer, check, entry
 
@@ -329,7 +329,7 @@ def test_logs_over_the_size_limit_are_not_read(
 def test_lock_of_another_process_is_awaited_and_then_reported(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     script = (
-        "import sys\nfrom pathlib import Path\nfrom jp_nb.storage.files import hold_file_lock\n"
+        "import sys\nfrom pathlib import Path\nfrom jp_nb.storage.file_locks import hold_file_lock\n"
         f"with hold_file_lock(Path({str(path)!r})):\n"
         "    print('held', flush=True)\n    sys.stdin.read()\n"
     )

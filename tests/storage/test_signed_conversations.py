@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 import jp_nb as jp
-from jp_nb.storage.files import hold_file_lock
+from jp_nb.storage.file_locks import hold_file_lock
 from jp_nb.storage.signed_conversations import SignedConversations
 
 MAX_SIGNED = 200

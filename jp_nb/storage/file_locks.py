@@ -1,0 +1,95 @@
+"""Locks on files, among processes and threads.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from jp_nb.errors import StorageError
+
+LOCK_TIMEOUT_S: Final = 10.0
+_FIRST_PAUSE = 0.0005
+_LONGEST_PAUSE = 0.02
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _LOCKABLE = os.O_RDWR
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    _LOCKABLE = os.O_RDONLY
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed. Return False if it is already locked."""
+    try:
+        _lock(descriptor)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+@contextmanager
+def hold_file_lock(
+    path: Path, *, make: bool = True, timeout_s: float = LOCK_TIMEOUT_S
+) -> Iterator[None]:
+    """Hold an exclusive lock on the file at `path`, among processes and threads.
+
+    Args:
+        path: A lock file; its content does not matter.
+        make: Create a missing file. If False, a missing file needs no lock.
+        timeout_s: Longest time to wait for the lock.
+
+    Raises:
+        StorageError: Another process holds the lock for longer than `timeout_s`.
+        OSError: The file cannot be opened.
+    """
+    flags = _LOCKABLE
+    if make:
+        flags |= os.O_RDWR | os.O_CREAT
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+    try:
+        descriptor = os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        if make:
+            raise
+        yield
+        return
+
+    try:
+        _wait_for_lock(descriptor, path, timeout_s)
+        yield
+    finally:
+        os.close(descriptor)  # releases the lock
+
+
+def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
+    until = time.monotonic() + timeout_s
+
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return _lock(descriptor)
+        except (BlockingIOError, PermissionError):
+            if time.monotonic() > until:
+                text = f"another process has locked {path} for {timeout_s:g} seconds"
+                raise StorageError(text) from None
+
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
