@@ -329,7 +329,8 @@ def test_logs_over_the_size_limit_are_not_read(
 def test_lock_of_another_process_is_awaited_and_then_reported(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     script = (
-        "import sys\nfrom pathlib import Path\nfrom jp_nb.storage.file_locks import hold_file_lock\n"
+        "import sys\nfrom pathlib import Path\n"
+        "from jp_nb.storage.file_locks import hold_file_lock\n"
         f"with hold_file_lock(Path({str(path)!r})):\n"
         "    print('held', flush=True)\n    sys.stdin.read()\n"
     )
