@@ -1,5 +1,8 @@
 """The types of the structured answers of a session.
 
+A request has only the JSON schema of its answer. The type behind it, such as a pydantic model, is
+remembered by the schema: `%jp retry` and `%jp resume` make a value of the same type.
+
 Source: `docs/guide.md`.
 """
 

@@ -1,5 +1,9 @@
 """The prepared answers of a session: its answers file, read again when it changes.
 
+An answers file (TOML) decides what a user would decide: answers of questions, permissions of calls,
+results, and configuration changes. It is for runs without a user, and for tests. A question or
+decision without an answer is left open, and reported.
+
 Source: `docs/answers.md`.
 """
 

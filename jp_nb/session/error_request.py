@@ -1,5 +1,9 @@
 """The request about the last exception of a cell: cell, calls, causes, and values of names.
 
+`%jp why` sends it. The request has sections of data: the source of the cell, the traceback with the
+source lines of the user's code, and the values of the names in the failing lines. All sections have
+limits, and secrets are hidden, also in source code.
+
 Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 """
 

@@ -1,5 +1,9 @@
 """Tell the user that the conversation goes to another host than before.
 
+Each turn marks its last host in the record. A request of a turn to another one is announced by the
+turn itself. `announce` is for the other requests: questions that a model answers, summaries, and
+counts of tokens.
+
 Source: `docs/providers.md`, `docs/decisions.md`.
 """
 

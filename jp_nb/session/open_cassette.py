@@ -1,5 +1,8 @@
 """An open cassette: its recorded exchanges, and those that are added.
 
+A cassette is a file of recorded requests with their responses, as in VCR.py. An *exchange* is one
+of them. Replayed exchanges are matched by their requests, and each one is used once.
+
 Source: `docs/cassettes.md`.
 """
 

@@ -1,5 +1,8 @@
 """Providers that stay open between requests, for as long as their settings do not change.
 
+An open provider keeps its connections. If a cassette is in use, each provider is wrapped in one
+that records or replays (`cassette_provider.py`).
+
 Source: `docs/architecture.md`, `docs/cassettes.md`.
 """
 

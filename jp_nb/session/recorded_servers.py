@@ -1,5 +1,8 @@
 """Tools of MCP servers in a replay that also replaces the results of tools: no server starts.
 
+The cassette has the definitions of the tools that the server offered. A call gets its recorded
+result before the tool would run.
+
 Source: `docs/cassettes.md`, `docs/mcp.md`.
 """
 

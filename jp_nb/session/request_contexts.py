@@ -1,5 +1,10 @@
 """The request context of the active conversation, kept from one turn to the next.
 
+A context is the part of the record that a request sends. It only grows, so that the cache of the
+provider can be used. A *head* is the beginning of a request: instructions, tools, and attachments.
+The record keeps the heads that were sent. Those of an untrusted record may be instructions of
+someone else, so only known heads are used.
+
 Source: `docs/providers.md#requests-only-grow`, `docs/record.md`.
 """
 

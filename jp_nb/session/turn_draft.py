@@ -1,5 +1,8 @@
 """Draft the configuration of a turn: the changes of its options, resolved, but not yet recorded.
 
+`%%jp -m MODEL -c FILE -t TOOL` has options that change the settings of the conversation. They are
+recorded only if the whole turn is possible: the model exists, its key is set, and the tools start.
+
 Source: `docs/configuration.md`, `docs/turns.md`.
 """
 

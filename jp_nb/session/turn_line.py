@@ -1,5 +1,9 @@
 """The line of threads that wait for their turn: one turn at a time runs in a kernel.
 
+Threads of the user may call `jp.query` at the same time. The first place in the line runs its turn,
+and the others wait. A tool must not wait in line for its own turn: code inside of a tool gets an
+error, and so does a thread for which a tool may wait.
+
 Source: `docs/turns.md#several-threads`, `docs/decisions.md` D184.
 """
 
