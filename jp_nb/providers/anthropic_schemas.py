@@ -33,7 +33,7 @@ from jp_nb.providers.schema_keywords import (
     CONSTRAINING,
     UNSUPPORTED,
     find_undeclared,
-    get_properties,
+    get_property_schemas,
     get_required,
     get_type_names,
     has_mixed_types,
@@ -196,7 +196,7 @@ def _adapt_strict_tool(parameters: str) -> _StrictTool | None:
     optional = 0
     unions = 0
     for part in walk_schemas(sent).values():
-        optional += len(get_properties(part)) - len(get_required(part))
+        optional += len(get_property_schemas(part)) - len(get_required(part))
         unions += "anyOf" in part or isinstance(part.get("type"), list)
 
     return _StrictTool(sent, optional, unions)

@@ -1,4 +1,6 @@
-"""Attachments in the format of a provider.
+"""Parts of a request for attachments, which several providers share.
+
+An *attachment* is a file that the user gives to the whole conversation: a text, an image, or a PDF.
 
 Source: `docs/providers.md`.
 """

@@ -1,5 +1,9 @@
 """Collect the events that a decoder finds in a response, without the key.
 
+A decoder adds events and pieces of text (`add`, `add_text`), and the `StreamDecoder` takes what has
+come (`take`). Adjacent pieces of one text become one event. An *index* is the number of an output
+item: a text, a reasoning, or a call.
+
 Source: `docs/providers.md`.
 """
 

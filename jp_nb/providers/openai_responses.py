@@ -1,4 +1,6 @@
-"""OpenAI Responses, without state on the server: requests, and what the server refused of them.
+"""The provider of OpenAI Responses, without state on the server.
+
+It sends requests, and after an error sends them again without the parts that the server refused.
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses.
 """
@@ -33,7 +35,7 @@ from jp_nb.providers.openai_responses_fields import (
     build_request_fields,
     format_allowed_tools,
 )
-from jp_nb.providers.openai_responses_metadata import ENCRYPTED
+from jp_nb.providers.openai_responses_metadata import ENCRYPTED_KEY
 from jp_nb.providers.openai_responses_rendering import (
     OPENAI_APPENDED,
     OTHERS_APPENDED,
@@ -214,7 +216,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             # Valid encrypted content covers all before it, so all that is later is invalid as well.
             stale = frozenset(range(min(named, default=0), len(request.context)))
             self._keep_rendering(request.context, rendering.without(stale))
-            return Retry(error.without_address, drop_metadata=ENCRYPTED)
+            return Retry(error.without_address, drop_metadata=ENCRYPTED_KEY)
 
         can_move_images = rendering.has_result_images and rendering.images_in_results
         if can_move_images and _IMAGE_REFUSAL.search(text):

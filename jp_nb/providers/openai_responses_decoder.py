@@ -40,9 +40,9 @@ from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.openai_responses_items import ANY_TEXT, ItemPart, OutputItem, OutputItems
 from jp_nb.providers.openai_responses_metadata import (
-    ENCRYPTED,
-    ITEM,
-    ITEM_ID,
+    ENCRYPTED_KEY,
+    ITEM_ID_KEY,
+    ITEM_KEY,
     PART_SEPARATOR,
     make_message_metadata,
     make_reasoning_metadata,
@@ -282,7 +282,7 @@ class ResponsesDecoder(Decoder):
                 self._log_unknown(content["type"])
                 out.bytes += len(encode_json(content))
                 out.add_text(item.index, "reasoning", "")  # metadata needs a part
-                out.add(Flush(item.index, {ITEM: content}))
+                out.add(Flush(item.index, {ITEM_KEY: content}))
 
         self._flush_other_text(item, out)
 
@@ -306,7 +306,7 @@ class ResponsesDecoder(Decoder):
 
         lengths = [length for (family, _), length in item.parts.items() if "summary" in family]
         metadata = make_reasoning_metadata(item_id, encrypted, lengths, has_text=item.has_text)
-        if ENCRYPTED in metadata and not item.has_text:
+        if ENCRYPTED_KEY in metadata and not item.has_text:
             out.add_text(item.index, "reasoning", "")  # metadata needs a part
 
         out.add(Flush(item.index, metadata))
@@ -325,9 +325,9 @@ class ResponsesDecoder(Decoder):
 
         metadata: dict[str, JsonValue] = {}
         if isinstance(item_id := content.get("id"), str):
-            metadata[ITEM_ID] = item_id
+            metadata[ITEM_ID_KEY] = item_id
         if content.keys() - _CALL_FIELDS or not _is_compact(arguments):
-            metadata[ITEM] = {**content, "arguments": arguments}
+            metadata[ITEM_KEY] = {**content, "arguments": arguments}
             out.bytes += len(encode_json(content))
 
         out.add(Flush(item.index, metadata))

@@ -16,13 +16,13 @@ from pydantic import JsonValue
 
 from jp_nb.providers.stream_decoder import WireObject
 
-ITEM_ID: Final = "openai_item_id"
-ENCRYPTED: Final = "openai_encrypted_content"
-SUMMARY_LENGTHS: Final = "openai_summary_lengths"
+ITEM_ID_KEY: Final = "openai_item_id"
+ENCRYPTED_KEY: Final = "openai_encrypted_content"
+SUMMARY_LENGTHS_KEY: Final = "openai_summary_lengths"
 """Lengths of the parts of a summary, which the record joins by blank lines. One part needs none."""
-PHASE: Final = "openai_phase"
-ANNOTATIONS: Final = "openai_annotations"
-ITEM: Final = "openai_item"
+PHASE_KEY: Final = "openai_phase"
+ANNOTATIONS_KEY: Final = "openai_annotations"
+ITEM_KEY: Final = "openai_item"
 """Whole item that the record cannot express otherwise."""
 PART_SEPARATOR: Final = "\n\n"
 """Text between the parts of an item in the record."""
@@ -32,7 +32,7 @@ def make_message_metadata(content: WireObject) -> dict[str, JsonValue]:
     """Return the metadata of the message `content`, a complete item."""
     metadata: dict[str, JsonValue] = {
         key: value
-        for key, value in ((ITEM_ID, content.get("id")), (PHASE, content.get("phase")))
+        for key, value in ((ITEM_ID_KEY, content.get("id")), (PHASE_KEY, content.get("phase")))
         if isinstance(value, str)
     }
 
@@ -41,7 +41,7 @@ def make_message_metadata(content: WireObject) -> dict[str, JsonValue]:
         chain.from_iterable(part.get("annotations") or () for part in parts)
     )
     if annotations:
-        metadata[ANNOTATIONS] = annotations
+        metadata[ANNOTATIONS_KEY] = annotations
     return metadata
 
 
@@ -49,9 +49,9 @@ def make_reasoning_metadata(
     item_id: str, encrypted: object, summary_lengths: list[int], *, has_text: bool
 ) -> dict[str, JsonValue]:
     """Return the metadata of reasoning. `summary_lengths` are those of its parts that arrived."""
-    metadata: dict[str, JsonValue] = {ITEM_ID: item_id}
+    metadata: dict[str, JsonValue] = {ITEM_ID_KEY: item_id}
     if isinstance(encrypted, str) and encrypted:
-        metadata[ENCRYPTED] = encrypted
+        metadata[ENCRYPTED_KEY] = encrypted
         if has_text and len(summary_lengths) != 1:
-            metadata[SUMMARY_LENGTHS] = [*summary_lengths]
+            metadata[SUMMARY_LENGTHS_KEY] = [*summary_lengths]
     return metadata

@@ -1,7 +1,7 @@
-"""OpenAI Responses: the items of a context.
+"""OpenAI Responses: the input items of a conversation.
 
-Encrypted reasoning and unknown items are kept in the metadata of the record, and sent back as they
-came.
+An *item* is a message, a reasoning, a call, or its result. Encrypted reasoning, ids, and the
+spelling of arguments come from the metadata of the record (`openai_responses_metadata.py`).
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses.
 """
@@ -44,13 +44,13 @@ from jp_nb.providers.openai_responses_fields import (
     format_text_format,
 )
 from jp_nb.providers.openai_responses_metadata import (
-    ANNOTATIONS,
-    ENCRYPTED,
-    ITEM,
-    ITEM_ID,
+    ANNOTATIONS_KEY,
+    ENCRYPTED_KEY,
+    ITEM_ID_KEY,
+    ITEM_KEY,
     PART_SEPARATOR,
-    PHASE,
-    SUMMARY_LENGTHS,
+    PHASE_KEY,
+    SUMMARY_LENGTHS_KEY,
 )
 from jp_nb.providers.own_metadata import (
     read_item_id,
@@ -274,10 +274,10 @@ class ResponsesRendering(Rendering):
 
         message: WireMessage = {"type": "message", "role": "assistant", "content": text}
         item_id = self._read_id(metadata, "msg_")
-        phase = read_phase(metadata, PHASE)
+        phase = read_phase(metadata, PHASE_KEY)
 
         if self._follows_reasoning and item_id:
-            annotations = rebuild_annotations(metadata.get(ANNOTATIONS))
+            annotations = rebuild_annotations(metadata.get(ANNOTATIONS_KEY))
             part = {"type": "output_text", "text": text, "annotations": annotations}
             message |= {"id": item_id, "status": "completed", "content": [part]}
 
@@ -288,25 +288,25 @@ class ResponsesRendering(Rendering):
     def _read_id(self, metadata: Mapping[str, JsonValue], prefix: str) -> str:
         if not self._is_openai:
             prefix = ""  # other servers may have other prefixes
-        return read_item_id(metadata, ITEM_ID, prefix)
+        return read_item_id(metadata, ITEM_ID_KEY, prefix)
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
         metadata = response.metadata
         text = response.reasoning or ""
         if not self.is_own:
             return False
-        if ITEM_ID not in metadata:
+        if ITEM_ID_KEY not in metadata:
             return True  # incomplete, or an item that is not part of an answer
 
         item_id = self._read_id(metadata, "rs_")
-        encrypted = read_own_text(metadata, ENCRYPTED)
+        encrypted = read_own_text(metadata, ENCRYPTED_KEY)
         is_complete = bool(item_id and encrypted and self.is_bound)
         if not is_complete or self.items in self.stale_items:
             return False
 
         self.encrypted_items[item_id] = self.items
         self._follows_reasoning = True
-        parts = _split_summary(text, metadata.get(SUMMARY_LENGTHS))
+        parts = _split_summary(text, metadata.get(SUMMARY_LENGTHS_KEY))
         item = {
             "type": "reasoning",
             "id": item_id,
@@ -328,7 +328,7 @@ class ResponsesRendering(Rendering):
         }
 
         if self.is_own:
-            whole = call.metadata.get(ITEM)
+            whole = call.metadata.get(ITEM_KEY)
             if isinstance(whole, dict) and _has_arguments(whole, call.arguments):
                 item["arguments"] = whole["arguments"]  # as the model has spelled them
             item_id = self._read_id(call.metadata, "fc_")

@@ -103,7 +103,7 @@ def has_mixed_types(schema: Schema) -> bool:
     )
 
 
-def get_properties(schema: Schema) -> JsonObject:
+def get_property_schemas(schema: Schema) -> JsonObject:
     """Return a copy of the schemas under `properties`, by name."""
     properties = schema.get("properties")
     return dict(properties) if isinstance(properties, dict) else {}
@@ -117,7 +117,7 @@ def get_required(schema: Schema) -> list[JsonValue]:
 
 def find_undeclared(schema: Schema) -> list[JsonValue]:
     """Return the names under `required` that are missing under `properties`."""
-    properties = get_properties(schema)
+    properties = get_property_schemas(schema)
     return [name for name in get_required(schema) if name not in properties]
 
 

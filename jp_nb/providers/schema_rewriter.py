@@ -37,7 +37,7 @@ from jp_nb.providers.schema_keywords import (
     find_undeclared,
     get_all_of,
     get_alternatives,
-    get_properties,
+    get_property_schemas,
     get_required,
     get_type_names,
     has_mixed_types,
@@ -204,13 +204,13 @@ def has_divided_properties(schema: Schema, root: Schema) -> bool:
     if "properties" not in schema:
         return False
 
-    names = get_properties(schema).keys()
+    names = get_property_schemas(schema).keys()
     for alternative in get_alternatives(schema):
         whole = expand_or_keep(alternative, root)
         types = get_type_names(whole)
         is_object = "properties" in whole or not types or "object" in types
         is_value = "const" in whole or "enum" in whole
-        if is_object and not is_value and get_properties(whole).keys() != names:
+        if is_object and not is_value and get_property_schemas(whole).keys() != names:
             return True
 
     return False

@@ -1,5 +1,9 @@
 """Decode the bytes of a response to events, within its size limits. No I/O.
 
+Bytes pass three stages: `SseDecoder` (`sse.py`) splits them into messages, the `Decoder` of the
+protocol finds the events of each message, and an `EventBuffer` collects these. `StreamDecoder`
+joins the stages, and checks the limits.
+
 Source: `docs/providers.md`.
 """
 

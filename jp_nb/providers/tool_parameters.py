@@ -21,7 +21,7 @@ from jp_nb.errors import UsageError
 from jp_nb.json_schema import Schema, walk_schemas
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, JsonObject, compact_json, is_deeper
 from jp_nb.providers.schema_expansion import expand_or_keep
-from jp_nb.providers.schema_keywords import get_alternatives, get_properties, get_required
+from jp_nb.providers.schema_keywords import get_alternatives, get_property_schemas, get_required
 from jp_nb.record.request_head import ToolDefinition
 
 _ROOT_KEYWORDS: Final = frozenset(
@@ -93,7 +93,7 @@ def _join_properties(schemas: Sequence[Schema]) -> JsonObject:
     """
     joined: JsonObject = {}
     for schema in schemas:
-        for name, part in get_properties(schema).items():
+        for name, part in get_property_schemas(schema).items():
             joined[name] = _join_alternatives(joined.get(name), part)
 
     return joined
@@ -124,7 +124,7 @@ def _list_always_required(
     for alternatives in choices:
         required += _find_common_names(alternatives)
 
-    declared = get_properties(schemas[0])
+    declared = get_property_schemas(schemas[0])
     return [name for name in dict.fromkeys(required) if name in declared]
 
 
