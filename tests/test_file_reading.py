@@ -90,7 +90,7 @@ OTHER_OPENS: Final = {
     "mcp/launch_resolution.py": "reads with the helper",
     "headless/run.py": "writes the template",
     "headless/demo.py": "notebooks of the package",
-    "notebook/prompt/form.py": "a file of the package",
+    "notebook/prompt/form_bridge.py": "a file of the package",
     "notebook/prompt/answer_widgets.py": "a file of the package",
     "headless/mcp_server.py": "the null device, for the input of tools",
     "providers/script_files.py": "a file of the package; reads others with the helper",

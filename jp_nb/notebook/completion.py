@@ -18,7 +18,8 @@ from IPython.core.completer import SimpleCompletion
 
 from jp_nb.notebook.completion_names import Names
 from jp_nb.notebook.completion_offers import OFFERED, TabCompletions, match_prefix
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
+from jp_nb.notebook.magic_options import MagicOption, Offer, Subcommand
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 from jp_nb.session.session import Session
 
 _log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from jp_nb.config.tree.provider_settings import PROVIDER_NAMES
 from jp_nb.config.tree.tool_settings import JSON_TYPES, STAR, TOOL_SOURCES
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.completion_names import Names
-from jp_nb.notebook.subcommands import Offer
+from jp_nb.notebook.magic_options import Offer
 
 
 @dataclass(frozen=True, slots=True)

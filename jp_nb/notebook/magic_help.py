@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import Final
 
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption
+from jp_nb.notebook.magic_options import MagicOption
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "First steps": ("models", "log", "undo", "new", "doctor"),

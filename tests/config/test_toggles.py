@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.notebook.commands import parse_ask_options
+from jp_nb.notebook.commands.line_parser import parse_ask_options
 from tests.kit.settings import Settings, setting, value_at
 from tests.kit.tools import configured
 

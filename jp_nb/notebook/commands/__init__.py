@@ -1,143 +1,28 @@
-"""Parse `%jp` and `%%jp` by the tables in `subcommands.py`, and run them.
+"""Run `%jp` and `%%jp`: find the action of a subcommand, or send the request of a cell.
 
 Source: `docs/guide.md`.
 """
 
 from __future__ import annotations
 
-import argparse
 import difflib
-import shlex
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from jp_nb.config.directives import parse_tool_choice
 from jp_nb.errors import PromptCancelled, UsageError
+from jp_nb.notebook.commands.line_parser import make_usage_error, parse_arguments, parse_ask_options
 from jp_nb.notebook.magic_help import list_groups
-from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, SUBCOMMANDS, MagicOption, Subcommand
+from jp_nb.notebook.magic_options import Subcommand
+from jp_nb.notebook.subcommands import SUBCOMMANDS
 from jp_nb.record.turn_view import Turn
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
 from jp_nb.text import MAX_DIGITS, one_line
-
-
-class OptionParser(argparse.ArgumentParser):
-    """Argument parser that raises `UsageError` instead of ending the process."""
-
-    def __init__(self, options: Sequence[MagicOption], *, usage: str, words: bool = False) -> None:
-        super().__init__(add_help=False, allow_abbrev=False)
-        self._usage = usage
-        if words:
-            self.add_argument("words", nargs="*")
-
-        for option in options:
-            added: dict[str, Any] = {"dest": option.name}
-            if option.takes:
-                added |= {"metavar": option.takes, "choices": option.choices or None}
-
-            if option.parse is not None:
-                nargs: str | int | None = None
-                if option.has_optional_value:
-                    nargs = "?" if option.takes else 0
-                added |= {"action": _AppendParsed, "parse": option.parse, "default": []}
-                added["nargs"] = nargs
-            elif not option.takes:
-                added["action"] = "store_true"
-
-            self.add_argument(*option.flags, **added)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise `UsageError` with the message and the usage line."""
-        raise UsageError(f"{message[:1].upper()}{message[1:]}. Usage: `{self._usage}`")
-
-
-class _AppendParsed(argparse.Action):
-    """Append the parsed value to a list that several options share, in their order."""
-
-    def __init__(self, *args: Any, parse: Callable[[str, str | None], object], **rest: Any) -> None:
-        super().__init__(*args, **rest)
-        self._parse = parse
-
-    def __call__(self, _parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        text = values if isinstance(values, str) else None
-        value = self._parse(option or "", text)
-        setattr(namespace, self.dest, [*getattr(namespace, self.dest), value])
-
-
-def parse_ask_options(line: str) -> argparse.Namespace:
-    """Parse the options of `%%jp`.
-
-    Raises:
-        UsageError: An option is unknown or not valid.
-    """
-    return _make_ask_parser().parse_args(split_words(line))
-
-
-@cache
-def _make_ask_parser() -> OptionParser:
-    return OptionParser(ASK_OPTIONS, usage=ASK_USAGE)
-
-
-def parse_arguments(subcommand: Subcommand, text: str) -> argparse.Namespace:
-    """Parse the options of `subcommand`, and other words as `words`, or raise `UsageError`."""
-    words = [] if subcommand.is_text else split_words(text)
-    if subcommand.assigns:
-        words = list(_mark_assignments(words, subcommand.options))
-
-    if not subcommand.options:  # words that begin with `-` are allowed
-        arguments = argparse.Namespace(words=words)
-    else:
-        parser = OptionParser(
-            subcommand.options, usage=subcommand.usage, words=bool(subcommand.takes)
-        )
-        arguments = parser.parse_intermixed_args(words)
-
-    count = len(getattr(arguments, "words", ()))
-    if not subcommand.is_text and not subcommand.accepts_word_count(count):
-        raise make_usage_error(subcommand, text)
-
-    return arguments
-
-
-def make_usage_error(subcommand: Subcommand, text: str, limit: str = "") -> UsageError:
-    """Return the error for wrong arguments `text` of `subcommand`."""
-    expected = f"{subcommand.takes_description}{limit}"
-    return UsageError(f"`%jp {subcommand.name}` takes {expected}, but got {text!r}.")
-
-
-def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> Iterator[str]:
-    """Insert `-c` before each assignment, so that it has an order among the options."""
-    from jp_nb.config.assignments import is_assignment  # loads the configuration tree
-
-    takers = set[str]()
-    for option in options:
-        if option.takes:
-            takers.update(option.flags)
-
-    previous = ""
-
-    for word in words:
-        if not word.startswith("-") and is_assignment(word) and previous not in takers:
-            yield "-c"
-        yield word
-        previous = word
-
-
-def split_words(line: str) -> list[str]:
-    """Split the line of a magic into words, as a shell does.
-
-    Raises:
-        UsageError: A quotation mark is not closed.
-    """
-    try:
-        return shlex.split(line)
-    except ValueError as exc:
-        raise UsageError(f"Quotes in {line.strip()!r} must match, as in a shell: {exc}.") from exc
 
 
 @dataclass(frozen=True, slots=True)

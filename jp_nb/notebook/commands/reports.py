@@ -12,12 +12,8 @@ from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.providers_table import CassetteMode, Llm
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.notebook.commands import (
-    NOT_A_NAME,
-    Invocation,
-    make_usage_error,
-    suggest_name,
-)
+from jp_nb.notebook.commands import NOT_A_NAME, Invocation, suggest_name
+from jp_nb.notebook.commands.line_parser import make_usage_error
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.curl_command import format_body, format_curl_command
 from jp_nb.rendering.log import render_log

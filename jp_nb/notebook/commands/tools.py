@@ -10,12 +10,8 @@ from argparse import Namespace
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import (
-    Invocation,
-    OptionParser,
-    report_cancellation,
-    split_words,
-)
+from jp_nb.notebook.commands import Invocation, report_cancellation
+from jp_nb.notebook.commands.line_parser import OptionParser, split_words
 from jp_nb.notebook.commands.rules import forget_rule, list_rules
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.marks import find_turn_to_repeat

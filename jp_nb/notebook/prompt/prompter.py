@@ -50,7 +50,7 @@ from jp_nb.rendering.prompt_summary import PromptSummary, summarize_prompt
 from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:
-    from jp_nb.notebook.prompt.form import PromptForm
+    from jp_nb.notebook.prompt.prompt_form import PromptForm
 
 log = logging.getLogger(__name__)
 
@@ -261,8 +261,9 @@ class NotebookPrompter:
                 self._pump = CommPump(get_running_kernel(), self._loop)
                 self._pump.open()
 
-            from jp_nb.notebook.prompt.form import Form, FormContext
+            from jp_nb.notebook.prompt.form import Form
             from jp_nb.notebook.prompt.form_pages import PagedForm
+            from jp_nb.notebook.prompt.prompt_form import FormContext
 
             context = FormContext(
                 self._loop,

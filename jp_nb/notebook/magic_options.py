@@ -1,0 +1,114 @@
+"""The types of the magics' tables: an option, a subcommand, and the kinds of completions.
+
+`subcommands.py` has the tables.
+
+Source: `docs/guide.md`, `docs/extending.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Offer = Literal[
+    "path", "setting", "change", "model", "tool", "tool or toolset", "conversation",
+    "stored conversation", "turn", "folder", "file", "attachment", "schema", "rows", "answer",
+    "provider", "server",
+]  # fmt: skip
+"""Kinds of completions. A `stored conversation` may be damaged. A `setting` is a path or an
+assignment, and a `change` may also be the name of a configuration file."""
+
+
+@dataclass(frozen=True, slots=True)
+class MagicOption:
+    """An option of a magic.
+
+    Attributes:
+        flags: All spellings, the short one first.
+        takes: Name of the value, such as `NAME`; in brackets if the value is optional, and empty
+            if the option has no value.
+        choices: All allowed values, if the option is restricted.
+        into: Name of the parsed value; by default the long flag.
+        parse: For an option that can be repeated: makes a value of the flag and the text after it.
+            The values of all options with the same `into` form one list, in their order.
+        beside: Other words on the line, for the help.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    takes: str = ""
+    offers: Offer | None = None
+    choices: tuple[str, ...] = ()
+    into: str = ""
+    parse: Callable[[str, str | None], object] | None = None
+    beside: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the parsed value."""
+        return self.into or self.flags[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def has_optional_value(self) -> bool:
+        """True if no value has to follow."""
+        return not self.takes or self.takes.startswith("[")
+
+    @property
+    def usage(self) -> str:
+        """The option in a usage line."""
+        repeated = "…" if self.parse is not None and self.into == "directives" else ""
+        return f"[{f'{self.flags[0]} {self.takes}'.strip()}]{repeated}"
+
+    @property
+    def spellings(self) -> str:
+        """All flags with the name of the value."""
+        return ", ".join(f"{flag} {self.takes or self.beside}".strip() for flag in self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """A subcommand of `%jp`.
+
+    Attributes:
+        action: `module:function`. The module is in `jp_nb.notebook`, and the function takes an
+            `Invocation` (`jp_nb/notebook/commands/__init__.py`).
+        takes: Names of the words after the subcommand, such as `DIR`. Optional words are in
+            separate brackets; `…` marks several words.
+        takes_description: Description of these words for errors.
+        verbs: The allowed first words, with the completions of the word after each.
+        is_text: The rest of the line is text, with its quotes.
+        assigns: A word such as `path=value` is a `-c`.
+    """
+
+    name: str
+    help: str
+    action: str
+    takes: str = ""
+    takes_description: str = "no arguments"
+    offers: Offer | None = None
+    verbs: Mapping[str, Offer | None] = field(default_factory=dict)
+    options: tuple[MagicOption, ...] = ()
+    is_text: bool = False
+    assigns: bool = False
+
+    def accepts_word_count(self, count: int) -> bool:
+        """Return True if `count` words may follow."""
+        at_least = 0 if not self.takes or self.takes.startswith("[") else 1
+        at_most = max(bool(self.takes), self.takes.count("["))
+        return at_least <= count and ("…" in self.takes or count <= at_most)
+
+    @property
+    def usage(self) -> str:
+        """The usage line."""
+        options = " ".join(option.usage for option in self.options)
+        return " ".join(filter(None, ("%jp", self.name, self.takes, options)))
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Syntax and description of the subcommand, and of it with each option."""
+        rows = [(f"{self.name} {self.takes}".strip(), self.help)]
+        for option in self.options:
+            syntax = " ".join(filter(None, (option.flags[0], option.takes, option.beside)))
+            rows.append((f"{self.name} {syntax}", option.help))
+        return rows
