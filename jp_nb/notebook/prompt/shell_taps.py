@@ -3,7 +3,7 @@
 ipykernel 7 reads the channel in a thread of its own, ipykernel 6 in the cell's thread. Each has a
 *tap*, which passes the messages to a function instead of the kernel, until it is closed.
 
-Source: ipykernel 6.29 to 7.4, `kernelbase.py`.
+Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`.
 """
 
 from __future__ import annotations
