@@ -19,7 +19,7 @@ from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.agent.result_delivery import Delivery
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.toolkit.cell_thread import PendingResult, Run
+from jp_nb.toolkit.cell_thread import PendingResult, ToolRun
 from jp_nb.toolkit.outcome import (
     MAX_TRACE_CHARS,
     STRUCTURED_OMITTED,
@@ -93,7 +93,7 @@ class CallResults:
         self._progress.keep_result(call, response)
 
     def keep_function_result(
-        self, call: Call, tool: OfferedTool, run: Run, outcome: object
+        self, call: Call, tool: OfferedTool, run: ToolRun, outcome: object
     ) -> bool:
         """Keep a result that needs no decision, on the cell's thread; return False for another.
 

@@ -55,7 +55,7 @@ from jp_nb.toolkit.cell_thread import (
     CURRENT_RUN,
     CallInterrupted,
     ControlFlowError,
-    Run,
+    ToolRun,
 )
 from jp_nb.toolkit.outcome import (
     NeedsInput,
@@ -266,7 +266,7 @@ class CallRunner:
         self._turn.display(Waits(call.key, call.title))
         await asyncio.sleep(0)  # the other calls of the batch begin first
 
-        run = Run(call_id=call.key)
+        run = ToolRun(call_id=call.key)
         cell = CellCall(self._functions, call)
         write_start = partial(self.progress.write, call, stage="started")
         in_cell = tool.executor.waits_for_cell

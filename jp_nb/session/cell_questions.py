@@ -25,12 +25,12 @@ from jp_nb.rendering.prompt_summary import summarize_prompt
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.code_questions import CodeQuestions, format_questions
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.toolkit.cell_thread import CURRENT_RUN, Run
+from jp_nb.toolkit.cell_thread import CURRENT_RUN, ToolRun
 from jp_nb.toolkit.question import Question
 
 
 @contextmanager
-def _waits_for_user(output: Display | None, run: Run | None) -> Iterator[None]:
+def _waits_for_user(output: Display | None, run: ToolRun | None) -> Iterator[None]:
     """Tell the `output` of a turn that code of the tool call `run` asks the user in this block."""
     if output is None or run is None:
         yield

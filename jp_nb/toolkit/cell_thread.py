@@ -55,7 +55,7 @@ class PendingResult:
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class ToolRun:
     """One run of a tool. It is over when its result is not awaited any more, even if code runs.
 
     `call_id` names the call for the display.
@@ -67,5 +67,5 @@ class Run:
 
 TOOL_THREAD: Final = "jp_nb tool"
 """The beginning of the names of threads in which tools with `thread=True` run."""
-CURRENT_RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
+CURRENT_RUN: ContextVar[ToolRun | None] = ContextVar("jp_nb_tool_run", default=None)
 """The run of the current code, also in the threads that it starts. None outside of tools."""

@@ -12,7 +12,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.session.cell_questions import CellQuestions
-from jp_nb.toolkit.cell_thread import CURRENT_RUN, Run
+from jp_nb.toolkit.cell_thread import CURRENT_RUN, ToolRun
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
 from tests.kit.kinds import make
 from tests.kit.questions import not_answered
@@ -245,7 +245,7 @@ async def test_threads_of_a_canceled_call_see_that_it_is_over() -> None:
 
 def test_question_of_a_finished_call_is_refused() -> None:
     def ask() -> None:
-        CURRENT_RUN.set(Run(is_over=True))
+        CURRENT_RUN.set(ToolRun(is_over=True))
         runner = object.__new__(CellQuestions)
         runner.ask([jp.Question.boolean("q", "Sure?")], label=None, tool=None)
 
