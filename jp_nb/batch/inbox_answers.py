@@ -123,7 +123,12 @@ class InboxAnswers:
 
     def count_answered(self, group: DecisionGroup) -> int:
         """Return the number of runs of `group` that have an answer."""
-        return sum(self.find(group, run) is not None for run in group.runs)
+        decided = self._decided.get(group.identity)
+        if decided is None:
+            return 0
+        if decided.general is not None:
+            return len(group.runs)
+        return sum(run in decided.by_run for run in group.runs)
 
     def decide(self, group: DecisionGroup, runs: Iterable[str], answer: InboxAnswer) -> None:
         """Set the answer to `group` in `runs`. `save` writes it.

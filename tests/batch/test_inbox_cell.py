@@ -9,8 +9,8 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.session.session import Session
+from tests.batch.log_lines import asked_question, waiting_run, write_log
 from tests.kit.answers import PreparedAnswers
-from tests.kit.open_decisions import asked_question, waiting_run, write_log
 from tests.kit.questions import answered
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter

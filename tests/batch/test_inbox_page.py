@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.answers import PreparedAnswers
-from tests.kit.open_decisions import (
+from tests.batch.log_lines import (
     asked_permission,
     asked_question,
     waiting_run,
     write_log,
 )
+from tests.kit.answers import PreparedAnswers
 from tests.notebook.prompt.form_pages import axe_of
 from tests.support.browser import NotebookPage, OpenNotebook
 from tests.support.page_actions import keys
