@@ -90,10 +90,13 @@ class InboxAnswers:
         self.path = path
         self._decided: dict[AnswerKey, _DecidedKey] = {}
         self._waiting: dict[AnswerKey, dict[str, None]] = {}
+        self._misfits: dict[AnswerKey, set[str]] = {}
 
         for group in groups:
             runs = self._waiting.setdefault(group.identity, {})
             runs.update(dict.fromkeys(group.runs))
+            if group.misfits:
+                self._misfits.setdefault(group.identity, set()).update(group.misfits)
 
         if path.exists():
             self._read()
@@ -113,9 +116,12 @@ class InboxAnswers:
                 decided.by_run[answer.run] = entry
 
     def find(self, group: DecisionGroup, run: str) -> PreparedAnswer | None:
-        """Return the answer of the file for `group` in `run`. Patterns of the file do not count."""
+        """Return the answer of the file for `group` in `run`.
+
+        Patterns of the file do not count, nor an answer that did not fit when the run used it.
+        """
         decided = self._decided.get(group.identity)
-        if decided is None:
+        if decided is None or run in self._misfits.get(group.identity, ()):
             return None
 
         entry = decided.by_run.get(run) or decided.general
@@ -126,9 +132,12 @@ class InboxAnswers:
         decided = self._decided.get(group.identity)
         if decided is None:
             return 0
-        if decided.general is not None:
-            return len(group.runs)
-        return sum(run in decided.by_run for run in group.runs)
+
+        is_general = decided.general is not None
+        misfits = self._misfits.get(group.identity, set())
+        return sum(
+            (is_general or run in decided.by_run) and run not in misfits for run in group.runs
+        )
 
     def decide(self, group: DecisionGroup, runs: Iterable[str], answer: InboxAnswer) -> None:
         """Set the answer to `group` in `runs`. `save` writes it.
@@ -145,6 +154,7 @@ class InboxAnswers:
                 group.answer_key, 0, answer.skip, answer.value, group.arguments, run
             )
             decided.by_run[run] = _AnswerEntry(prepared, tuple(_describe_asking(group, run)))
+            self._misfits.get(group.identity, set()).discard(run)
         self._join(group, decided)
 
     def leave_open(self, group: DecisionGroup, runs: Iterable[str]) -> None:

@@ -353,6 +353,9 @@ def _show_call(group: DecisionGroup) -> Iterator[PromptDetail]:
     count = len(group.runs)
     where = f"{count:,} {pluralize('run', count)} of {format_place(group)}"
     yield PromptDetail("Asked by", f"{spell_invisible(group.tool)}, in {where}")
+    if group.misfits:
+        reason = next(iter(group.misfits.values()))
+        yield PromptDetail("The last answer did not fit", spell_invisible(reason))
     if group.arguments is not None:
         yield PromptDetail("Arguments, exactly", dict(group.arguments))
     elif not group.is_answerable:

@@ -27,7 +27,7 @@ from jp_nb.batch.run_log import RunState
 from jp_nb.headless.run_events_reading import DECISION_DESCRIPTIONS, DECISION_SECTIONS
 from jp_nb.json_values import compact_json, sorted_json
 from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.storage.answers_file import AnswerKey
+from jp_nb.storage.answers_file import RUNS_TABLE, AnswerKey
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.select_answer import SelectAnswer
@@ -103,6 +103,7 @@ class DecisionGroup:
         arguments: The exact arguments that a permission is about; None for other kinds, and if they
             were too long to keep, so that the user cannot agree to them here.
         askings: Places where each run asked, by its id, with the context of its question.
+        misfits: Why the answer that a run used does not fit, by its id.
     """
 
     notebook: str
@@ -111,6 +112,7 @@ class DecisionGroup:
     question: Question | None = None
     arguments: Mapping[str, JsonValue] | None = None
     askings: dict[str, list[tuple[Asking, str]]] = field(default_factory=dict)
+    misfits: dict[str, str] = field(default_factory=dict)
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -229,6 +231,13 @@ def _add_entry(
             group = DecisionGroup(run.notebook, entry.kind, entry.tool, question, arguments)
             groups[key] = group
         group.askings.setdefault(run.run, []).append((asking, context))
+        if run.used_answers and _has_used_answer(run, group.identity):
+            group.misfits[run.run] = entry.why
+
+
+def _has_used_answer(run: RunState, identity: AnswerKey) -> bool:
+    """Return True if the run used an answer to the decision that is open all the same."""
+    return identity in run.used_answers or (RUNS_TABLE, run.run, *identity) in run.used_answers
 
 
 def _make_question(stored: Mapping[str, JsonValue] | None) -> Question | None:

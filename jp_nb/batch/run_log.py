@@ -157,6 +157,7 @@ class RunState:
     failed_cells: tuple[FailedCell, ...] = ()
     open_decisions: tuple[dict[str, JsonValue], ...] = ()
     output: str = ""
+    used_answers: tuple[tuple[str, ...], ...] = ()
     warnings: tuple[str, ...] = ()
     reason: str = ""
 
@@ -246,6 +247,7 @@ def _end(line: EndedLine, started: RunState | None) -> RunState:
         failed_cells=line.failed_cells,
         open_decisions=line.open_decisions,
         output=line.notebook,
+        used_answers=line.used_answers,
         warnings=line.warnings,
     )
 

@@ -302,3 +302,19 @@ def test_batch_without_open_decisions_says_so(
     write_log(tmp_path, [])
     assert main(["inbox", str(tmp_path)]) == 0
     assert "no decision is open" in capsys.readouterr().out
+
+
+@pytest.mark.req("INBOX-3")
+def test_answer_that_did_not_fit_is_asked_again_with_the_reason(tmp_path: Path) -> None:
+    refused = {**TO, "why": "answers.toml, line 2: the answer to 'to' does not fit"}
+    used = [["questions", "publish", "to"]]
+    write_log(tmp_path, [waiting_run("a", refused, used_answers=used), waiting_run("b", TO)])
+    (tmp_path / "answers.toml").write_text('[questions.publish]\nto = "everyone"\n')
+
+    person = ask(tmp_path, "answer", "answer", "all", "close")
+    assert "1 answered" not in person.asked[0].text
+    shown = {each.caption: each.value for each in person.asked[1].exhibits}
+    assert shown["The last answer did not fit"] == refused["why"]
+    assert "1 answered" in person.asked[-1].text
+    [answer] = written(tmp_path)
+    assert answer["value"] == "all"
