@@ -21,7 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from jp_nb.batch.notebook_search import names_several
-from jp_nb.errors import UsageError
+from jp_nb.errors import StorageError, UsageError
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
@@ -113,8 +113,11 @@ def run_batch(
         is_interrupted = asyncio.run(_run_pool(pool, batch))
         progress.close(batch.counts)
         _tell_unused_answers(answers, batch, progress)
-        _merge_recordings(folder, plan.request, progress)
-        _write_reports(folder, junit=options.junit, strict=plan.request.strict)
+        try:
+            _merge_recordings(folder, plan.request, progress)
+            _write_reports(folder, junit=options.junit, strict=plan.request.strict)
+        except StorageError as exc:  # the runs are in the log all the same
+            batch.stop(str(exc))
 
     if is_interrupted:
         raise KeyboardInterrupt

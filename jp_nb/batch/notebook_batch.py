@@ -149,7 +149,8 @@ class NotebookBatch:
         line = end.line.model_copy(update={"time": format_now()})
         self._append(line)
 
-        self.used_answers[line.run] = line.used_answers
+        if spec.answers:
+            self.used_answers[line.run] = line.used_answers
         counts = self.counts
         counts.outcomes[line.outcome] += 1
         counts.requests += line.requests

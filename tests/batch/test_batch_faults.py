@@ -197,3 +197,42 @@ def test_changed_notebook_does_not_run_with_the_old_id(tmp_path: Path) -> None:
     assert main(["run", str(tmp_path), "-o", str(tmp_path / "OUT"), "--workers", "1"]) == 1
     states = {each.notebook: each for each in BatchFolder(tmp_path / "OUT").runs()}
     assert "has changed since the batch began" in states["b.ipynb"].failed_cells[0].error
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with 600 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(folder)]
+    if (
+        sys.platform != "linux"
+        or os.geteuid() != 0
+        or subprocess.run(mount, check=False).returncode
+    ):
+        pytest.skip("no file system can be mounted")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.req("BATCH-29")
+def test_full_disk_fails_the_run_and_starts_no_further_one(
+    tmp_path: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_cells(tmp_path / "walk.ipynb", "n = 0", "print('x' * n)")
+    text = path.read_text()
+    path.write_text(text.replace('"metadata": {}', '"metadata": {"tags": ["parameters"]}', 1))
+    (tmp_path / "n.csv").write_text("n\n1\n900000\n3\n")
+    out = small_disk / "OUT"
+    arguments = [str(path), "--each", str(tmp_path / "n.csv"), "-o", str(out), "--workers", "1"]
+    assert main(["run", *arguments]) == 1
+    assert "No space left on device: no further run starts" in capsys.readouterr().err
+
+    states = BatchFolder(out).runs()
+    assert [(each.parameters["n"], each.outcome) for each in states] == [
+        (1, "passed"),
+        (900000, "failed"),
+    ]
+    assert "No space left on device" in states[1].failed_cells[0].error
+    assert len(nbformat.read(out / states[0].output, as_version=4).cells) == 3
+    assert [path.name for path in out.glob("*.ipynb")] == [states[0].output]

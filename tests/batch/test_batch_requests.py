@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.kit.batches import read_runs
+from tests.kit.batch_folders import BatchFolder
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.notebook_runs import KEY, LOAD, write_cells
 
@@ -64,7 +64,7 @@ def test_recording_of_two_workers_replays_to_the_same_notebooks(
         assert done.returncode == 0, done.stderr
         assert len(server.requests) == 3
     assert "3 exchanges recorded in" in done.stderr
-    states = read_runs(folder / "OUT/runs.jsonl")
+    states = BatchFolder(folder / "OUT").runs()
     assert [(each.requests, each.tokens.input, each.tokens.output) for each in states] == [
         (1, 11, 7)
     ] * 3
@@ -107,7 +107,7 @@ def test_a_429_slows_the_other_workers(folder: Path, monkeypatch: pytest.MonkeyP
         done = batch(folder, "talk.ipynb", "--each", "cities.csv", "-o", "OUT", "--workers", "2")
     assert done.returncode == 0, done.stderr
     waits = {}
-    for state in read_runs(folder / "OUT/runs.jsonl"):
+    for state in BatchFolder(folder / "OUT").runs():
         last = nbformat.read(folder / "OUT" / state.output, as_version=4).cells[-1]
         waits[state.parameters["city"]] = float(last.outputs[0].text)
     assert waits["Edam"] > 2, "it did not get the 429 and waited all the same"
