@@ -1,5 +1,8 @@
 """`Budget`: limit of the work for the configuration changes of an untrusted record.
 
+A merge copies the objects on the way to a changed value, so a hostile record with many small
+changes of a large value would take minutes to read.
+
 Its unit is one value that is read or copied: lists are compared item by item, and an object with a
 changed member is copied.
 

@@ -1,4 +1,11 @@
-"""Select configuration changes: by path, by turn, inherited, or ignored because of trust.
+"""Select configuration changes of a conversation, for other conversations and for reports.
+
+- by turn: a fork and a cell that runs again copy only some of the changes;
+- inherited: the next conversation begins with the user's changes of this one;
+- ignored: the changes of an untrusted record that do not apply.
+
+A *step* is a change with the settings before and after it (`config_step.py`). A *projection* has
+all steps of a conversation (`config_history.py`).
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """

@@ -1,5 +1,8 @@
 """`Draft`: configuration changes that are not in the record yet.
 
+The options of a cell and `%jp config` draft changes on top of the effective configuration. Only if
+the whole command succeeds, `Draft.record` appends them. Until then, the record is unchanged.
+
 Source: `docs/record.md`, `docs/configuration.md`.
 """
 

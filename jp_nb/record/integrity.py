@@ -1,5 +1,8 @@
 """Check and repair pairs of calls and responses.
 
+Providers reject a call without a result, and a result without a call. A tool call with its response
+is a *pair*, and so is a question with its answer. Each of the two entries is a *half*.
+
 Ids may repeat, even within a turn. So they pair by count inside their turn: the n-th response of an
 id answers its n-th request. Repairing twice changes nothing.
 

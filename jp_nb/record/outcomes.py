@@ -1,5 +1,8 @@
 """Outcomes of questions: as the record stores them, and in words.
 
+The record stores `outcome` (answered, cancelled, redacted) and a `reason`. The *end* of a question
+is one word for both, such as `declined`, and `END_WORDS` has its texts for user and model.
+
 Source: `docs/record.md`, `docs/turns.md`.
 """
 

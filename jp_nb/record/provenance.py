@@ -83,14 +83,15 @@ def find_sources(
             yield Provenance(layer.name, value, layer.file)
 
     for step in steps:
-        turn = turns[step.number]
-        if step.is_reset and step.delta is not None:
-            yield Provenance(CONFIG_RESET, None, None, turn, step.delta)
-        elif not _changes(step, keys):
+        if step.delta is None:
+            if _changes(step, keys):
+                yield Provenance(BASE, get_path(step.after, keys))
             continue
-        elif step.delta is None:
-            yield Provenance(BASE, get_path(step.after, keys))
-        else:
+
+        turn = turns[step.number]
+        if step.is_reset:
+            yield Provenance(CONFIG_RESET, None, None, turn, step.delta)
+        elif _changes(step, keys):
             unset_path = _find_unset_above(step.change, keys)
             value = None if unset_path else get_path(step.after, keys)
             is_uncovered = unset_path in step.change.uncovers

@@ -1,6 +1,7 @@
 """Settings of tools: source, permissions, questions, access rules, command lines.
 
-`jp_nb` enforces the rules for settings. The tool receives the other rules and has to follow them.
+They are in `conversation.tools.NAME`; `*` has the defaults of all tools. Of the access rules,
+`jp_nb` enforces those for settings. The tool receives the other rules and has to follow them.
 
 Source: `docs/configuration.md`, `docs/turns.md`.
 """
