@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from jp_nb.mcp.errors import SignInError
-from jp_nb.mcp.launch_resolution import is_loopback
+from jp_nb.mcp.loopback import is_loopback
 from jp_nb.text import one_line
 
 

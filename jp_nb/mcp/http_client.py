@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ from jp_nb.json_values import compact_json
 from jp_nb.mcp.errors import StartError
 from jp_nb.mcp.launches import HttpLaunch
 from jp_nb.mcp.limits import MAX_HTTP_WAIT_S, MAX_HTTP_WAITS, MAX_REFUSAL_BYTES
+from jp_nb.mcp.loopback import is_loopback
 from jp_nb.mcp.server_messages import cut_deep, has_unanswered_id
 from jp_nb.text import one_line
 
@@ -73,7 +73,7 @@ def check_address(launch: HttpLaunch) -> None:
         raise StartError("its url is not an address") from exc
     if url.scheme not in ("http", "https") or not url.host:
         raise StartError("its url does not begin with https:// or http://")
-    if url.scheme == "http" and not is_loopback_host(url.host) and not launch.insecure:
+    if url.scheme == "http" and not is_loopback(url.host) and not launch.insecure:
         raise StartError(
             "plain HTTP sends headers and data unencrypted to another computer. Use https://, or "
             "set `insecure = true` for this server"
@@ -81,15 +81,6 @@ def check_address(launch: HttpLaunch) -> None:
     for name, value in launch.headers.items():
         if not (name.isascii() and name.isprintable() and value.isprintable() and value.isascii()):
             raise StartError(f"its header {one_line(name)} has characters that are not valid")
-
-
-def is_loopback_host(host: str) -> bool:
-    """Return True if `host` is this computer."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    with suppress(ValueError):
-        return ip_address(host.strip("[]")).is_loopback
-    return False
 
 
 class ServerHttpClient(httpx2.AsyncClient):
@@ -109,7 +100,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             # Loading certificates takes 30 ms, and a plain-text server needs none.
             verify=urlsplit(launch.url).scheme != "http",
-            trust_env=not is_loopback_host(host),  # a proxy cannot reach this loopback
+            trust_env=not is_loopback(host),  # a proxy cannot reach this loopback
             auth=auth,
         )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import os
 import re
 import shutil
@@ -30,6 +29,7 @@ from jp_nb.config.tree.server_settings import MCP_PATH, McpChecksum, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.file_reading import open_regular, read_regular
 from jp_nb.mcp.launches import HttpLaunch, Launch, StdioLaunch
+from jp_nb.mcp.loopback import is_loopback
 
 MAX_ENV_FILE_BYTES: Final = 1_000_000
 MAX_PROGRAM_BYTES: Final = 2 * 1024**3
@@ -39,7 +39,6 @@ _LINE: Final = re.compile(
 )
 _COMMENT: Final = re.compile(r"\s+#.*$", re.DOTALL)
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
-_LOOPBACK_NAMES: Final = ("localhost", "localhost.")
 
 
 def read_env_file(path: Path) -> bytes:
@@ -352,17 +351,6 @@ class _Resolution:
         if text == "~" or text.startswith(("~/", "~\\")):
             return self._context.home / text[2:]
         return Path(os.path.normpath((folder or self._context.workspace) / text))
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if `host` is this computer, by its name or its address."""
-    name = host.lower()
-    if name in _LOOPBACK_NAMES or name.endswith((".localhost", ".localhost.")):
-        return True
-    try:
-        return ipaddress.ip_address(name.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def _unquote(value: str) -> str:

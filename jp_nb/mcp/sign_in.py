@@ -24,9 +24,9 @@ from jp_nb.mcp.address_rules import AddressRules
 from jp_nb.mcp.browser_return import Redirect, first_value, listen, read_return
 from jp_nb.mcp.errors import SignInError, StartError
 from jp_nb.mcp.http_client import check_address
-from jp_nb.mcp.launch_resolution import is_loopback
 from jp_nb.mcp.launches import CredentialStore, HttpLaunch
 from jp_nb.mcp.library_log import without_library_log
+from jp_nb.mcp.loopback import is_loopback
 from jp_nb.mcp.oauth_answers import read_bounded
 from jp_nb.mcp.stored_tokens import expiry_time
 from jp_nb.text import one_line

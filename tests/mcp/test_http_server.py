@@ -277,6 +277,12 @@ async def test_plain_http_to_another_computer_needs_consent(url: str) -> None:
         await Connection("test", make("http_launch", url)).start()
 
 
+@pytest.mark.parametrize("url", ["http://localhost.:1/", "http://a.LOCALHOST:1/"])
+async def test_plain_http_to_this_computer_needs_no_consent(url: str) -> None:
+    with start_fails("cannot connect to it"):
+        await Connection("test", make("http_launch", url)).start()
+
+
 @pytest.mark.parametrize("url", ["ftp://localhost/", "localhost:80", "", "http://", "https://["])
 async def test_other_addresses_are_refused(url: str) -> None:
     with start_fails("its url"):
