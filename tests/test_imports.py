@@ -319,3 +319,31 @@ def _import_name(module: str, name: str) -> object:
         return getattr(found, name) if hasattr(found, name) else import_module(f"{module}.{name}")
     except ImportError:
         return None
+
+
+MAX_KIT_NAMES = 60
+"""The most public names of the kit, which an engineer learns. Prefer a method of a kit object."""
+
+
+def test_kit_has_few_names_and_lists_them() -> None:
+    names: dict[str, str | None] = {}
+    kit = Path(__file__).parent / "kit"
+    for path in kit.glob("[!_]*.py"):
+        # Notebooks in kernels run these as their first cell; tests do not import them.
+        if not path.stem.endswith("_in_cell"):
+            names.update(_find_public_names(path))
+
+    assert len(names) <= MAX_KIT_NAMES, "add a method to an object of the kit: CONTRIBUTING.md"
+    assert not [name for name, docstring in names.items() if not docstring]
+
+    text = ast.get_docstring(syntax(kit / "__init__.py")) or ""
+    lines = re.findall(r"^    (`.+?`): ", text, re.MULTILINE)
+    assert sorted(names) == sorted(re.findall(r"`(.+?)`", " ".join(lines)))
+
+
+def _find_public_names(path: Path) -> Iterator[tuple[str, str | None]]:
+    for node in syntax(path).body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if not node.name.startswith("_"):
+            yield f"{path.stem}.{node.name}", ast.get_docstring(node)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import jp_nb as jp
+from jp_nb.config import secrets
 from jp_nb.config.aliases import resolve_model
-from jp_nb.config.secrets import hide_credentials, hide_secrets, is_secret, is_secret_name
 from tests.kit.settings import Settings, setting
 
 NOT_SHOWN = "(set, not shown)"
@@ -45,10 +45,10 @@ OTHER_NAMES = [
 def test_name_of_a_secret_is_recognized(subtests: pytest.Subtests) -> None:
     for name in SECRET_NAMES:
         with subtests.test(name=name):
-            assert is_secret_name(name)
+            assert secrets.is_secret_name(name)
     for name in OTHER_NAMES:
         with subtests.test(name=name):
-            assert not is_secret_name(name)
+            assert not secrets.is_secret_name(name)
 
 
 def test_value_with_the_shape_of_a_key_is_a_secret(subtests: pytest.Subtests) -> None:
@@ -65,7 +65,7 @@ def test_value_with_the_shape_of_a_key_is_a_secret(subtests: pytest.Subtests) ->
         ("notes", "the key is ghp_" + "a1" * 18, False),
     ]:
         with subtests.test(name=name):
-            assert is_secret(name, value) is secret
+            assert secrets.is_secret(name, value) is secret
 
 
 # --- texts -------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_text_assigned_to_a_secret_name_is_hidden_in_code(subtests: pytest.Subte
         for prefix in ("", "f", "rb"):
             with subtests.test(code=code, prefix=prefix):
                 written = code.format(prefix)
-                shown = hide_secrets(written, code=True)
+                shown = secrets.hide_secrets(written, code=True)
                 assert "lue" not in shown.replace("value", "")
                 assert NOT_SHOWN in shown
                 assert shown.partition("v4")[0][:8] == written[:8]
@@ -88,7 +88,7 @@ def test_text_assigned_to_a_secret_name_is_hidden_in_code(subtests: pytest.Subte
 
 def test_code_without_secrets_is_unchanged() -> None:
     for code in ("token = read()", "pin = os.environ['X']", "max_tokens = 400", "monkey = 'b'"):
-        assert hide_secrets(code, code=True) == code
+        assert secrets.hide_secrets(code, code=True) == code
 
 
 def test_keys_and_passwords_are_hidden_in_a_text(subtests: pytest.Subtests) -> None:
@@ -104,8 +104,8 @@ def test_keys_and_passwords_are_hidden_in_a_text(subtests: pytest.Subtests) -> N
         "-----BEGIN RSA PRIVATE KEY-----\nv4lue99\n-----END RSA PRIVATE KEY-----",
     ]:
         with subtests.test(text=text):
-            assert "v4lue99" not in hide_secrets(f"a {text} b")
-            assert hide_secrets(f"a {text} b").startswith("a ")
+            assert "v4lue99" not in secrets.hide_secrets(f"a {text} b")
+            assert secrets.hide_secrets(f"a {text} b").startswith("a ")
 
 
 @pytest.mark.deep
@@ -120,7 +120,7 @@ def test_search_for_secrets_takes_linear_time_in_hostile_texts() -> None:
         "a'",
     ):
         for code in (False, True):
-            assert hide_secrets(part * 200_000, code=code)
+            assert secrets.hide_secrets(part * 200_000, code=code)
 
 
 def test_credentials_are_hidden_in_a_command_line() -> None:
@@ -133,7 +133,7 @@ def test_credentials_are_hidden_in_a_command_line() -> None:
         ("curl http://a:$(rm${IFS}-rf)@h", "curl http://a:$(rm${IFS}-rf)@h"),
         ("curl -H Bearer\t;rm x", "curl -H Bearer\t;rm x"),
     ]:
-        assert hide_credentials(text) == shown
+        assert secrets.hide_credentials(text) == shown
 
 
 # --- errors ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from types import ModuleType
@@ -15,6 +16,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from jp_nb.notebook import magics
+from jp_nb.notebook.completion import complete_cell
+from jp_nb.notebook.completion_names import Names
 from jp_nb.session import get_session, set_current
 from jp_nb.session.session import Session
 
@@ -97,6 +100,24 @@ class IPythonShell:
             found = self.shell.Completer.completions(code, len(before))
             return list(rectify_completions(code, found))
 
+    @staticmethod
+    def complete(cell: str, names: Session | Mapping[str, Any]) -> list[tuple[int, str]]:
+        """Return the completions at the `|` in `cell`: where each begins in `cell`, and its text.
+
+        `names` are those of a session, or given ones by kind, such as
+        `{"tools": ["look"], "turn_count": 3}`.
+        """
+        known = Names(names) if isinstance(names, Session) else _GivenNames(names)
+
+        before, _, after = cell.partition("|")
+        line = before.count("\n")
+        column = len(before) - before.rfind("\n") - 1
+        found = complete_cell(before + after, line, column, known)
+
+        assert 0 <= found.start <= column
+        start = len(before) - column + found.start
+        return [(start, text) for text in found.texts]
+
     def value(self, path: str) -> Any:
         """Return the effective value of a setting."""
         value: Any = self.session.config.model_dump(mode="json")
@@ -118,3 +139,10 @@ def _forget_errors() -> None:
     """Forget the errors of earlier cells, which IPython keeps where debuggers look."""
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         vars(sys).pop(name, None)
+
+
+class _GivenNames(Names):
+    """Names of a session that does not exist. `keys`, `models`, and others are functions."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        vars(self).update(names)

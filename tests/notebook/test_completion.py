@@ -13,7 +13,6 @@ from typing import Any, Final
 import pytest
 
 import jp_nb
-from tests.kit.completions import complete
 from tests.kit.ipython_shell import IPythonShell
 from tests.kit.settings import Settings
 from tests.support.ipython import ipython
@@ -56,13 +55,13 @@ NAMES: Final[Mapping[str, Any]] = {
 }
 """A session with a little of everything."""
 
-SUBCOMMANDS: Final = [text for _, text in complete("%jp |", NAMES)]
-PROVIDERS: Final = [f"{text}/" for _, text in complete("%jp models |", NAMES)]
+SUBCOMMANDS: Final = [text for _, text in IPythonShell.complete("%jp |", NAMES)]
+PROVIDERS: Final = [f"{text}/" for _, text in IPythonShell.complete("%jp models |", NAMES)]
 
 
 def lines(before: str, names: Mapping[str, Any] = NAMES) -> list[str]:
     """Return `before` with each of its completions applied."""
-    return [before[:start] + text for start, text in complete(f"{before}|", names)]
+    return [before[:start] + text for start, text in IPythonShell.complete(f"{before}|", names)]
 
 
 def test_each_subcommand_and_option_can_be_completed(subtests: pytest.Subtests) -> None:
@@ -232,7 +231,7 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
         with subtests.test(marked=marked):
             before = marked.replace("^", "")
             start = marked.find("^")
-            assert complete(f"{before}|", NAMES) == [(start, text) for text in texts]
+            assert IPythonShell.complete(f"{before}|", NAMES) == [(start, text) for text in texts]
 
 
 def test_every_path_is_completed_level_by_level() -> None:
@@ -293,7 +292,9 @@ def test_completions_at_a_place_in_a_cell(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(cell=cell):
             before, _, behind = cell.partition("|")
-            found = [before[:start] + text + behind for start, text in complete(cell, NAMES)]
+            found = [
+                before[:start] + text + behind for start, text in IPythonShell.complete(cell, NAMES)
+            ]
             assert found[:1] == [after for _ in found[:1]]
             assert bool(found) == (after is not None)
 

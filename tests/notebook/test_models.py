@@ -14,7 +14,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.session.model_catalog import ModelCatalog
-from tests.kit.completions import complete
+from tests.kit.ipython_shell import IPythonShell
 from tests.kit.kinds import make
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
 from tests.support.loopback import LoopbackServer, RawResponse, Reply
@@ -55,7 +55,9 @@ def not_used(_: Any) -> Any:
 
 
 def offered(notebook: Notebook, line: str) -> list[str]:
-    found = [line[:start] + text for start, text in complete(f"{line}|", notebook.session)]
+    found = [
+        line[:start] + text for start, text in IPythonShell.complete(f"{line}|", notebook.session)
+    ]
     return [each for each in found if each != line]
 
 

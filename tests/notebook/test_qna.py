@@ -16,7 +16,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.storage.question_log_file import QuestionLogFile
-from tests.kit.completions import complete
+from tests.kit.ipython_shell import IPythonShell
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
 from tests.support.sessions import AskedNotebook
@@ -224,7 +224,10 @@ def test_tab_offers_words_ids_and_files(notebook: AskedNotebook) -> None:
     notebook.call("ask_user", question="Which?")
 
     def offered(line: str) -> list[str]:
-        return [line[:start] + text for start, text in complete(f"{line}|", notebook.session)]
+        return [
+            line[:start] + text
+            for start, text in IPythonShell.complete(f"{line}|", notebook.session)
+        ]
 
     assert offered("%jp qn") == ["%jp qna"]
     words = ["list", "get", "search", "import"]

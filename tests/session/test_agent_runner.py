@@ -14,7 +14,6 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.session import agent_thread
-from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.session import Session
 from tests.kit.sessions import directive
 from tests.kit.tool_sources import discovered_source
@@ -22,8 +21,8 @@ from tests.support.fake_host import FakeHost
 
 
 @pytest.fixture
-def agent() -> Iterator[AgentThread]:
-    made = AgentThread()
+def agent() -> Iterator[agent_thread.AgentThread]:
+    made = agent_thread.AgentThread()
     yield made
     made.close()
 
@@ -32,7 +31,7 @@ async def answer() -> int:
     return 42
 
 
-def test_result_or_exception_is_returned(agent: AgentThread) -> None:
+def test_result_or_exception_is_returned(agent: agent_thread.AgentThread) -> None:
     async def fail() -> None:
         raise jp.ConfigError("no", path="a")
 
@@ -42,7 +41,7 @@ def test_result_or_exception_is_returned(agent: AgentThread) -> None:
 
 
 def test_first_calls_at_once_start_one_thread(
-    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+    agent: agent_thread.AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[asyncio.AbstractEventLoop] = []
     make_loop = asyncio.new_event_loop
@@ -59,7 +58,7 @@ def test_first_calls_at_once_start_one_thread(
     assert len(made) == 1
 
 
-def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:
+def test_agent_thread_cannot_wait_for_itself(agent: agent_thread.AgentThread) -> None:
     async def asks() -> int:
         return agent.wait_for(answer())
 
@@ -67,7 +66,9 @@ def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:
         agent.wait_for(asks())
 
 
-def test_blocked_thread_is_an_error(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocked_thread_is_an_error(
+    agent: agent_thread.AgentThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(agent_thread, "MAX_START_S", 0.05)
     began = threading.Event()
     end = threading.Event()
@@ -87,7 +88,7 @@ def test_blocked_thread_is_an_error(agent: AgentThread, monkeypatch: pytest.Monk
     assert agent.wait_for(answer()) == 42
 
 
-def test_interrupt_while_waiting_cancels_the_work(agent: AgentThread) -> None:
+def test_interrupt_while_waiting_cancels_the_work(agent: agent_thread.AgentThread) -> None:
     cancelled = threading.Event()
     main = threading.main_thread().ident
     assert main is not None
@@ -109,7 +110,7 @@ def test_interrupt_while_waiting_cancels_the_work(agent: AgentThread) -> None:
 
 
 def test_interrupt_at_the_start_cancels_the_work(
-    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+    agent: agent_thread.AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Event()
     cancelled = threading.Event()
@@ -136,7 +137,7 @@ def test_interrupt_at_the_start_cancels_the_work(
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
 def test_task_that_raises_an_exit_does_not_end_the_loop(
-    agent: AgentThread, raised: BaseException
+    agent: agent_thread.AgentThread, raised: BaseException
 ) -> None:
     async def leave() -> None:
         raise raised

@@ -15,7 +15,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
-from tests.kit.completions import complete
+from tests.kit.ipython_shell import IPythonShell
 from tests.support.sessions import Notebook, bare_folder, configure, write
 from tests.support.tiers import mostly_deep
 
@@ -181,7 +181,7 @@ def use_everything(folder: Path) -> None:
             with time_limit(), suppress(jp.JpNbError):
                 notebook.ask("Hello.", model=model)
         with time_limit():
-            complete("%jp config -c |", notebook.session)
+            IPythonShell.complete("%jp config -c |", notebook.session)
     finally:
         with time_limit():
             notebook.session.close()

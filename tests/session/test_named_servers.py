@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.completions import complete
+from tests.kit.ipython_shell import IPythonShell
 from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
@@ -69,8 +69,12 @@ def test_name_of_a_server_works_like_the_name_of_a_provider(notebook: Notebook) 
         set_server(notebook, "corp", server)
         notebook.jp("config providers.llm.aliases.fast=corp/small")
         assert notebook.ask("Hi.", model="fast") == "Hello."
-        assert "corp/" in [text for _, text in complete("%%jp -m co|", notebook.session)]
-        assert "corp" in [text for _, text in complete("%jp models co|", notebook.session)]
+        assert "corp/" in [
+            text for _, text in IPythonShell.complete("%%jp -m co|", notebook.session)
+        ]
+        assert "corp" in [
+            text for _, text in IPythonShell.complete("%jp models co|", notebook.session)
+        ]
         assert "corp/small" in notebook.jp("doctor")
         assert server.url in notebook.jp("config --explain providers.llm.servers.corp.base_url")
         assert "large" in notebook.jp("models corp")

@@ -21,7 +21,7 @@ import jp_nb
 from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
 from jp_nb.session.structured import AnswerForm, read_answer_form
-from tests.kit.completions import complete
+from tests.kit.ipython_shell import IPythonShell
 from tests.kit.kinds import is_kind, select_kind
 from tests.kit.records import new_event
 from tests.kit.sessions import directive
@@ -228,7 +228,7 @@ def test_completion_offers_models_and_schemas_without_running_code(bare_folder: 
     names |= {f"no{number}": value for number, value in enumerate(others)}
 
     session = make_session(**names)
-    found = [text for _, text in complete("%%jp -s |", session)]
+    found = [text for _, text in IPythonShell.complete("%%jp -s |", session)]
     assert [text for text in found if text in names] == [*names][: len(offered)]
     session.close()
 

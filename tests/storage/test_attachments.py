@@ -11,14 +11,13 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.tree.attachment_urls import parse_attachment_argument, parse_attachment_url
 from jp_nb.storage import attachments
-from jp_nb.storage.attachments import Attachments
 from tests.kit.kinds import make
 
 PNG = b"\x89PNG\r\n\x1a\n\0rest"
 
 
 def read(folder: Path, *urls: str) -> tuple[Any, ...]:
-    return Attachments().read(urls, folder)
+    return attachments.Attachments().read(urls, folder)
 
 
 def why_not(folder: Path, *urls: str) -> str:
@@ -151,7 +150,7 @@ def test_unreadable_folder_in_a_glob_is_an_error(
 
 
 def test_unchanged_files_are_not_read_again(folder: Path) -> None:
-    reader = Attachments()
+    reader = attachments.Attachments()
     first = reader.read(["file:notes.md"], folder)
     assert reader.read(["file:notes.md"], folder) is first
     (folder / "notes.md").write_text("Leiden", encoding="utf-8")
@@ -167,7 +166,7 @@ def test_unchanged_files_are_not_read_again(folder: Path) -> None:
 
 
 def test_old_content_is_not_used_after_an_error(folder: Path) -> None:
-    reader = Attachments()
+    reader = attachments.Attachments()
     reader.read(["file:notes.md"], folder)
     (folder / "notes.md").write_bytes(b"\0")
     for _ in range(2):
@@ -182,7 +181,7 @@ def test_long_files_are_attached_completely(folder: Path) -> None:
 
 
 def test_replaced_file_is_read_again(folder: Path) -> None:
-    reader = Attachments()
+    reader = attachments.Attachments()
     other = folder / "other.md"
     other.write_text("Delft, GRÖSSER", encoding="utf-8")
     reader.read(["file:notes.md"], folder)

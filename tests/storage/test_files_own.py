@@ -13,7 +13,6 @@ import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.session.answer_import import read_table
 from jp_nb.storage import files
-from jp_nb.storage.files import read_owned_file
 from tests.kit.answers import PreparedAnswers
 from tests.kit.cassettes import CassetteFile
 from tests.support.notebook_runs import write_cells
@@ -26,10 +25,10 @@ GiveAway = Callable[[Path], None]
 def test_file_of_another_user_is_not_read(tmp_path: Path, give_away: GiveAway) -> None:
     file = tmp_path / "file"
     file.write_text("text")
-    assert read_owned_file(file) == b"text"
+    assert files.read_owned_file(file) == b"text"
     give_away(file)
     with pytest.raises(Exception, match="belongs to another user"):
-        read_owned_file(file)
+        files.read_owned_file(file)
 
 
 def test_file_or_folder_that_others_may_change_is_not_read(tmp_path: Path) -> None:
@@ -40,9 +39,9 @@ def test_file_or_folder_that_others_may_change_is_not_read(tmp_path: Path) -> No
         before = place.stat().st_mode
         place.chmod(mode)
         with pytest.raises(Exception, match="is writable for everyone"):
-            read_owned_file(file)
+            files.read_owned_file(file)
         place.chmod(before)
-    assert read_owned_file(file) == b"text"
+    assert files.read_owned_file(file) == b"text"
 
 
 def test_file_that_a_group_may_change_is_read_if_the_group_is_the_users_own(
@@ -52,10 +51,10 @@ def test_file_that_a_group_may_change_is_read_if_the_group_is_the_users_own(
     file.write_text("text")
     file.chmod(0o664)
     monkeypatch.setattr(files, "_is_private_group", lambda _: True)
-    assert read_owned_file(file) == b"text"
+    assert files.read_owned_file(file) == b"text"
     monkeypatch.setattr(files, "_is_private_group", lambda _: False)
     with pytest.raises(Exception, match="is writable for its group"):
-        read_owned_file(file)
+        files.read_owned_file(file)
 
 
 def test_group_of_root_is_private_and_a_group_of_others_is_not() -> None:
@@ -72,10 +71,10 @@ def test_link_is_followed_if_it_and_its_target_are_the_users_own(
     target.write_text("text")
     link = tmp_path / "file"
     link.symlink_to(target)
-    assert read_owned_file(link) == b"text"
+    assert files.read_owned_file(link) == b"text"
     give_away({"link": link, "target": target}.get(owned, target.parent))
     with pytest.raises(Exception, match=r"belongs to another user"):
-        read_owned_file(link)
+        files.read_owned_file(link)
 
 
 @pytest.mark.parametrize("foreign", ["shared", "shared/link", "shared/folder", "way"])
@@ -89,10 +88,10 @@ def test_each_link_on_the_way_is_the_users_own(
     (tmp_path / "shared" / "folder").symlink_to("../way")
     (tmp_path / "shared" / "link").symlink_to("folder/file")
     (tmp_path / "own" / "file").symlink_to("../shared/link")
-    assert read_owned_file(tmp_path / "own" / "file") == b"text"
+    assert files.read_owned_file(tmp_path / "own" / "file") == b"text"
     give_away(tmp_path / foreign)
     with pytest.raises(Exception, match=f"{foreign} .*belongs to another user"):
-        read_owned_file(tmp_path / "own" / "file")
+        files.read_owned_file(tmp_path / "own" / "file")
     is_owned = files.is_owned_folder(tmp_path / "shared" / "folder")
     assert is_owned is (foreign not in ("shared/folder", "way"))
 
@@ -101,7 +100,7 @@ def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises((OSError, RuntimeError)):
-        read_owned_file(tmp_path / "a")
+        files.read_owned_file(tmp_path / "a")
     assert not files.is_owned_folder(tmp_path / "a")
 
 
@@ -111,9 +110,9 @@ def test_pipe_device_and_long_file_are_not_read(tmp_path: Path) -> None:
     for file in (tmp_path / "pipe", Path("/dev/zero"), tmp_path / "long"):
         refused = r"is not a file|has more than 100 bytes|is writable for"
         with pytest.raises(Exception, match=refused):
-            read_owned_file(file, max_bytes=100)
+            files.read_owned_file(file, max_bytes=100)
     (tmp_path / "long").write_text("x" * 100)
-    assert len(read_owned_file(tmp_path / "long", max_bytes=100)) == 100
+    assert len(files.read_owned_file(tmp_path / "long", max_bytes=100)) == 100
 
 
 def test_each_reader_refuses_a_foreign_file_and_one_that_is_too_long(
