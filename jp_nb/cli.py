@@ -197,6 +197,8 @@ def _add_batch_options(add: Callable[..., None]) -> None:
     add("--each", text, **file)
     add("--models", "run each notebook with each of these models", metavar="A,B")
     add("--workers", "runs at the same time (default: by cores and free memory)", **number)
+    text = "run on a Dask cluster: `local[:N]`, an address, or a scheduler file"
+    add("--dask", text, metavar="CLUSTER")
     text = "start runs in the given order, or those first that took longest in an earlier batch"
     add("--order", text, choices=("given", "longest-first"))
     add("-x", "start no further run after a failure", dest="first_failure", **flag)

@@ -97,12 +97,16 @@ OTHER_OPENS: Final = {
     "session/rows/completion_cache.py": "its own file, by its descriptor",
     "session/rows/prompt_images.py": "reads with the helper",
     "batch/batch_report.py": "a file of the package",
+    "batch/batch_cassettes.py": "the draft of its own recording",
+    "headless/kernel_processes.py": "files of the kernel of the operating system",
+    "storage/shared_pace.py": "creates the lock of a slot in the folder of its batch",
     "batch/parameter_files.py": "reads with the helper",
     "batch/run_log.py": "reads with the helper",
     "batch/worker_count.py": "files of the kernel of the operating system",
 }
 """Modules that open files, and the reason why they wait for no other program."""
 NOT_FILES: Final = {
+    "agent/questions.py",
     "mcp/mcp_tool.py",
     "notebook/page/live_store.py",
     "notebook/prompt/pump.py",

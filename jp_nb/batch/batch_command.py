@@ -25,6 +25,7 @@ from jp_nb.errors import StorageError, UsageError
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
+    from jp_nb.batch.dask_pool import DaskPool
     from jp_nb.batch.notebook_batch import BatchObserver, NotebookBatch
     from jp_nb.batch.out_folder import OutputFolder
     from jp_nb.batch.run_plan import BatchRequest, RunPlan
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
     from jp_nb.batch.worker_pool import WorkerPool
     from jp_nb.batch.worker_process import Worker
     from jp_nb.storage.answers_file import AnswersFile
+    from jp_nb.storage.shared_pace import RequestLimits
 
 BATCH_OPTIONS: Final = (
     *("parameters", "params", "each", "models"),
-    *("workers", "order", "first_failure", "max_failures"),
+    *("workers", "dask", "order", "first_failure", "max_failures"),
     *("resume", "failed", "rerun"),
     *("max_total_tokens", "per_minute", "concurrent"),
 )
@@ -82,9 +84,6 @@ def run_batch(
     from jp_nb.batch.out_folder import OutputFolder
     from jp_nb.batch.run_order import sort_longest_first
     from jp_nb.batch.run_plan import RunPlan
-    from jp_nb.batch.worker_count import choose_worker_count
-    from jp_nb.batch.worker_pool import WorkerPool
-    from jp_nb.batch.worker_process import WorkerProcess
     from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
 
     _check_options(options)
@@ -108,8 +107,11 @@ def run_batch(
             specs, folder.writer, selection=selection, rules=rules, observer=progress
         )
 
-        workers = options.workers or choose_worker_count()
-        pool = WorkerPool(min(workers, plan.count), make_worker or WorkerProcess)
+        pool: WorkerPool | DaskPool
+        if options.dask is None:
+            pool = _make_local_pool(options, plan, make_worker)
+        else:
+            pool = _make_dask_pool(options, folder, limits, progress)
         is_interrupted = asyncio.run(_run_pool(pool, batch))
         progress.close(batch.counts)
         _tell_unused_answers(answers, batch, progress)
@@ -122,6 +124,38 @@ def run_batch(
     if is_interrupted:
         raise KeyboardInterrupt
     return batch.find_exit_code(strict=plan.request.strict)
+
+
+def _make_local_pool(
+    options: argparse.Namespace, plan: RunPlan, make_worker: Callable[[], Worker] | None
+) -> WorkerPool:
+    from jp_nb.batch.worker_count import choose_worker_count
+    from jp_nb.batch.worker_pool import WorkerPool
+    from jp_nb.batch.worker_process import WorkerProcess
+
+    workers = options.workers or choose_worker_count()
+    return WorkerPool(min(workers, plan.count), make_worker or WorkerProcess)
+
+
+def _make_dask_pool(
+    options: argparse.Namespace,
+    folder: OutputFolder,
+    limits: RequestLimits,
+    progress: BatchObserver,
+) -> DaskPool:
+    from jp_nb.batch.dask_pool import DaskPool, read_address
+    from jp_nb.batch.worker_count import choose_worker_count
+
+    address = read_address(options.dask)
+    if options.workers:
+        raise UsageError("`--workers` is for one machine: write `--dask local:N`, or omit it")
+    return DaskPool(
+        address,
+        out=folder.path,
+        workers=choose_worker_count(),
+        limits=limits,
+        tell=progress.tell,
+    )
 
 
 def _check_options(options: argparse.Namespace) -> None:
@@ -234,7 +268,7 @@ def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:
     folder.writer.append(line)
 
 
-async def _run_pool(pool: WorkerPool, batch: NotebookBatch) -> bool:
+async def _run_pool(pool: WorkerPool | DaskPool, batch: NotebookBatch) -> bool:
     """Run the pool, and return True if the user pressed Ctrl+C."""
     presses = 0
     loop = asyncio.get_running_loop()

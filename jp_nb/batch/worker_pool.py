@@ -33,6 +33,9 @@ class RunSource(Protocol):
     def end(self, spec: RunSpec, end: RunEnd) -> None:
         """Note the end of a run."""
 
+    def stop(self, reason: str) -> None:
+        """Give no further run: the pool cannot run any."""
+
 
 class WorkerPool:
     """Runs the specifications of a source on a number of workers."""

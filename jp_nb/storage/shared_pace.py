@@ -58,10 +58,15 @@ class RequestLimits:
 @contextmanager
 def make_pace_folder(limits: RequestLimits) -> Iterator[str]:
     """Make the folder of a batch with these limits, and remove it at the end of the block."""
-    content = {"per_minute": dict(limits.per_minute), "concurrent": dict(limits.concurrent)}
     with TemporaryDirectory(prefix="jp-nb-pace-", ignore_cleanup_errors=True) as folder:
-        Path(folder, LIMITS_NAME).write_text(json.dumps(content), encoding="utf-8")
+        write_limits(Path(folder), limits)
         yield folder
+
+
+def write_limits(folder: Path, limits: RequestLimits) -> None:
+    """Write the limits of a batch to its folder."""
+    content = {"per_minute": dict(limits.per_minute), "concurrent": dict(limits.concurrent)}
+    (folder / LIMITS_NAME).write_text(json.dumps(content), encoding="utf-8")
 
 
 def get_shared_pace() -> SharedPace | None:

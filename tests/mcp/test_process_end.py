@@ -25,7 +25,7 @@ LIMIT_S = 5.0
 PROGRAM = """
 import asyncio, os, sys, time
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import StdioLaunch
+from jp_nb.mcp.launches import StdioLaunch
 
 async def main():
     connection = Connection("test", StdioLaunch(sys.argv[2], tuple(sys.argv[3:])))
