@@ -56,13 +56,11 @@ def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator
         yield from format_unused_answers(events, answers)
 
 
-def format_unused_answers(
-    events: RunEvents, answers: AnswersFile, *, run_id: str | None = None
-) -> Iterator[str]:
-    """Yield a line for each answer that was not used; `run_id` is the id of the run in a batch."""
+def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[str]:
+    """Yield a line for each answer that was not used. Those for runs of a batch do not count."""
     misspelled = find_misspelled_answers(events, answers)
 
-    for unused in answers.select_run(run_id).answers:
+    for unused in answers.select_run(None).answers:
         if unused.identity in events.used_answers:
             continue
 
@@ -82,7 +80,7 @@ def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Ans
     undecided = {_format_key_path(key): key for key in events.undecided}
     found: dict[AnswerKey, AnswerKey] = {}
 
-    for unused in answers.answers:
+    for unused in answers.select_run(None).answers:
         if unused.identity in events.used_answers or unused.key in events.undecided:
             continue
         name = _format_key_path(unused.key)

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,3 +87,20 @@ def test_form_of_one_field_is_filled_in_for_any_name_of_the_field(tmp_path: Path
         form = question("one", "f", answer_type={"type": "form", "fields": [field]})
         [answer] = PreparedAnswers(filled_in(written(tmp_path / "log", form))).list()
         assert answer["value"] == {name: "x"}
+
+
+@pytest.mark.req("INBOX-5", "INBOX-14")
+def test_answers_for_runs_of_a_batch_and_for_other_calls_are_told_apart(tmp_path: Path) -> None:
+    permission = {"open": "permission", "tool": "pay", "why": "", "arguments": {"n": 6}}
+    log = tmp_path / "log"
+    log.write_text(json.dumps(permission) + "\n", encoding="utf-8")
+    answers = (
+        "[questions.publish]\nto = 1\n"
+        "[runs.other.questions.publish]\ntoo = 1\n"
+        '[[permissions.pay]]\ndecision = "run"\narguments = { n = 5 }\n'
+    )
+    lines = RunReport.text("end_of_run", RunReport.read_events(log), answers=answers)
+    assert [line for line in lines if "a.toml" in line] == [
+        "a.toml, line 2: questions.publish.to was not used: the notebook did not ask for it",
+        "a.toml, line 5: permissions.pay was not used: the call has other arguments now",
+    ]

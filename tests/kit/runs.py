@@ -13,6 +13,7 @@ from jp_nb.headless import (
     run_events_reading,
     run_report,
 )
+from jp_nb.storage.answers_file import parse_answers
 
 _TEXTS: Mapping[str, Callable[..., Any]] = {
     "json": run_report.to_json,
@@ -21,7 +22,9 @@ _TEXTS: Mapping[str, Callable[..., Any]] = {
     "cell_errors": run_report.format_cell_errors,
     "turn": run_report.format_turn,
     "open_decisions": run_report.format_open_decisions,
-    "end_of_run": lambda events: run.format_decisions(events, None),
+    "end_of_run": lambda events, answers=None: run.format_decisions(
+        events, None if answers is None else parse_answers(answers, "a.toml")
+    ),
     "answers_template": lambda events: answers_template.format_template(
         [*events.undecided.values()], "a.ipynb"
     ),
@@ -48,7 +51,7 @@ class RunReport:
 
         The forms are `json`, `junit`, and `test_failure` for a report; `turn`, `cell_errors`, and
         `cassettes` for its parts; `open_decisions`, `end_of_run`, and `answers_template` for the
-        decisions that no user made.
+        decisions that no user made. `end_of_run` takes the text of an answers file, `answers`.
         """
         text = _TEXTS[form](value, **options)
         if isinstance(text, (str, dict)):
