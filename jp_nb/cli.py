@@ -197,6 +197,8 @@ def _add_batch_options(add: Callable[..., None]) -> None:
     add("--each", text, **file)
     add("--models", "run each notebook with each of these models", metavar="A,B")
     add("--workers", "runs at the same time (default: by cores and free memory)", **number)
+    text = "start kernels as forks of a process that has imported these modules (Linux, macOS)"
+    add("--preload", text, metavar="MODULE,…")
     text = "run on a Dask cluster: `local[:N]`, an address, or a scheduler file"
     add("--dask", text, metavar="CLUSTER")
     text = "start runs in the given order, or those first that took longest in an earlier batch"

@@ -14,8 +14,10 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 BATCH_OPTIONS: Final = (
     *("parameters", "params", "each", "models"),
-    *("workers", "dask", "order", "first_failure", "max_failures"),
+    *("workers", "preload", "dask", "order", "first_failure", "max_failures"),
     *("resume", "failed", "rerun"),
     *("max_total_tokens", "per_minute", "concurrent"),
 )
@@ -87,6 +89,7 @@ def run_batch(
     from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
 
     _check_options(options)
+    preloaded = read_modules(options.preload)
     limits = RequestLimits(dict(options.per_minute), dict(options.concurrent))
     with OutputFolder(find_out(options)) as folder, make_pace_folder(limits) as pace:
         plan = RunPlan(make_request(options, folder.log), out=folder.path, limits=pace)
@@ -109,7 +112,7 @@ def run_batch(
 
         pool: WorkerPool | DaskPool
         if options.dask is None:
-            pool = _make_local_pool(options, plan, make_worker)
+            pool = _make_local_pool(options, plan, preloaded, make_worker)
         else:
             pool = _make_dask_pool(options, folder, limits, progress)
         is_interrupted = asyncio.run(_run_pool(pool, batch))
@@ -127,14 +130,19 @@ def run_batch(
 
 
 def _make_local_pool(
-    options: argparse.Namespace, plan: RunPlan, make_worker: Callable[[], Worker] | None
+    options: argparse.Namespace,
+    plan: RunPlan,
+    preloaded: Sequence[str],
+    make_worker: Callable[[], Worker] | None,
 ) -> WorkerPool:
     from jp_nb.batch.worker_count import choose_worker_count
     from jp_nb.batch.worker_pool import WorkerPool
     from jp_nb.batch.worker_process import WorkerProcess
 
     workers = options.workers or choose_worker_count()
-    return WorkerPool(min(workers, plan.count), make_worker or WorkerProcess)
+    if make_worker is None:
+        make_worker = partial(WorkerProcess, preloaded)
+    return WorkerPool(min(workers, plan.count), make_worker)
 
 
 def _make_dask_pool(
@@ -149,6 +157,8 @@ def _make_dask_pool(
     address = read_address(options.dask)
     if options.workers:
         raise UsageError("`--workers` is for one machine: write `--dask local:N`, or omit it")
+    if options.preload is not None:
+        raise UsageError("`--preload` is for one machine: omit it with `--dask`")
     return DaskPool(
         address,
         out=folder.path,
@@ -165,6 +175,21 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UsageError("`--json` reports one run; a batch has `report.json` in its output folder")
     if options.answers_template is not None:
         raise UsageError("`--answers-template` is for one run: answer a batch with `jp-nb inbox`")
+
+
+def read_modules(text: str | None) -> list[str]:
+    """Return the modules of `--preload A,B`.
+
+    Raises:
+        UsageError: A name is none of a module that is installed.
+    """
+    names = [name.strip() for name in text.split(",")] if text else []
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(f"--preload: {one_line(repr(name), limit=80)} is no name of a module")
+        if find_spec(name.partition(".")[0]) is None:
+            raise UsageError(f"--preload: the module {name} is not installed")
+    return names
 
 
 def find_out(options: argparse.Namespace) -> Path:

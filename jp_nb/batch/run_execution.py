@@ -39,7 +39,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
     written_before = _read_change_time(spec)
     if digest_file(Path(spec.path)) != spec.notebook_digest:
         reason = "the notebook's file has changed since the batch began: resume the batch"
-        return _fail(spec, start, reason)
+        return fail_run(spec, reason, start=start)
 
     try:
         _prepare_recording(spec)
@@ -60,7 +60,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
         )
         return RunEnd(line=_describe(spec, result, start))
     except JpNbError as exc:
-        return _fail(spec, start, str(exc), fatal=_find_fatal_cause(exc))
+        return fail_run(spec, str(exc), start=start, fatal=_find_fatal_cause(exc))
     except KeyboardInterrupt:
         is_written = _read_change_time(spec) != written_before
         return RunEnd(line=_describe_interrupted(spec, start, is_written=is_written))
@@ -94,9 +94,10 @@ def _describe_interrupted(spec: RunSpec, start: float, *, is_written: bool) -> E
     )
 
 
-def _fail(spec: RunSpec, start: float, reason: str, *, fatal: str = "") -> RunEnd:
+def fail_run(spec: RunSpec, reason: str, *, start: float | None = None, fatal: str = "") -> RunEnd:
+    """Return the end of a run that failed for `reason`; `fatal` is as in `RunEnd`."""
+    seconds = 0.0 if start is None else round(time.monotonic() - start, 3)
     cell = FailedCell(error=format_text(reason))
-    seconds = round(time.monotonic() - start, 3)
     line = EndedLine(run=spec.run, outcome="failed", seconds=seconds, failed_cells=(cell,))
     return RunEnd(line=line, fatal=fatal)
 

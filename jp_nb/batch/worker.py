@@ -1,10 +1,11 @@
 """A worker: the program of a subprocess that executes runs, one at a time.
 
-    python -m jp_nb.batch.worker
+    python -m jp_nb.batch.worker [MODULE …]
 
 The pool writes a `RunSpec` as one line of JSON to its stdin, and reads a `RunEnd` as one line from
 its stdout. The line `interrupt` ends the current run as Ctrl+C does. The worker ends when its stdin
-does. Modules stay imported between runs, and each run gets a new kernel.
+does. Modules stay imported between runs, and each run gets a new kernel. With arguments, kernels
+are forks of a process that has imported these modules (`jp_nb/headless/kernel_template.py`).
 
 The worker does not depend on the pool: any program may start it and give it specifications. It
 reads keys of providers from its environment, and neither lines nor arguments contain any.
@@ -22,11 +23,12 @@ import threading
 from collections.abc import Iterator
 from typing import IO, Final
 
-from jp_nb.batch.run_execution import execute_run
+from jp_nb.batch.run_execution import execute_run, fail_run
 from jp_nb.batch.run_log import write_all
-from jp_nb.batch.run_spec import RunSpec
+from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.headless.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
 from jp_nb.headless.kernel_processes import KernelProcesses
+from jp_nb.headless.kernel_template import KernelTemplate, KernelTemplateError
 
 INTERRUPT: Final = "interrupt"
 """The line that ends the current run."""
@@ -42,16 +44,31 @@ def main() -> int:
     incoming = _IncomingSpecs(sys.stdin.buffer)
     incoming.start()
 
+    try:
+        template = KernelTemplate(sys.argv[1:]) if sys.argv[1:] else None
+    except KernelTemplateError as exc:
+        spec = next(iter(incoming), None)
+        if spec is not None:
+            _send(results, fail_run(spec, str(exc), fatal=str(exc)))
+        return 1
+
     bounds = KernelBounds(
-        processes=KernelProcesses(),
+        processes=KernelProcesses(kept=[] if template is None else [template.pid]),
         terminate_after_s=TERMINATE_AFTER_S,
         max_cell_output_chars=MAX_CELL_OUTPUT_CHARS,
+        template=template,
     )
     for spec in incoming:
         end = execute_run(spec, bounds)
         incoming.finish()
-        write_all(results, end.model_dump_json().encode() + b"\n")
+        _send(results, end)
+    if template is not None:
+        template.close()
     return 0
+
+
+def _send(results: int, end: RunEnd) -> None:
+    write_all(results, end.model_dump_json().encode() + b"\n")
 
 
 def _keep_stdout() -> int:

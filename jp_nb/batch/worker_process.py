@@ -12,6 +12,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -54,9 +55,10 @@ class Worker(Protocol):
 
 
 class WorkerProcess:
-    """A worker in a subprocess of this program."""
+    """A worker in a subprocess of this program, whose kernels have imported modules `preloaded`."""
 
-    def __init__(self) -> None:
+    def __init__(self, preloaded: Sequence[str] = ()) -> None:
+        self._preloaded = preloaded
         self._process: asyncio.subprocess.Process | None = None
         self._stderr: asyncio.Task[bytes] | None = None
 
@@ -84,6 +86,7 @@ class WorkerProcess:
             sys.executable,
             "-m",
             "jp_nb.batch.worker",
+            *self._preloaded,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -9,13 +9,17 @@ Source: `docs/many-notebooks.md`, https://nbclient.readthedocs.io/.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from nbclient import NotebookClient
 from nbformat.v4 import new_output
 
 from jp_nb.headless.kernel_processes import KernelProcesses, format_left_processes
+from jp_nb.headless.kernel_template import KernelTemplate, can_fork
 
 MAX_CELL_OUTPUT_CHARS: Final = 20_000_000
 """Output of one cell of a batch that is kept. A notebook of this size still opens."""
@@ -29,11 +33,33 @@ class KernelBounds:
         processes: Ends what the kernel leaves, and the kernel if this program is killed.
         terminate_after_s: Seconds after an interrupt at which the kernel gets SIGTERM.
         max_cell_output_chars: Output of a cell beyond which further output is dropped.
+        template: The process from which kernels are forked.
     """
 
     processes: KernelProcesses | None = None
     terminate_after_s: float | None = None
     max_cell_output_chars: int | None = None
+    template: KernelTemplate | None = None
+
+
+class TemplateKernelManager(AsyncKernelManager):
+    """Starts kernels of IPython as forks of `template`, and other kernels as usual."""
+
+    template: KernelTemplate | None = None
+
+    async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:
+        provisioner: Any = self.provisioner
+        is_local = isinstance(provisioner, LocalProvisioner)
+        if self.template is None or not is_local or not can_fork(kernel_cmd):
+            await super()._async_launch_kernel(kernel_cmd, **options)
+            return
+
+        cwd = str(options.get("cwd") or os.getcwd())
+        kernel = self.template.fork(kernel_cmd, cwd=cwd, env=options["env"])
+        provisioner.process = kernel
+        provisioner.pid = kernel.pid
+        provisioner.pgid = os.getpgid(kernel.pid)
+        self._reconcile_connection_info(provisioner.connection_info)
 
 
 class KernelClient(NotebookClient):
@@ -44,6 +70,8 @@ class KernelClient(NotebookClient):
     """
 
     def __init__(self, notebook: Any, *, bounds: KernelBounds, **options: Any) -> None:
+        if bounds.template is not None:
+            options["kernel_manager_class"] = TemplateKernelManager
         super().__init__(notebook, **options)
         self.warnings: list[str] = []
         self._bounds = bounds
@@ -51,6 +79,8 @@ class KernelClient(NotebookClient):
 
     async def async_start_new_kernel(self, **options: Any) -> None:
         """Start the kernel, and watch its processes."""
+        if isinstance(self.km, TemplateKernelManager):
+            self.km.template = self._bounds.template
         await super().async_start_new_kernel(**options)
         provisioner = getattr(self.km, "provisioner", None)
         pid = getattr(provisioner, "pid", None)

@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -35,9 +36,13 @@ _GUARD: Final = b"process_guard.py"
 
 
 class KernelProcesses:
-    """The process groups of the kernels that this program has started."""
+    """The process groups of the kernels that this program has started.
 
-    def __init__(self) -> None:
+    `kept` are children of this program that do not belong to a kernel.
+    """
+
+    def __init__(self, *, kept: Iterable[int] = ()) -> None:
+        self._kept = frozenset(kept)
         self._guard = ProcessGuard()
         self._groups: set[int] = set()
         self._adopts = _adopt_orphans()
@@ -88,7 +93,7 @@ class KernelProcesses:
         found = [pid for group in self._groups for pid in _list_group(group)]
         if self._adopts:
             found += [pid for pid in _list_children(os.getpid()) if pid not in found]
-        return found
+        return [pid for pid in found if pid not in self._kept]
 
     def _is_any_left(self, pids: list[int]) -> bool:
         _reap(pids)

@@ -68,3 +68,46 @@ def test_requests_and_tokens_of_a_run_are_in_the_log(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     [state] = BatchFolder(tmp_path / "OUT").runs()
     assert state.requests == 1
+
+
+@pytest.mark.req("BATCH-6")
+def test_preloaded_modules_are_in_each_new_kernel(tmp_path: Path) -> None:
+    shown = [
+        "import os, random, subprocess, sys",
+        "print('wave' in sys.modules, os.getpid(), os.getcwd(), random.random())",
+        "subprocess.run([sys.executable, '-c', 'raise SystemExit(3)']).returncode",
+        "import signal; signal.getsignal(signal.SIGINT) is signal.default_int_handler",
+        "1 / (n - 2)",
+    ]
+    path = write_cells(tmp_path / "deep" / "walk.ipynb", "n = 0", *shown)
+    text = path.read_text()
+    path.write_text(text.replace('"metadata": {}', '"metadata": {"tags": ["parameters"]}', 1))
+    (tmp_path / "n.csv").write_text("n\n1\n2\n3\n")
+
+    options = ["--workers", "1", "--preload", "wave,json", "-o", "OUT"]
+    done = batch(tmp_path, "deep/walk.ipynb", "--each", "n.csv", *options)
+    assert done.returncode == 1, done.stderr
+    states = BatchFolder(tmp_path / "OUT").runs()
+    assert [each.outcome for each in states] == ["passed", "failed", "passed"]
+    assert not any(each.warnings for each in states)
+
+    lines = [printed(tmp_path / "OUT" / each.output).split() for each in states]
+    for column in (1, 3):
+        assert len({line[column] for line in lines}) == 3, "each kernel is another process"
+    assert {(loaded, place) for loaded, _, place, _ in lines} == {("True", str(path.parent))}
+    outputs = nbformat.read(tmp_path / "OUT" / states[0].output, as_version=4).cells[4].outputs
+    assert outputs[0].data["text/plain"] == "3", "exit codes of children are known"
+
+    done = batch(tmp_path, "deep", "--preload", "nonesuch_module", "-o", "OUT2")
+    assert done.returncode == 2
+    assert "nonesuch_module is not installed" in done.stderr
+
+
+@pytest.mark.req("BATCH-6")
+def test_module_that_cannot_be_preloaded_stops_the_batch(tmp_path: Path) -> None:
+    write_cells(tmp_path / "a.ipynb", "1")
+    write_cells(tmp_path / "b.ipynb", "1")
+    done = batch(tmp_path, ".", "--preload", "json.nonesuch", "--workers", "1", "-o", "OUT")
+    assert done.returncode == 1
+    assert "a module cannot be preloaded: json.nonesuch: ModuleNotFoundError" in done.stderr
+    assert [each.outcome for each in BatchFolder(tmp_path / "OUT").runs()] == ["failed"]
