@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from jp_nb.batch.notebook_search import names_several
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
@@ -80,13 +81,14 @@ def run_batch(
         UsageError: The options are wrong. Nothing was run.
         KeyboardInterrupt: The user pressed Ctrl+C. What was done is in the output folder.
     """
-    from jp_nb.batch.batch_progress import make_progress
-    from jp_nb.batch.batch_request import make_request
-    from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
-    from jp_nb.batch.out_folder import OutputFolder
-    from jp_nb.batch.run_order import sort_longest_first
-    from jp_nb.batch.run_plan import RunPlan
-    from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
+    with delay_parsers():  # nbformat loads jsonschema
+        from jp_nb.batch.batch_progress import make_progress
+        from jp_nb.batch.batch_request import make_request
+        from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
+        from jp_nb.batch.out_folder import OutputFolder
+        from jp_nb.batch.run_order import sort_longest_first
+        from jp_nb.batch.run_plan import RunPlan
+        from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
 
     _check_options(options)
     preloaded = read_modules(options.preload)

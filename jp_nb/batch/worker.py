@@ -23,12 +23,15 @@ import threading
 from collections.abc import Iterator
 from typing import IO, Final
 
-from jp_nb.batch.run_execution import execute_run, fail_run
-from jp_nb.batch.run_log import write_all
-from jp_nb.batch.run_spec import RunEnd, RunSpec
-from jp_nb.headless.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
-from jp_nb.headless.kernel_processes import KernelProcesses
-from jp_nb.headless.kernel_template import KernelTemplate, KernelTemplateError
+from jp_nb.jsonschema_import import delay_parsers
+
+with delay_parsers():  # nbformat loads jsonschema
+    from jp_nb.batch.run_execution import execute_run, fail_run
+    from jp_nb.batch.run_log import write_all
+    from jp_nb.batch.run_spec import RunEnd, RunSpec
+    from jp_nb.headless.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
+    from jp_nb.headless.kernel_processes import KernelProcesses
+    from jp_nb.headless.kernel_template import KernelTemplate, KernelTemplateError
 
 INTERRUPT: Final = "interrupt"
 """The line that ends the current run."""
