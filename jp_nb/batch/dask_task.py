@@ -24,8 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import distributed
-
 from jp_nb.batch.run_log import EndedLine, FailedCell, Outcome
 from jp_nb.batch.run_parcel import RunParcel, collect, unpack
 from jp_nb.batch.run_plan import digest_file
@@ -61,10 +59,12 @@ class RunReturn:
 
 def run_parcel(parcel: RunParcel) -> RunReturn:
     """Execute a run on this Dask worker."""
+    from distributed import get_client  # only Dask workers execute this
+
     if parcel.files is None and not _shares_folders(parcel):
         return RunReturn(None)
 
-    client: Any = distributed.get_client()
+    client: Any = get_client()
     if not _claim(client, parcel):
         return RunReturn(_make_end(parcel.spec.run, "unknown", "the Dask worker died"))
 
@@ -99,8 +99,10 @@ def _shares_folders(parcel: RunParcel) -> bool:
 
 def _claim(client: Any, parcel: RunParcel) -> bool:
     """Note at the scheduler that the run starts here; return False if it has started before."""
+    from distributed import get_worker
+
     run = parcel.spec.run
-    worker = distributed.get_worker()
+    worker = get_worker()
     if client.get_metadata([parcel.batch, run], default=""):
         return False
 
