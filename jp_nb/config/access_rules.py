@@ -1,30 +1,30 @@
-"""Access rules: the settings that a tool may read and change.
+"""Decide if a tool may read, set, or unset a setting, by the access rules of the tool.
 
     rule    = path; `*` matches any key of a map
     winner  = the matching rule with the most keys; of several, the one declared last
 
 Only the winner applies. Without a matching rule, access is denied. A value that is read or set as a
-whole, such as a replaced list, is also subject to the rules below it (D30).
+whole, such as a replaced list, is also subject to the rules below it (D30). For example, with
+
+    [{path = "style", write = true}, {path = "style.code", write = false}]
+
+a tool may set `style.reasoning`, but neither `style.code` nor the whole of `style`.
+
+`jp_nb/config/access_rule_checks.py` checks the rules themselves.
 
 Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pydantic import JsonValue
-
-from jp_nb.config.authority import always_needs_user
-from jp_nb.config.partial import Partial, get_identity, get_path, iter_changed_leaves
+from jp_nb.config.partial import Partial, get_identity, iter_changed_leaves
 from jp_nb.config.schema import (
     JSON,
-    ROOT,
     Element,
     PathKeys,
-    SchemaNode,
-    format_path,
     look_up,
     mark_items,
     node_at,
@@ -32,7 +32,6 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.tree.ignored_settings import covers_keys
 from jp_nb.config.tree.tool_settings import STAR, ConfigRule
-from jp_nb.errors import ConfigError
 
 SENSITIVE_PATHS: Final = (("conversation", "tools", "*", "access"),)
 """Settings that need `write = "insecure_allow"`: with them, a tool can extend its own access.
@@ -51,29 +50,6 @@ def is_sensitive(keys: Sequence[str]) -> bool:
     return any(covers_keys(pattern, keys) for pattern in SENSITIVE_PATHS)
 
 
-def _overlap(first: Sequence[str], second: Sequence[str]) -> bool:
-    pairs = zip(first, second, strict=False)
-    return all(one == other or STAR in (one, other) for one, other in pairs)
-
-
-def _matches(part: str, key: str) -> bool:
-    # An item of a list does not match a key of a map with the same text.
-    return part == STAR or (part == key and isinstance(part, Element) == isinstance(key, Element))
-
-
-def _normalize(keys: Sequence[str]) -> PathKeys:
-    # Items of lists become their names, all other elements plain keys.
-    normalized: list[str] = []
-
-    for key in mark_items(keys):
-        if isinstance(key, Element):
-            name = get_identity(node_at(normalized) or JSON, key.json)
-            key = key if name is None else Element(name)
-        normalized.append(key)
-
-    return tuple(normalized)
-
-
 class Grants:
     """Access of one tool to the configuration. Keys are as `parse_path` returns them."""
 
@@ -89,14 +65,17 @@ class Grants:
     def find_rule(self, keys: Sequence[str]) -> ConfigRule | None:
         """Return the rule that applies to `keys`, or None."""
         keys = _normalize(keys)
+        winner: ConfigRule | None = None
+        most_keys = 0
 
-        covering = [
-            (path, rule)
-            for path, rule in self._rules
-            if len(path) <= len(keys) and all(map(_matches, path, keys))
-        ]
+        for path, rule in self._rules:
+            is_match = len(path) <= len(keys) and all(map(_matches, path, keys))
+            # Of rules with as many keys, the later one wins.
+            if is_match and len(path) >= most_keys:
+                winner = rule
+                most_keys = len(path)
 
-        return max(reversed(covering), key=lambda row: len(row[0]), default=(None, None))[1]
+        return winner
 
     def may_read(self, keys: Sequence[str]) -> bool:
         """Return True if the tool may read the whole value at `keys`."""
@@ -104,13 +83,7 @@ class Grants:
 
     def may_write(self, keys: Sequence[str]) -> bool:
         """Return True if the tool may set the whole value at `keys`."""
-        return self._all_allow(
-            keys,
-            lambda rule, place: (
-                bool(rule.write)
-                and (rule.write == "insecure_allow" or not overlaps_sensitive(place))
-            ),
-        )
+        return self._all_allow(keys, _allows_write)
 
     def may_unset(self, keys: Sequence[str]) -> bool:
         """Return True if the tool may unset the whole value at `keys`."""
@@ -123,123 +96,90 @@ class Grants:
     def _all_allow(
         self, keys: Sequence[str], allows: Callable[[ConfigRule, PathKeys], bool]
     ) -> bool:
-        # Also the rules below: those of every entry, if `keys` end with the key `*` of a map.
-        keys = _normalize(keys)
-        places = {keys}
+        # True if the winner at `keys`, and the winner at each path below, allow it.
+        for path in self._list_decided_paths(_normalize(keys)):
+            winner = self.find_rule(path)
+            if winner is None or not allows(winner, path):
+                return False
 
+        return True
+
+    def _list_decided_paths(self, keys: PathKeys) -> set[PathKeys]:
+        # `keys`, and the paths below it where another rule may win. For the keys
+        # `conversation.tools.build` and a rule for `conversation.tools.*.access`, this is
+        # `conversation.tools.build.access`.
+        paths = {keys}
         for path, _ in self._rules:
             if _overlap(keys, path):
-                pairs = zip(keys, path, strict=False)
-                shared = [_select_narrower(key, other) for key, other in pairs]
-                places.add((*shared, *keys[len(shared) :], *path[len(shared) :]))
+                paths.add(_intersect(keys, path))
 
-        winners = ((self.find_rule(place), place) for place in places)
-        return all(winner is not None and allows(winner, place) for winner, place in winners)
+        return paths
 
     def select_readable(self, values: Partial) -> Partial:
         """Return the part of the effective configuration `values` that the tool may read."""
         readable: Partial = {}
 
         for keys, item in iter_changed_leaves(values):
-            if self.may_read(keys):
-                # `item` has no strategy, but free JSON may look like a value with a strategy.
-                is_item = isinstance(keys[-1], Element)
-                place = keys[:-1] if is_item else keys
-                *above, last = map(str, place)
-                table: dict[str, Any] = readable
-                for key in above:
-                    table = table.setdefault(key, {})
-                if is_item:
-                    table.setdefault(last, []).append(item)
-                else:
-                    table[last] = look_up(values, keys)
+            if not self.may_read(keys):
+                continue
+
+            # A list is read item by item; the key of an item is an `Element`.
+            is_item = isinstance(keys[-1], Element)
+            path = keys[:-1] if is_item else keys
+            *above, last = map(str, path)
+            table: dict[str, Any] = readable
+            for key in above:
+                table = table.setdefault(key, {})
+
+            if is_item:
+                table.setdefault(last, []).append(item)
+            else:
+                # Not `item`: free JSON that looks like a value with a strategy is unwrapped there.
+                table[last] = look_up(values, keys)
 
         return readable
 
 
-def iter_rules(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[ConfigRule]]]:
-    """Yield each tool in `partial` that has rules, with its rules. `partial` is in stored form."""
-    tools = get_path(partial, "conversation.tools")
-    for name in tools if isinstance(tools, dict) else ():
-        rules = get_path(partial, ("conversation", "tools", name, "access", "config"))
-        if isinstance(rules, list) and rules:
-            yield name, [ConfigRule.model_validate(rule) for rule in rules]
+def _allows_write(rule: ConfigRule, keys: PathKeys) -> bool:
+    if overlaps_sensitive(keys):
+        return rule.write == "insecure_allow"
+
+    return bool(rule.write)
 
 
-def _select_narrower(key: str, other: str) -> str:
-    return other if key == STAR else key
+def _normalize(keys: Sequence[str]) -> PathKeys:
+    # The one spelling in which rules and settings are compared. `parse_path` returns each key in
+    # brackets as an `Element`. Only items of lists stay so, with the name of the item as text:
+    #   conversation.tools["build"]       becomes  conversation.tools.build
+    #   conversation.attachments[{…}]     becomes  conversation.attachments["NAME OF THE ITEM"]
+    normalized: list[str] = []
+
+    for key in mark_items(keys):
+        if isinstance(key, Element):
+            name = get_identity(node_at(normalized) or JSON, key.json)
+            key = key if name is None else Element(name)
+        normalized.append(key)
+
+    return tuple(normalized)
 
 
-def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str, str]]:
-    """Yield path and message of each problem in the rules of `tool`."""
-    for number, rule in enumerate(rules):
-        at = format_path(("conversation", "tools", tool, "access", "config", str(number)))
-        try:
-            keys = parse_path(rule.path)
-        except ConfigError as exc:
-            yield f"{at}.path", f"tool '{tool}': access.config path {exc}"
-            continue
-
-        above = (keys[:place] for place, key in enumerate(keys) if key == STAR)
-        wrong = next((x for x in above if (node_at(x) or JSON).kind != "map"), None)
-        if wrong is not None:
-            yield (
-                f"{at}.path",
-                f"tool '{tool}': access.config path '{rule.path}' uses '*' at "
-                f"'{format_path(wrong)}', which is not a map",
-            )
-
-        if rule.write is True and overlaps_sensitive(keys):
-            yield (
-                f"{at}.write",
-                f"tool '{tool}' grants write = true to path '{rule.path}' which is a sensitive "
-                'path. Use write = "insecure_allow" to explicitly acknowledge this grant.',
-            )
+def _matches(part: str, key: str) -> bool:
+    # `part` is a key of a rule. An item of a list does not match a key of a map with the same text.
+    return part == STAR or (part == key and isinstance(part, Element) == isinstance(key, Element))
 
 
-def find_rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
-    """Yield warnings about valid rules of `tool` that are probably mistakes."""
-    for rule in rules:
-        if matches_nothing(rule):
-            yield (
-                f"tool '{tool}': access.config path '{rule.path}' does not exist in "
-                "the configuration, so the rule never matches"
-            )
-            continue
-
-        if rule.delete and overlaps_sensitive(parse_path(rule.path)):
-            yield (
-                f"tool '{tool}' grants delete = true to path '{rule.path}' which is a "
-                "sensitive path: the tool could unset a rule that denies access"
-            )
-
-        if rule.apply == "unattended" and is_user_asked(rule):
-            yield (
-                f"tool '{tool}' has apply = \"unattended\" for path '{rule.path}', "
-                "where the user always decides: the tool asks anyway"
-            )
+def _overlap(first: Sequence[str], second: Sequence[str]) -> bool:
+    # True if one path is, or can be, at or above the other: each key that both have is the same,
+    # or `*` in one of them.
+    pairs = zip(first, second, strict=False)
+    return all(one == other or STAR in (one, other) for one, other in pairs)
 
 
-def is_user_asked(rule: ConfigRule) -> bool | None:
-    """Return True if the user approves each change that `rule` grants; None if it depends.
+def _intersect(first: PathKeys, second: PathKeys) -> PathKeys:
+    # The longer one of two paths that overlap, with a key instead of a `*` that the other names.
+    keys = [*first, *second[len(first) :]]
+    for place, key in enumerate(second):
+        if keys[place] == STAR:
+            keys[place] = key
 
-    The user always decides about settings with authority, except new rules with `insecure_allow`.
-    """
-    keys = parse_path(rule.path)
-
-    if rule.apply == "ask":
-        return True
-    if is_sensitive(keys) and rule.write == "insecure_allow":
-        return None if rule.delete else False
-
-    return always_needs_user(keys)
-
-
-def matches_nothing(rule: ConfigRule) -> bool:
-    """Return True if the configuration has no setting that `rule` can match."""
-    node: SchemaNode | None = ROOT
-    for key in parse_path(rule.path):
-        if node is None or (node.kind == "list" and not isinstance(key, Element)):
-            return True  # rules use names of items, not numbers
-        node = node.child(key)
-    return node is None
+    return tuple(keys)

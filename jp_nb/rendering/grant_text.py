@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from jp_nb.config.access_rules import is_user_asked, matches_nothing
+from jp_nb.config.access_rule_checks import Approval, find_approval, matches_nothing
 from jp_nb.config.tree.tool_settings import (
     Access,
     ConfigRule,
@@ -53,10 +53,10 @@ def _format_rule(rule: _Rule) -> str:
             assert_never(rule)
 
 
-_ASKS: Mapping[bool | None, str] = {
-    True: "asks",
-    False: "does not ask",
-    None: "asks about settings with authority",
+_ASKS: Mapping[Approval, str] = {
+    "always": "asks",
+    "never": "does not ask",
+    "sometimes": "asks about settings with authority",
 }
 
 
@@ -75,6 +75,6 @@ def _format_config_verbs(rule: ConfigRule) -> str:
         changes.append("unset")
     if changes:
         changed = " and ".join(changes)
-        verbs.append(f"{changed} ({_ASKS[is_user_asked(rule)]})")
+        verbs.append(f"{changed} ({_ASKS[find_approval(rule)]})")
 
     return ", ".join(verbs) or "nothing"

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from jp_nb.config.access_rules import find_rule_warnings, iter_rules
+from jp_nb.config.access_rule_checks import find_rule_warnings, iter_rules
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model, resolve_references
 from jp_nb.config.assignments import FILE_ONLY_SETTINGS, is_assignment, parse_assignment
 from jp_nb.config.authority import strip_untrusted

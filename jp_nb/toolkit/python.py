@@ -375,7 +375,7 @@ def tool(
 
     made = PythonTool(function, **options)
     if access:
-        from jp_nb.config.access_rules import find_rule_warnings  # few tools have rules
+        from jp_nb.config.access_rule_checks import find_rule_warnings  # few tools have rules
 
         for text in find_rule_warnings(made.name, access):
             warnings.warn(text, stacklevel=2)

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.access_rules import find_rule_warnings, is_user_asked
+from jp_nb.config.access_rule_checks import find_approval, find_rule_warnings
 from tests.config.grants import (
     RULES,
     format_rights,
@@ -83,31 +83,32 @@ def test_grant_to_delete_access_rules_works_with_a_warning() -> None:
 
 
 def test_unattended_rule_that_asks_all_the_same_has_a_warning(subtests: pytest.Subtests) -> None:
-    for rule, asked in [
-        (jp.ConfigRule("user", write=True), True),
-        (jp.ConfigRule("user", write=True, apply="unattended"), False),
-        (jp.ConfigRule("assistant", write=True, apply="unattended"), False),
-        (jp.ConfigRule("conversation", delete=True, apply="unattended"), None),
-        (jp.ConfigRule("conversation.attachments", write=True, apply="unattended"), None),
-        (jp.ConfigRule("conversation.tools.x.run", write=True, apply="unattended"), None),
-        (jp.ConfigRule("conversation.tools.x.command", write=True, apply="unattended"), True),
-        (jp.ConfigRule("conversation.tools.x.access", delete=True, apply="unattended"), True),
-        (jp.ConfigRule("providers", write=True, apply="unattended"), True),
-        (jp.ConfigRule("providers.llm.openai.base_url", write=True, apply="unattended"), True),
+    for rule, approval in [
+        (jp.ConfigRule("user", write=True), "always"),
+        (jp.ConfigRule("user", write=True, apply="unattended"), "never"),
+        (jp.ConfigRule("assistant", write=True, apply="unattended"), "never"),
+        (jp.ConfigRule("conversation", delete=True, apply="unattended"), "sometimes"),
+        (jp.ConfigRule("conversation.attachments", write=True, apply="unattended"), "sometimes"),
+        (jp.ConfigRule("conversation.tools.x.run", write=True, apply="unattended"), "sometimes"),
+        (jp.ConfigRule("conversation.tools.x.command", write=True, apply="unattended"), "always"),
+        (jp.ConfigRule("conversation.tools.x.access", delete=True, apply="unattended"), "always"),
+        (jp.ConfigRule("providers", write=True, apply="unattended"), "always"),
+        (jp.ConfigRule("providers.llm.openai.base_url", write=True, apply="unattended"), "always"),
     ]:
         with subtests.test(rule=rule):
-            assert is_user_asked(rule) is asked
+            assert find_approval(rule) == approval
             warnings = [
                 text for text in find_rule_warnings("X", [rule]) if "the tool asks anyway" in text
             ]
-            assert bool(warnings) == (asked is True and rule.apply == "unattended")
+            assert bool(warnings) == (approval == "always" and rule.apply == "unattended")
 
 
 def test_insecure_allow_covers_unattended_changes_of_rules_only() -> None:
     path = "conversation.tools.x.access"
-    assert is_user_asked(jp.ConfigRule(path, write="insecure_allow", apply="unattended")) is False
+    of_rules = jp.ConfigRule(path, write="insecure_allow", apply="unattended")
+    assert find_approval(of_rules) == "never"
     whole = jp.ConfigRule("conversation.tools", write="insecure_allow", apply="unattended")
-    assert is_user_asked(whole) is None
+    assert find_approval(whole) == "sometimes"
 
 
 # --- where rules are checked -----------------------------------------------------------------
