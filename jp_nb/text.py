@@ -222,14 +222,28 @@ def lower_first(text: str) -> str:
 
 def one_line(text: str, *, limit: int = 500) -> str:
     """Return `text` as plain text in one line."""
-    line = re.sub(r"[\n\t]+", " ", _make_plain(text)).strip()
-    return truncate(line, limit)
+    return truncate(_join_lines(text), limit)
+
+
+def begin_line(text: str, limit: int) -> tuple[str, bool]:
+    """Return the beginning of `text` in one line, and True if it has more than `limit` characters.
+
+    The beginning may be longer than `limit`. Only a part of a long text is read for it.
+    """
+    text = text.strip()
+    line = _join_lines(text[: 4 * limit])
+    has_more = len(text) > 4 * limit
+    return line, has_more or len(line) > limit
+
+
+def _join_lines(text: str) -> str:
+    return re.sub(r"[\n\t]+", " ", _make_plain(text)).strip()
 
 
 def format_user_name(name: str) -> str:
     """Return the name of a user for display, in quotes if it could pass for other text."""
-    line = one_line(name[: 4 * MAX_USER_NAME_CHARS])
-    if len(line) > MAX_USER_NAME_CHARS:
+    line, is_cut = begin_line(name, MAX_USER_NAME_CHARS)
+    if is_cut:
         line = f"{line[: MAX_USER_NAME_CHARS - 1]}…"
     is_plain = bool(line) and all(
         char in _NAME_SIGNS or unicodedata.category(char)[0] in "LMN" for char in line

@@ -104,6 +104,8 @@ def test_unusual_name_is_quoted(subtests: pytest.Subtests) -> None:
         ("", '""'),
         ("a\nb\u202e", '"a b⟨U+202E⟩"'),
         ("x" * 10**7, f'"{"x" * 59}…"'),
+        ("Ada" + " " * 300 + "Bo", '"Ada…"'),
+        ("Ada" + " " * 300, "Ada"),
     ]:
         with subtests.test(name=name):
             assert write_text("user_name", name) == shown

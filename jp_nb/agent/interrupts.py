@@ -23,7 +23,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
-from jp_nb.text import one_line, spell_invisible
+from jp_nb.text import begin_line, spell_invisible
 from jp_nb.toolkit.question import Question
 
 Phase = Literal["streaming", "tool_call"]
@@ -104,8 +104,10 @@ def decide_without_menu(
 
 def stream_menu(request: str) -> ActionPrompt:
     """Return the menu of an interrupt while a model responds to `request`."""
-    line = spell_invisible(one_line(request[: 4 * MAX_MENU_REQUEST_CHARS]))
-    words = line if len(line) <= MAX_MENU_REQUEST_CHARS else f"{line[:MAX_MENU_REQUEST_CHARS]}…"
+    line, is_cut = begin_line(request, MAX_MENU_REQUEST_CHARS)
+    words = spell_invisible(line)
+    if is_cut or len(words) > MAX_MENU_REQUEST_CHARS:
+        words = f"{words[:MAX_MENU_REQUEST_CHARS]}…"
 
     return ActionPrompt(
         f"{MENU_TITLE}: the answer to “{words}”",

@@ -1,6 +1,7 @@
 """Choose the number of workers: one for each core, if the free memory is enough for their kernels.
 
 The limits of a container (cgroup v2) count, because the system's numbers are those of its host.
+Files that it read count as used memory in `memory.current`, although the kernel drops them first.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -50,6 +51,17 @@ def _read_free_bytes(cgroup: Path, memory: Path) -> int | None:
 
     with suppress(OSError, ValueError):
         limit = int((cgroup / "memory.max").read_text())  # `max` is no number
-        left = max(0, limit - int((cgroup / "memory.current").read_text()))
+        left = max(0, limit - _read_used_bytes(cgroup))
         free = left if free is None else min(free, left)
     return free
+
+
+def _read_used_bytes(cgroup: Path) -> int:
+    """Return the memory that the container uses, without the cache that the kernel can reclaim."""
+    used = int((cgroup / "memory.current").read_text())
+
+    with suppress(OSError):  # a container may hide the statistics
+        found = re.search(r"^inactive_file (\d+)$", (cgroup / "memory.stat").read_text(), re.M)
+        if found is not None:
+            used = max(0, used - int(found[1]))
+    return used

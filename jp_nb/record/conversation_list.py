@@ -32,7 +32,7 @@ from jp_nb.record.events import (
     read_typed,
     read_words,
 )
-from jp_nb.text import MAX_FEW_NAMES, one_line
+from jp_nb.text import MAX_FEW_NAMES, begin_line
 
 MAX_TITLE_CHARS = 40
 _DAMAGED = "damaged"
@@ -211,10 +211,14 @@ def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
 
 def make_title(text: str) -> str:
     """Return the beginning of `text` as a title: one line, cut between words."""
-    line = one_line(text[: 4 * MAX_TITLE_CHARS])
-    if len(line) <= MAX_TITLE_CHARS:
+    line, is_cut = begin_line(text, MAX_TITLE_CHARS)
+    if not is_cut:
         return line
-    return f"{line[:MAX_TITLE_CHARS].rpartition(' ')[0] or line[:MAX_TITLE_CHARS]} …"
+
+    beginning = line[:MAX_TITLE_CHARS]
+    if len(line) > MAX_TITLE_CHARS:
+        beginning = beginning.rpartition(" ")[0] or beginning
+    return f"{beginning} …".lstrip()
 
 
 def _read_first_request(entry: JsonValue) -> str:

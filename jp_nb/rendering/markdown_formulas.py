@@ -114,7 +114,12 @@ def _find_last_delimiter(text: str) -> str | None:
         if not _END_OF_MATH.fullmatch(delimiter):
             return None
 
-    is_escaped = text.endswith(f"\\{delimiter}")
+    before = text.removesuffix(delimiter)
+    backslashes = len(before) - len(before.rstrip("\\"))
+    is_escaped = backslashes % 2 == 1  # two are a row break, as in `x \\\end{align}`
+    if delimiter == "$$":
+        is_escaped = backslashes > 0  # nbconvert ends no formula here, even after a row break
+
     if is_escaped or text.count("$$") != expected_dollars:
         return None
 

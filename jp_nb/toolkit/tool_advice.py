@@ -23,6 +23,13 @@ from jp_nb.toolkit.function_arguments import (
 from jp_nb.toolkit.python import PythonTool
 
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple)
+_CONTAINER_EXAMPLES: Final = {
+    "list": "list[str]",
+    "dict": "dict[str, int]",
+    "set": "set[str]",
+    "frozenset": "frozenset[str]",
+    "tuple": "tuple[str, ...]",  # `tuple[str]` has exactly one item
+}
 
 
 def suggest_improvements(tool: PythonTool) -> Iterator[str]:
@@ -91,10 +98,9 @@ def _check_hints(tool: PythonTool) -> Iterator[str]:
     for each in parameters:
         bare = _find_bare_container(each.hint)
         if bare is not None:
-            example = f"{bare}[str, int]" if bare == "dict" else f"{bare}[str]"
             yield (
                 f"the type hint of {each.name} does not give the item type of {bare}. Add it, such "
-                f"as `{example}`"
+                f"as `{_CONTAINER_EXAMPLES[bare]}`"
             )
         yield from _check_default(each)
 

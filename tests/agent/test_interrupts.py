@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import not_answered
 from tests.kit.turn_bench import TurnBench
@@ -77,6 +79,15 @@ def test_menu_names_the_interrupted_request() -> None:
     assert short.text == "Interrupted: the answer to “Count them.”"
     long = TurnBench.make_interrupt_menu(request="x" * 10_000)
     assert long.text == f"Interrupted: the answer to “{'x' * 60}…”"
+
+
+def test_menu_shows_that_a_request_with_many_blanks_was_cut(subtests: pytest.Subtests) -> None:
+    for blanks in ("\n" * 300, " " * 300, "\t \n" * 100):
+        with subtests.test(blanks=blanks):
+            menu = TurnBench.make_interrupt_menu(request=f"Count{blanks}them.")
+            assert menu.text == "Interrupted: the answer to “Count…”"
+            whole = TurnBench.make_interrupt_menu(request=f"Count{blanks}")
+            assert whole.text == "Interrupted: the answer to “Count”"
 
 
 async def test_reply_is_asked_for_as_text() -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.kit.batches import BatchBench
 
 MUCH = "MemTotal: 1 kB\nMemAvailable:   64000000 kB\n"
+LIMITED = {"meminfo": MUCH, "memory_max": "1000000000", "memory_current": "900000000"}
+"""A container that uses nine tenths of its memory."""
 
 
 @pytest.mark.req("BATCH-5")
@@ -25,6 +27,11 @@ MUCH = "MemTotal: 1 kB\nMemAvailable:   64000000 kB\n"
         ({"meminfo": MUCH, "cpu_max": "max 100000\n"}, 8),
         ({"meminfo": MUCH, "memory_max": "1000000000", "memory_current": "300000000"}, 2),
         ({"meminfo": MUCH, "memory_max": "max", "memory_current": "3"}, 8),
+        (LIMITED | {"memory_stat": "anon 1\ninactive_file 600000000\nactive_file 2\n"}, 2),
+        (LIMITED | {"memory_stat": "inactive_file 999000000\n"}, 3),
+        (LIMITED | {"memory_stat": "anon 1\ntotal_inactive_file 600000000\n"}, 1),
+        (LIMITED | {"memory_stat": ""}, 1),
+        (LIMITED, 1),
     ],
 )
 def test_cores_and_free_memory_bound_the_workers(

@@ -47,6 +47,18 @@ def test_all_conversations_are_listed() -> None:
     ]
 
 
+def test_title_shows_that_a_request_with_many_blanks_was_cut(subtests: pytest.Subtests) -> None:
+    for request, title in [
+        ("Bake\n" + "\n" * 300 + "bread.", "Bake …"),
+        ("Bake" + " " * 300 + "bread.", "Bake …"),
+        ("\n" * 300 + "Bake bread.", "Bake bread."),
+        ("Bake bread." + "\n" * 300, "Bake bread."),
+    ]:
+        with subtests.test(request=request):
+            found = document(entry("jp-c9", request)).conversations()
+            assert [each["title"] for each in found] == ["now", title]
+
+
 def test_switching_and_back_changes_only_the_order() -> None:
     found = document(entry("jp-c9", "then", signature="sig-9"), entry("jp-c8", "first"))
     before = found.stored

@@ -85,6 +85,16 @@ def bare(names: list, table: dict[str, list] | None = None) -> str:  # type: ign
     return f"{names}{table}"
 
 
+def bare_tuple(pair: tuple, more: list[tuple] | None = None) -> str:  # type: ignore[type-arg]
+    """Count.
+
+    Args:
+        pair: Names.
+        more: More names.
+    """
+    return f"{pair}{more}"
+
+
 def odd_default(days: int = None, city: str = 3) -> str:  # type: ignore[assignment]  # noqa: RUF013
     """Forecast.
 
@@ -139,6 +149,15 @@ def test_suggestion_names_the_problem_and_the_solution(subtests: pytest.Subtests
                 "as `list[str]`",
                 "the type hint of table does not give the item type of list. Add it, such "
                 "as `list[str]`",
+            ],
+        ),
+        (
+            bare_tuple,
+            [
+                "the type hint of pair does not give the item type of tuple. Add it, such "
+                "as `tuple[str, ...]`",
+                "the type hint of more does not give the item type of tuple. Add it, such "
+                "as `tuple[str, ...]`",
             ],
         ),
         (
