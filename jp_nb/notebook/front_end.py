@@ -22,6 +22,8 @@ from jp_nb.notebook.display.tool_output import ToolOutput
 from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.surroundings import is_headless
+from jp_nb.notebook.prompt.console_form import FormBelowText
+from jp_nb.notebook.prompt.form_output import FormOutput
 from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.status import TurnCounts
@@ -48,7 +50,14 @@ class NotebookFrontEnd:
     def begin_turn(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
         """Return the display of a turn in the running cell. It also shows the turn's prompts."""
         display = self._make_display(config)
-        self.prompter.cell_begins(config.prompt, place=display)
+        place: FormOutput | None = None
+        match display:
+            case TurnDisplay():
+                place = display
+            case PrintedTurn():
+                place = FormBelowText(display)
+
+        self.prompter.cell_begins(config.prompt, place=place)
         return display
 
     def begin_question(self, config: AppConfig) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jp_nb.notebook.display import update_clock
-from jp_nb.notebook.display.console import PrintedTurn
+from jp_nb.notebook.display.console_printer import ConsolePrinter
 from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.rendering import transcript as transcript_module
 from jp_nb.rendering.transcript import Transcript
@@ -157,7 +157,7 @@ class TurnScreen:
     @staticmethod
     def print(*events: Any, show_tools: bool = True) -> list[str]:
         """Return the text that a console prints for each event, and at the end."""
-        printer = PrintedTurn(CellLoop(), show_tools=show_tools)
+        printer = ConsolePrinter(show_tools=show_tools)
         steps: list[Callable[[], object]] = [partial(printer.apply, event) for event in events]
         steps.append(printer.end_line)
         texts: list[str] = []
