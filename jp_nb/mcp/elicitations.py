@@ -1,4 +1,10 @@
-"""Questions of MCP servers as questions of the program, and their outcomes as answers.
+"""Turn questions of MCP servers into questions for the user, and the user's answers back.
+
+A server asks with a text and a JSON schema of a form, or with an address that the user opens:
+
+    ServerQuestion(message="Which region?", mode="form", schema={"type": "object", …})
+    becomes  Question("Which region?", answer_type=FormAnswer(fields=(…)))
+    becomes  ServerAnswer("accept", {"region": "eu"}), or "decline", or "cancel"
 
 Everything that a server writes into a question is hostile text. It is shown as plain text, and the
 size of a form is limited. A question that no form can show is an error, and its server gets
@@ -23,7 +29,7 @@ from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.text import one_line
 from jp_nb.toolkit.answer_type_reading import first_problem
 from jp_nb.toolkit.answer_types import SecretAnswer, TextAnswer, UrlAnswer
-from jp_nb.toolkit.forms import FormParts, SchemaCheck, form_of
+from jp_nb.toolkit.forms import SchemaCheck, form_of
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.select_answer import SelectAnswer
 from jp_nb.toolkit.server_schema_checks import find_schema_problem
@@ -40,7 +46,7 @@ ASKS_FOR_SECRET: Final = (
     "⚠ This looks like a secret. The server {} receives it. It is in no record and no cassette."
 )
 COMPLETE_CHANNELS: Final = frozenset({"form", "stdin", "terminal", "remembered", "recorded"})
-"""Channels of answers with all fields as the user left them."""
+"""Channels whose answers have all fields as the user left them: no default is added to them."""
 
 
 def make_question_id(key: str) -> str:
@@ -74,8 +80,14 @@ def make_question(
         lines += filter(None, [question.context])
 
     background = "\n".join(lines).strip() or None
-    changes = {"context": background, "context_is_text": True, "persistence": "none"}
-    return question.with_exclusive().model_copy(update=changes)
+    return question.model_copy(
+        update={
+            "context": background,
+            "context_is_text": True,  # not Markdown: the server wrote it
+            "exclusive": True,  # only the user may answer, never a model
+            "persistence": "none",  # its answer is not reused for another question
+        }
+    )
 
 
 def _make_url_question(asked: ServerQuestion, question_id: str, text: str) -> Question:
@@ -100,12 +112,17 @@ def _make_form(
 
     parts = form_of(schema, of_server=True)
     fields = [_make_field(server, each, earlier) for each in parts.fields]
-    check = parts.check
-    if any(isinstance(field.answer_type, SecretAnswer) for field in fields):
-        check = _check_of_secrets(parts, schema)
+    check = parts.check  # of the whole answer; None if the fields check everything
+    has_secret = any(isinstance(field.answer_type, SecretAnswer) for field in fields)
+    if check is None and has_secret:
+        check = _make_check_with_secrets(schema)
 
     try:
-        kind = FormAnswer(fields=tuple(fields), check=check, keeps_cleared=False)
+        kind = FormAnswer(
+            fields=tuple(fields),
+            check=check,
+            keeps_cleared=False,  # a field that the user cleared is left out of the answer
+        )
     except ValidationError as exc:
         raise UsageError(f"its form cannot be shown: {first_problem(exc)[1]}") from exc
 
@@ -121,8 +138,8 @@ def _make_field(
     if isinstance(kind, SelectAnswer) and len(kind.options) > MAX_OPTIONS:
         raise UsageError(f"`{one_line(field.id)}` has more than {MAX_OPTIONS} options")
 
-    named = is_secret_name(field.id) or is_secret_name(field.text)
-    if isinstance(kind, SecretAnswer) or (named and isinstance(kind, TextAnswer)):
+    is_named_secret = is_secret_name(field.id) or is_secret_name(field.text)
+    if isinstance(kind, SecretAnswer) or (is_named_secret and isinstance(kind, TextAnswer)):
         warning = ASKS_FOR_SECRET.format(server)
         about = "\n".join(filter(None, [warning, field.context]))
         return field.model_copy(
@@ -135,10 +152,13 @@ def _make_field(
     return field
 
 
-def _check_of_secrets(parts: FormParts, schema: Mapping[str, JsonValue]) -> SchemaCheck | None:
-    # A password field does not know the conditions of its text.
-    if parts.check is not None or find_schema_problem(schema) is not None:
-        return parts.check if isinstance(parts.check, SchemaCheck) else None
+def _make_check_with_secrets(schema: Mapping[str, JsonValue]) -> SchemaCheck | None:
+    # `_make_field` made password fields of text fields. A password field accepts every text, so
+    # conditions such as `minLength` are checked for the whole answer. There is no check of a schema
+    # that would take too many steps.
+    if find_schema_problem(schema) is not None:
+        return None
+
     return SchemaCheck(compact_json(dict(schema)))
 
 
