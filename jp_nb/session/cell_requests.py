@@ -30,7 +30,7 @@ class TurnRequest:
     """A request of a cell, and the options of its turn.
 
     Attributes:
-        other: The conversation in which it runs; None: the active one.
+        next_conversation: The conversation in which it runs; None: the active one.
         strict: End the turn when a decision needs a user, and none is available.
         compact: Compact the conversation first.
         shows_request: Show the request above the answer, because the cell does not contain it.
@@ -38,7 +38,7 @@ class TurnRequest:
 
     request: ChatRequest
     cell: CellRun
-    other: NextConversation | None = None
+    next_conversation: NextConversation | None = None
     images: Sequence[Image] = ()
     model: str | None = None
     directives: Sequence[Directive] = ()
@@ -80,7 +80,7 @@ class TurnRequestReader:
         return TurnRequest(
             request=self._make_request(text, described, cell, schema),
             cell=cell,
-            other=self._choose_conversation(described.text, cell, new=new),
+            next_conversation=self._choose_conversation(described.text, cell, new=new),
             images=described.images,
         )
 
@@ -117,4 +117,4 @@ class TurnRequestReader:
         if new:
             stream = self._active.create_conversation()
             return NextConversation(stream, inherits=(*INHERITED, MODEL_PATH))
-        return self._reruns.next_conversation(content, cell, self._cell_questions.ask_action)
+        return self._reruns.find_next_conversation(content, cell, self._cell_questions.ask_action)

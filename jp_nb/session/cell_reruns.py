@@ -71,7 +71,7 @@ class CellReruns:
         if place is not None:
             self._origins[stream.event_id(place)] = _RequestOrigin(cell.execution, option_count)
 
-    def next_conversation(
+    def find_next_conversation(
         self,
         text: str,
         cell: CellRun,

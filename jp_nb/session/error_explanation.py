@@ -1,5 +1,9 @@
 """Let the model explain the last exception of a cell: `%jp why`.
 
+The explanation is a turn like that of a `%%jp` cell. Only its request is written by the program:
+the model gets the failing cell, the traceback, and values. The record also keeps the request as the
+user knows it, for example `why: KeyError: 'age'`.
+
 Source: `docs/guide.md`.
 """
 
@@ -34,23 +38,29 @@ class ErrorExplanation:
             UsageError: No cell failed.
         """
         read_turn_request = partial(self._read_turn_request, question)
-        return self._session.active.line.run(partial(self._turns.run_request, read_turn_request))
+        run_turn = partial(self._turns.run_request, read_turn_request)
+
+        # Turns of other threads that came earlier run first.
+        turn_line = self._session.active.line
+        return turn_line.run(run_turn)
 
     def _read_turn_request(self, question: str) -> TurnRequest:
         max_chars = self._session.config.interpolation.max_chars
         error = ErrorRequest(self._host.last_error(), self._host.namespace)
         hide = self._turns.runner.secrets.hide
-        content = hide(error.write(question, room=max_chars))
-        typed = hide(error.words(question))
+        content = hide(error.write_for_model(question, room=max_chars))
+        typed = hide(error.write_for_user(question))
 
         cell = self._host.cell_run()
         metadata: JsonObject = {**cell.metadata(), EXPLAINS_ERROR: True, TYPED: typed}
-        other = self._turns.reruns.next_conversation(
+
+        # A cell that explained the same error before runs again: the user may choose a branch.
+        next_conversation = self._turns.reruns.find_next_conversation(
             content, cell, self._turns.cell_questions.ask_action, same_text=True
         )
         return TurnRequest(
             request=ChatRequest(content=content, metadata=metadata),
             cell=cell,
-            other=other,
+            next_conversation=next_conversation,
             shows_request=True,
         )

@@ -69,7 +69,7 @@ class ErrorRequest:
         named = {name: value for name, _, value in self._names}
         self._hide = NotebookSecrets({**namespace, **named})
 
-    def write(self, question: str = "", *, room: int) -> str:
+    def write_for_model(self, question: str = "", *, room: int) -> str:
         """Return the question, the cell, the traceback with causes, and the values of names.
 
         Content of the notebook has at most about `room` characters, and is marked as data.
@@ -88,7 +88,7 @@ class ErrorRequest:
             [*self._cell(room * 3 // 10), calls, *self._values(room // 4)],
         )
 
-    def words(self, question: str = "") -> str:
+    def write_for_user(self, question: str = "") -> str:
         """Return the request as the user knows it: the question, and the name of the error."""
         error = self._last.error
         lines = self._cleared(self._format_error(error)[:MAX_EXCEPTION_CHARS]).splitlines() or [""]

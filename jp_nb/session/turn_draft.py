@@ -63,11 +63,11 @@ class TurnDrafter:
         request: ChatRequest,
         *,
         tool_choice: ToolChoice | None,
-        other: NextConversation | None = None,
+        next_conversation: NextConversation | None = None,
         directives: Sequence[Directive] = (),
         model: str | None = None,
     ) -> TurnDraft:
-        """Resolve the configuration of a turn in `other`, or in the active conversation.
+        """Resolve the configuration of a turn in `next_conversation`, or in the active one.
 
         Raises:
             ConfigError: An option or the configuration is not valid. Nothing has changed.
@@ -79,10 +79,12 @@ class TurnDrafter:
         stream = active.document.conversation
         settings = active.settings
         inherited: list[str] = []
-        if other is not None:
-            stream = other.stream
-            settings = other.make_settings(active)
-            paths = [path for path in other.inherits if model is None or path != MODEL_PATH]
+        if next_conversation is not None:
+            stream = next_conversation.stream
+            settings = next_conversation.make_settings(active)
+            paths = [
+                path for path in next_conversation.inherits if model is None or path != MODEL_PATH
+            ]
             inherited = list_inherited_notices(settings.inherit(active.settings, paths))
 
         names = self._host.namespace

@@ -61,7 +61,7 @@ class TurnRetry:
                 content=request.content, schema=request.response_schema, metadata=metadata
             ),
             cell=self._host.cell_run(),
-            other=branch,
+            next_conversation=branch,
             images=stream.images.images_of(request).images,
             model=model,
             tool_choice=find_own_tool_choice(self._active, request, self._turns.own_requests),

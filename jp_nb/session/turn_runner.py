@@ -219,23 +219,23 @@ class TurnRunner:
     def _record_options(self, asked: TurnRequest) -> TurnDraft:
         """Draft and record the options of a turn, and activate its conversation."""
         active = self._active
-        other = asked.other
+        next_conversation = asked.next_conversation
         draft = self.drafter.draft(
             asked.request,
             tool_choice=asked.tool_choice,
-            other=other,
+            next_conversation=next_conversation,
             directives=asked.directives,
             model=asked.model,
         )
 
         previous = active.settings.projection
         draft.changes.record()  # before `activate`, which signs and stores the conversation
-        if other is not None:
-            other.activate(active, draft.settings)
+        if next_conversation is not None:
+            next_conversation.activate(active, draft.settings)
 
         self.reruns.remember_start(asked.cell)
         active.notices += [*draft.changes.notices, *active.files.take_notices()]
-        if other is not None and other.is_new:
+        if next_conversation is not None and next_conversation.is_new:
             self._conversations.announce_left_settings(previous, asks=True)
         return draft
 

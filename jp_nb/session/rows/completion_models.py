@@ -1,7 +1,12 @@
 """Open the models of requests outside of a conversation, from any thread.
 
-With a session, the settings are those of its conversation. Without one, as in a script or a
-worker process, they are those of the current folder, the user, and the environment.
+With a session, the settings are those of its conversation (`SessionModels`). Without one, as in a
+Python program or a worker process, they are those of the current folder, the user, and the
+environment (`FolderModels`).
+
+A model may be a *script*: a file with replies that replaces a model, for tests and examples. Its
+model is `scripted/NAME`, and its file is `NAME.toml` in the folder. A script of the notebook's
+folder needs the user's choice or consent (`FolderScripts`).
 
 Source: `docs/rows.md`, `docs/configuration.md`.
 """
@@ -19,6 +24,7 @@ from jp_nb.agent.provider import Provider
 from jp_nb.config.aliases import get_aliases, parse_model_reference, resolve_model
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import merge_layers
+from jp_nb.config.partial import Partial
 from jp_nb.config.partial_change import apply_change
 from jp_nb.config.partial_merge import merge_partials
 from jp_nb.config.tree.app import AppConfig
@@ -102,7 +108,7 @@ class CompletionModels(ABC):
 class SessionModels(CompletionModels):
     """Opens models with the settings of the active conversation.
 
-    `get_scripts` returns the scripts that the user chose for turns; None before the first turn.
+    `get_scripts` returns the scripts that turns may use; None before the first turn.
     `hide` removes secrets from text that is recorded on a cassette.
     """
 
@@ -116,20 +122,31 @@ class SessionModels(CompletionModels):
         super().__init__(files, ProviderPool(lambda: active.cassettes, self._make_scripted, hide))
         self._active = active
         self._get_scripts = get_scripts
-        self._own_scripts = FolderScripts(active)
-        self._known: tuple[ConversationStream, Settings] | None = None
+        self._own_scripts = FolderScripts(active)  # before the first turn
+
+        # The settings of the active conversation, and the conversation that they were made for.
+        self._settings: Settings | None = None
+        self._stream: ConversationStream | None = None
 
     def _read_config(self, choice: ChosenModel) -> AppConfig:
-        stream = self._active.document.conversation
-        if self._known is None or self._known[0] is not stream:
-            self._known = stream, self._active.make_settings(self.files)
-
+        # The changes of `choice` are only drafted: they are not recorded in the conversation.
         directives = [Directive("cfg", text) for text in choice.cfg]
-        draft = self._known[1].draft(directives, model=choice.model)
+        draft = self._get_settings().draft(directives, model=choice.model)
         config = draft.config()
+
         if choice.model is not None:
+            # The user has named the model, so it needs no other consent if it is a script.
             self._scripts.choose(choice.model, config.providers.llm.aliases)
+
         return config
+
+    def _get_settings(self) -> Settings:
+        stream = self._active.document.conversation
+        if self._settings is None or self._stream is not stream:
+            self._settings = self._active.make_settings(self.files)
+            self._stream = stream
+
+        return self._settings
 
     @property
     def _scripts(self) -> FolderScripts:
@@ -137,7 +154,7 @@ class SessionModels(CompletionModels):
 
     def _make_scripted(self) -> Provider:
         def read(path: Path) -> bytes:
-            return self._scripts.read(path)
+            return self._scripts.read(path)  # looked up for each file, because a turn may begin
 
         return ScriptedProvider(folders=[self.files.folder], read=read)
 
@@ -154,21 +171,35 @@ class FolderModels(CompletionModels):
         super().__init__(files, ProviderPool(lambda: cassettes, self._make_scripted))
 
     def _read_config(self, choice: ChosenModel) -> AppConfig:
+        # A later step overrides the earlier ones.
+        # 1. Files and environment variables, with the default model if they name none.
         partial = with_model(merge_layers(self.files.layers()))
-        partial = merge_partials(partial, apply_overrides({}, self.files))
 
+        # 2. The `-c` options of `jp-nb run`, which a worker process inherits.
+        run_options = apply_overrides({}, self.files)
+        partial = merge_partials(partial, run_options)
+
+        # 3. The changed settings of the call.
         for text in choice.cfg:
-            for change, _ in requested_changes(text, partial, self.files):
-                partial = apply_change(partial, change)
+            partial = self._apply_setting(text, partial)
+
+        # 4. The model of the call.
         if choice.model is not None:
             reference = parse_model_reference(choice.model)
             partial = merge_partials(partial, model_partial(reference, partial))
 
         config = validate_config(partial)
-        config.providers.llm.require(
-            resolve_model(config.assistant.model.id, get_aliases(partial)).provider
-        )
+        model = resolve_model(config.assistant.model.id, get_aliases(partial))
+        config.providers.llm.require(model.provider)
         return config
+
+    def _apply_setting(self, text: str, partial: Partial) -> Partial:
+        # `text` is an assignment, a JSON object, or the name of a configuration file.
+        changes = requested_changes(text, partial, self.files)
+        for change, _file in changes:
+            partial = apply_change(partial, change)
+
+        return partial
 
     def _make_scripted(self) -> Provider:
         return ScriptedProvider(folders=[self.files.folder])
