@@ -65,18 +65,28 @@ class CallDisplay:
     def show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
         """Show the result of `call` with the response `content`, as far as its style says so."""
         tool = call.tool
-        lines = None if tool is None else tool.inline_results
+        style = None if tool is None else tool.inline_results
         if tool is not None and is_error and tool.inline_errors is not None:
-            lines = tool.inline_errors
-        folds = tool is not None and lines is None and not skipped
-        if skipped or not (lines == "full" or isinstance(lines, int)):
-            lines = 0
-        max_lines = None if lines == "full" else lines
+            style = tool.inline_errors
+
+        result_lines: int | None = 0  # None: all
+        can_unfold = False
+        if not skipped:
+            match style:
+                case "full":
+                    result_lines = None
+                case int():
+                    result_lines = style
+                case None:  # the default style: the user can unfold the result
+                    can_unfold = tool is not None
+                case "off":
+                    pass
 
         shown_images = call.state.result.shown_images
         traceback = call.view.traceback
         if traceback:
             traceback = self._turn.secrets.hide(traceback)
+
         self._turn.display(
             ToolEnds(
                 call_id=call.key,
@@ -89,7 +99,7 @@ class CallDisplay:
                 skipped=skipped,
                 images=shown_images.images,
                 omitted_images=shown_images.omitted,
-                result_lines=max_lines,
-                folds_result=folds,
+                result_lines=result_lines,
+                folds_result=can_unfold,
             )
         )

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from jp_nb.agent.call import Call
 from jp_nb.agent.interrupts import (
     Verdict,
-    stopped_call_text,
+    format_stopped_call,
 )
 from jp_nb.agent.offered_tool import OfferedTool
 from jp_nb.json_values import copy_json, copy_nested_json
@@ -60,7 +60,7 @@ def stopped_text(call: Call, verdict: Verdict) -> str:
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
     if is_canceled and verdict.interrupted and call.tool is not None:
         return call.tool.cancellation_response
-    return stopped_call_text(verdict, ran=call.state.ran)
+    return format_stopped_call(verdict, ran=call.state.ran)
 
 
 def make_response(

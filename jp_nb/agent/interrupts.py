@@ -66,16 +66,22 @@ LEFT_RUNNING_TEXT = (
 LEFT_UNRUN_TEXT = "It did not run: the user stopped the turn first."
 
 
-def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
-    """Return the response to a call that was stopped. Calls that the user cancels have another."""
+def format_stopped_call(verdict: Verdict, *, ran: bool) -> str:
+    """Return the response that the model reads of a call that did not finish because of `verdict`.
+
+    `ran` is True if the call had begun. An example: "It did not run: an interrupt came first. The
+    user ended the turn." A single call that the user cancels has another response.
+    """
     if not verdict.interrupted:
         return LEFT_RUNNING_TEXT if ran else LEFT_UNRUN_TEXT
 
-    if verdict.choice == "continue":
-        after = "The user chose to continue." if verdict.by == "person" else "The turn continues."
-    else:
-        after = "The user ended the turn." if verdict.by == "person" else "The turn was ended."
     effect = STOPPED_TEXT if ran else NOT_RUN_TEXT
+    by_user = verdict.by == "person"
+    if verdict.choice == "continue":
+        after = "The user chose to continue." if by_user else "The turn continues."
+    else:
+        after = "The user ended the turn." if by_user else "The turn was ended."
+
     return f"{effect} {after}"
 
 

@@ -9,10 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from jp_nb.record.request_head import Attachment as Attachment
-from jp_nb.record.request_head import ToolDefinition as ToolDefinition
-from jp_nb.record.token_usage import Usage as Usage
-
 BodyPart = tuple[str, bytes]
 """Name and content of a part of a request body, such as a message or one of its `tools`."""
 
@@ -39,9 +35,12 @@ def compare_parts(before: Sequence[BodyPart], after: Sequence[BodyPart]) -> Shar
     pairs = zip(before, after, strict=False)
     same = len(list(takewhile(lambda pair: pair[0][1] == pair[1][1], pairs)))
     sizes = [len(content) for _, content in before]
+
     part = ""
     if same < len(before):
+        # The first part that differs is a new one, or one that was changed or removed.
         added = after[same][0] if same < len(after) else ""
         is_new = added and added not in {name for name, _ in before[same:]}
         part = added if is_new else before[same][0]
+
     return SharedPrefix(sum(sizes[:same]), sum(sizes), part)

@@ -21,10 +21,15 @@ REPLACED_INSTRUCTIONS: Final = "These instructions replace all earlier ones:"
 
 @dataclass(frozen=True, slots=True)
 class HeadChange:
-    """A change of the request's head that is appended to the messages.
+    """A change of the head from one request to the next, of which messages tell the model.
 
-    `before` and `after` differ only in parts that the rendering appends. `added` are attachments
-    that `before` does not have, or not with this content.
+    `before` and `after` differ only in the parts that the API cannot change in front. For example,
+    if it can change the list of tools there, `before` has the tools of `after`.
+
+    Attributes:
+        before: The head that the model knows from the earlier request.
+        after: The head of the new request.
+        added: Attachments that `before` does not have, or not with this content.
     """
 
     before: RequestHead

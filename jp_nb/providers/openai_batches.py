@@ -92,8 +92,11 @@ class OpenAiBatches(HttpBatches):
         return name, classify_response(code, {}, json.dumps(body), provider=provider)
 
 
-def split_response(response: WireObject) -> Sequence[WireObject]:
-    """Return the event of a stream that has a whole response of the Responses API."""
+def wrap_response(response: WireObject) -> Sequence[WireObject]:
+    """Return the one event with which a stream of the Responses API ends, for a whole `response`.
+
+    The event has the whole response, so the earlier events of a stream are not needed.
+    """
     status = response.get("status") or "completed"
     return [{"type": f"response.{status}", "response": response}]
 

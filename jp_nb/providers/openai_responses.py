@@ -27,7 +27,7 @@ from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.local_server import Local
 from jp_nb.providers.model_lists import list_chat_completions_models
-from jp_nb.providers.openai_batches import OpenAiBatches, split_response
+from jp_nb.providers.openai_batches import OpenAiBatches, wrap_response
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.openai_responses_fields import (
     NEXT_EFFORTS,
@@ -232,7 +232,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
 
     def open_batches(self) -> ModelBatches:
         """Return the Batch API."""
-        answers = self._write_whole_answers(split_response)
+        answers = self._write_whole_answers(wrap_response)
         return OpenAiBatches(self._http, answers, "responses")
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:

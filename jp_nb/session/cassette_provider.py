@@ -12,7 +12,12 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
-from jp_nb.agent.exchange_recorder import ExchangeRecorder, FailedResponse, IncompleteResponse
+from jp_nb.agent.exchange_recorder import (
+    Exchange,
+    ExchangeRecorder,
+    FailedResponse,
+    IncompleteResponse,
+)
 from jp_nb.agent.provider import (
     ModelList,
     ModelRequest,
@@ -28,7 +33,7 @@ from jp_nb.agent.request_normalizer import HideSecrets, NormalizedRequest, Reque
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
 from jp_nb.session.open_cassette import OpenCassette
-from jp_nb.session.paced_provider import note_request
+from jp_nb.session.paced_provider import report_request
 
 
 class CassetteProvider:
@@ -67,9 +72,10 @@ class CassetteProvider:
                 async for event in events:
                     yield event
             return
+
         self.answered_request = request
-        reports = [event for event in exchange.events if isinstance(event, Usage)]
-        note_request(self._name, reports[-1] if reports else Usage())
+        self._report_replay(exchange)
+
         for event in exchange.events:
             yield event
 
@@ -77,6 +83,12 @@ class CassetteProvider:
             raise exchange.end.error()
         if not isinstance(exchange.end, IncompleteResponse):
             yield exchange.end
+
+    def _report_replay(self, exchange: Exchange) -> None:
+        # The runner of a notebook counts replayed requests, too. The last usage is that of all.
+        reports = [event for event in exchange.events if isinstance(event, Usage)]
+        used = reports[-1] if reports else Usage()
+        report_request(self._name, used)
 
     async def _stream_recorded(
         self, request: ModelRequest, asked: NormalizedRequest
@@ -155,8 +167,12 @@ class CassetteProvider:
             await self._provider.aclose()
 
 
-def hide_key(variable: str | None, hide: HideSecrets) -> HideSecrets:
-    """Return a function that hides the current key in `variable`, and the secrets of `hide`."""
+def make_secret_hider(variable: str | None, hide: HideSecrets) -> HideSecrets:
+    """Return a function that hides all secrets of a text before it is recorded.
+
+    These are the secrets that `hide` knows, and the API key in the environment variable `variable`,
+    which may change while the kernel runs.
+    """
     from jp_nb.providers.key_redactor import get_current_redactor
 
     return lambda text: hide(get_current_redactor(variable).hide_in_response(text))

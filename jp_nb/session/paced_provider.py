@@ -51,7 +51,7 @@ class PacedProvider:
                     self._pace.hold(self._name, exc.retry_after)
                 raise
             finally:
-                note_request(self._name, used)
+                report_request(self._name, used)
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that the wrapped provider would send; see `Provider`."""
@@ -83,7 +83,7 @@ class PacedProvider:
         await self._provider.aclose()
 
 
-def note_request(name: str, used: Usage) -> None:
+def report_request(name: str, used: Usage) -> None:
     """Tell the runner of a request to the provider `name`, also of a replayed one."""
     tokens = {"input": used.input_tokens or 0, "output": used.output_tokens or 0}
     append_run_event(request=name, **tokens)

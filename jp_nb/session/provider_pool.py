@@ -19,7 +19,7 @@ from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.model_choices import format_model_choices
 from jp_nb.providers.script_format import SCRIPTED_NAME
-from jp_nb.session.cassette_provider import CassetteProvider, hide_key
+from jp_nb.session.cassette_provider import CassetteProvider, make_secret_hider
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.open_cassette import OpenCassette
 from jp_nb.storage.run_events import has_runner
@@ -87,7 +87,7 @@ class ProviderPool:
         if self.cassette is None:
             return make()
 
-        hide = hide_key(settings.get("api_key_env"), self._hide)
+        hide = make_secret_hider(settings.get("api_key_env"), self._hide)
         return CassetteProvider(name, make, self.cassette, hide)
 
     def take_all(self) -> list[Provider]:

@@ -24,6 +24,7 @@ _TOKEN: Final = re.compile(
 )
 """Strings, comments, brackets, and line ends of TOML."""
 _MAX_DEPTH: Final = 6
+"""Levels of inline tables and dotted keys in one statement, below which keys have no own line."""
 
 
 class TomlLines:

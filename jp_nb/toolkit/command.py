@@ -6,6 +6,8 @@ templates over the same document (`jp_nb/toolkit/templates.py`):
     {"tool": {"name": "build", "arguments": {"target": "docs"}, "answers": {}, "options": {}},
      "context": {"root": "/work/notebooks", "action": "run", …}}
 
+It prints its result: any text, or an outcome as JSON (`jp_nb/toolkit/outcome_reading.py`).
+
 Source: `docs/turns.md`, `docs/guide.md`.
 """
 
@@ -52,7 +54,7 @@ CallDocument = dict[str, JsonValue]
 class CommandTool(Tool):
     """A configured command as a tool (`source = "local"`)."""
 
-    may_propose = True
+    may_propose = True  # a configuration change, with the keys `config` and `unset` of its outcome
 
     def __init__(self, name: str, config: ToolConfig) -> None:
         self.name = name
@@ -160,11 +162,15 @@ def make_document(
     if runs:
         tool["answers"] = dict(context.answers)
         about["access"] = context.access
+
     tool["options"] = dict(context.options)
-    about |= {"workspace_id": "", "conversation_id": context.conversation_id}
+    about["workspace_id"] = ""  # for commands written for JP; a folder of notebooks has no such id
+    about["conversation_id"] = context.conversation_id
 
     if runs and context.config is not None:
         about["config"] = context.config
+
+    # The tool runs again if its configuration change (a *delta*) was rejected in the run before.
     rejection = context.delta_rejection
     if runs and rejection is not None:
         about["delta_rejection"] = {
@@ -177,6 +183,7 @@ def make_document(
 
 
 async def _run(command: Command, document: CallDocument, subject: str, root: str) -> Outcome:
+    """Run `command` in the folder `root`. Messages about a failure begin with `subject`."""
     argv = _render_argv(command, document)
     if isinstance(argv, ToolFailure):
         return argv
@@ -193,23 +200,38 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
     except OutputError as exc:
         return ToolFailure(f"{subject} was stopped because it printed more than {exc}.")
 
+    return _read_result(done, subject, shell=command.shell)
+
+
+def _read_result(done: ProcessRun, subject: str, *, shell: bool) -> Outcome:
+    # The exit status decides only about text: a printed outcome says itself if it is a failure.
     outcome = read_outcome(done.stdout)
+    if outcome is None:
+        if done.exit_code == 0:
+            return Success(done.stdout)
+        return _make_exit_failure(done, subject, shell=shell)
+
     if isinstance(outcome, ToolFailure):
-        if not outcome.transient:
-            return ToolFailure(done.stdout)
-        details = {"message": outcome.message, "trace": list(outcome.trace)}
-        return ToolFailure(compact_json(details))
-    if outcome is not None:
-        return outcome
-    if done.exit_code == 0:
-        return Success(done.stdout)
-    return _make_exit_failure(done, subject, shell=command.shell)
+        return _make_reported_failure(outcome, done.stdout)
+
+    return outcome
+
+
+def _make_reported_failure(outcome: ToolFailure, stdout: str) -> ToolFailure:
+    """Return the failure that a command printed as JSON. The model reads JSON, as in JP."""
+    if not outcome.transient:
+        return ToolFailure(stdout)
+
+    # Without `"transient": true`: advice to try again belongs into the message (RFD 083).
+    details = {"message": outcome.message, "trace": list(outcome.trace)}
+    return ToolFailure(compact_json(details))
 
 
 def _make_exit_failure(done: ProcessRun, subject: str, *, shell: bool) -> ToolFailure:
     """Return the failure of a command that exited with an error, with its output."""
     stderr = done.stderr.strip()
     stdout = done.stdout.strip()
+
     last = stderr.rpartition("\n")[2].strip()
     summary = f": {last}" if 0 < len(last) <= 200 else "."  # a longer line is no summary
     parts = [f"{subject} {_format_exit(done.exit_code, shell=shell)}{summary}"]

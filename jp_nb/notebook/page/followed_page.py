@@ -2,7 +2,8 @@
 
 Several pages can send `hello`: windows of the notebook, pages of collaborators, and those of other
 notebooks on the same kernel. The first one is followed, and later each page with the same path that
-sends `hello`, unless it shares the document with a followed page that answers.
+sends `hello`, unless it is a *reader*: in real-time collaboration, several pages share one document
+of the server. The followed page writes the record into it, and the other pages only read it.
 
 A page with another path may be the same notebook after a rename. It becomes the *candidate*. It is
 followed when no page has said the old path for `patience` seconds.
@@ -51,9 +52,9 @@ class FollowedPage:
         return self.hello is None or path == self.hello.path
 
     def is_reader(self, hello: Hello) -> bool:
-        """Return True if the page shares a document with the followed page, which writes it.
+        """Return True if the page that says `hello` is not followed, because it is a reader.
 
-        If the followed page is silent, the next page that answers is followed.
+        No page is a reader if the followed page is silent, or cannot write and this page can.
         """
         followed = self.hello
         if followed is None or followed.page == hello.page or self.is_silent:
@@ -61,7 +62,8 @@ class FollowedPage:
         if followed.read_only and not hello.read_only:
             return False
 
-        return followed.collaborative and hello.collaborative and followed.path == hello.path
+        both_collaborate = followed.collaborative and hello.collaborative
+        return both_collaborate and followed.path == hello.path
 
     def follow(self, hello: Hello) -> None:
         """Follow the page that says `hello`."""

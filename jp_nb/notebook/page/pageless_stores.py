@@ -35,9 +35,16 @@ class MemoryStore(PagelessStore):
         self.unsaved_reason: str | None = reason
 
     def changed(self) -> None:
+        """Do nothing: memory has every change already."""
+
+    def replaced(self) -> None:
+        """Do nothing: memory has the other conversation already."""
+
+    def flush_after_cell(self) -> None:
         """Do nothing."""
 
-    replaced = flush_after_cell = close = changed
+    def close(self) -> None:
+        """Do nothing."""
 
     def flush(self, timeout: float) -> bool:
         """Return False: no notebook has the record."""
