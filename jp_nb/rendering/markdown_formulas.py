@@ -1,7 +1,9 @@
-"""Find the ends of displayed formulas in Markdown, such as `$$ … $$`, or a TeX environment.
+r"""Find the ends of displayed formulas in Markdown, such as `$$ … $$`, or a TeX environment.
 
-A formula without an end would include all later text, so only those with an end stay formulas. The
-parsers are MathJax in JupyterLab, and the math rules of nbconvert.
+A formula without an end would include all later text, so only those with an end stay formulas. A
+displayed formula starts with `$$` or `\begin{NAME}`, and ends with `$$` or `\end{NAME}`: its *end
+delimiter*. Two parsers read the text: MathJax in JupyterLab, and the math rules of nbconvert. A
+formula stays only if both find its end.
 
 Source: `docs/decisions.md` D32.
 """
@@ -14,7 +16,12 @@ from collections.abc import Sequence
 
 _DISPLAY_MATH = re.compile(r"\$\$|\\begin\{([a-z]*\*?)\}")
 _END_OF_MATH = re.compile(r"\$\$|\\end\{[a-z]*\*?\}")
-_UNCLEAR_MATH = re.compile(r"\\\$|\\\\\[|\\begin\{")
+_UNCLEAR_MATH = re.compile(
+    r"\\\$"  # an escaped dollar sign, or the first one of `$$`: `costs \$$5`
+    r"|\\\\\["  # a row break with its height, or a delimiter: `a \\[2pt] b`, `\\[ x \\]`
+    r"|\\begin\{"  # an environment, which may end in a later line: `\begin{align}`
+)
+"""Text for which an even number of `$$` does not show that all formulas of the line have an end."""
 
 
 class Formulas:
@@ -39,12 +46,13 @@ class Formulas:
         later line of the same indentation.
         """
         line = self._lines[start]
-        if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
+        has_pairs = line.count("$$") % 2 == 0  # also without any: `text`, `$$x$$ and $$y$$`
+        if has_pairs and not _UNCLEAR_MATH.search(line):
             return start
 
         text = line.lstrip(" \t")
         begins = _DISPLAY_MATH.match(text)
-        if begins is None:
+        if begins is None:  # the line starts with other text
             return None
 
         environment = begins[1]
@@ -102,25 +110,26 @@ def _find_ends_of_indentation(lines: Sequence[str]) -> list[int]:
 
 
 def _find_last_delimiter(text: str) -> str | None:
-    # The delimiter that ends the text. None if it is escaped, or the text has another `$$`.
+    # Return the end delimiter at the end of the text, such as `$$` in `x $$.`. It is None if there
+    # is none, if it is escaped, or if the text has another `$$`.
     text = text.rstrip(" \t.,;")
-    expected_dollars = 0
+
     if text.endswith("$$"):
         delimiter = "$$"
-        expected_dollars = 1
+        before = text.removesuffix(delimiter)
+        # nbconvert ends no formula after a backslash, even after the two of a row break.
+        is_escaped = before.endswith("\\")
     else:
         start = text.rfind("\\end{")
         delimiter = text[start:] if start >= 0 else ""
         if not _END_OF_MATH.fullmatch(delimiter):
             return None
 
-    before = text.removesuffix(delimiter)
-    backslashes = len(before) - len(before.rstrip("\\"))
-    is_escaped = backslashes % 2 == 1  # two are a row break, as in `x \\\end{align}`
-    if delimiter == "$$":
-        is_escaped = backslashes > 0  # nbconvert ends no formula here, even after a row break
+        before = text[:start]
+        backslashes = len(before) - len(before.rstrip("\\"))
+        is_escaped = backslashes % 2 == 1  # two are a row break, as in `x \\\end{align}`
 
-    if is_escaped or text.count("$$") != expected_dollars:
+    if is_escaped or "$$" in before:
         return None
 
     return delimiter
