@@ -21,6 +21,10 @@ import select
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 STOP_GRACE_S = 1.0
 """Seconds between SIGTERM and SIGKILL to the groups."""
@@ -37,7 +41,7 @@ class ProcessGuard:
     def __init__(self) -> None:
         self._pipe: int | None = None
         self._owner = 0
-        self._process: object = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the guard, if it does not run. Call it before a process starts."""
@@ -59,6 +63,8 @@ class ProcessGuard:
 
         self._owner = os.getpid()
         self._pipe = None
+        if self._process is not None:
+            self._process.poll()  # it has ended, or it is that of the process that forked this one
         if os.name != "posix" or not sys.executable:
             return
 

@@ -337,6 +337,8 @@ MAPS = {LABELS, "conversation.tools", f"{TOOL}.questions", "template.values"}
 def comparable(settings: dict[str, Any], above: str = "") -> dict[str, Any]:
     """Return `settings` without empty lists and empty tables, other than entries of maps.
 
+    A table of free values, such as `options`, is kept as it is, unless it is empty.
+
     A list that was emptied item by item is absent. `[]` in its place would hide a default.
     """
     found: dict[str, Any] = {}
@@ -344,8 +346,8 @@ def comparable(settings: dict[str, Any], above: str = "") -> dict[str, Any]:
         path = f"{above}.{key}".lstrip(".")
         if isinstance(value, dict) and path not in FREE_JSON:
             value = comparable(value, path)
-            if not value and above not in MAPS:
-                continue
+        if value == {} and path != VALUE and above not in MAPS:
+            continue
         if value != [] or path in FREE_JSON:
             found[key] = value
     return found

@@ -12,6 +12,9 @@ import pytest
 
 import jp_nb as jp
 from tests.kit.ipython_shell import IPythonShell
+from tests.support.ipython import ipython
+
+__all__ = ["ipython"]
 
 FIRST = '''
 import jp_nb as jp
