@@ -10,45 +10,88 @@ import re
 import textwrap
 from typing import Final
 
-_SECTION = re.compile(r"(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*")
-_ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
-_SAME_SECTIONS: Final = {"Arguments": "Args", "Parameters": "Args", "Example": "Examples"}
+_HEADING: Final = re.compile(r"(\w+(?: \w+)?):\s*")
+_NAME: Final = r"\\?\*{0,2}(?P<name>\w+)"  # `*args` and `**kwargs`, in Sphinx also `\*args`
+_TYPE: Final = r"\((?:[^()]|\([^()]*\))*+\)"  # such as `(int | Callable[[], str], optional)`
+_ARGUMENT: Final = re.compile(rf"{_NAME}\s*+(?:{_TYPE}\s*+)?:\s*(?P<text>.*)")
+
+_DESCRIPTION: Final = ""
+_ARGUMENTS: Final = "Args"
+_EXAMPLES: Final = "Examples"
+_OMITTED: Final = "omitted"
+_HEADINGS: Final = {
+    _DESCRIPTION: (
+        "Attention, Attributes, Caution, Danger, Error, Hint, Important, Methods, References, "
+        "See Also, Tip, Todo, Warning, Warnings"
+    ),
+    _ARGUMENTS: "Args, Arguments, Parameters, Keyword Args, Keyword Arguments, Other Parameters",
+    _EXAMPLES: "Example, Examples",
+    _OMITTED: "Note, Notes, Raise, Raises, Return, Returns, Warn, Warns, Yield, Yields",
+}
+"""Headings of Google's and NumPy's style, by the part of the docstring to which they belong."""
+_PARTS: Final = {
+    heading: part for part, headings in _HEADINGS.items() for heading in headings.split(", ")
+}
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """Return the description in a docstring, and the descriptions of parameters."""
-    sections = _read_sections(text)
+    parts = _split_parts(text)
     arguments: dict[str, str] = {}
     current = ""
     indent = 0
 
-    for line in filter(str.strip, sections["Args"]):
-        depth = len(line) - len(line.lstrip())
-        named = _ARGUMENT.match(line.strip())
+    for line in filter(str.strip, parts[_ARGUMENTS]):
+        depth = _count_indentation(line)
+        named = _ARGUMENT.fullmatch(line.strip())
         if named and (not current or depth <= indent):
-            current = named[1]
+            current = named["name"]
             indent = depth
-            arguments[current] = named[2]
+            arguments[current] = named["text"]
         elif current:
             arguments[current] = f"{arguments[current]} {line.strip()}".strip()
 
-    return "\n".join(sections[""]).strip(), arguments
+    return "\n".join(parts[_DESCRIPTION]).strip(), arguments
 
 
 def read_examples(text: str | None) -> str:
     """Return the section of examples in a docstring; "" without one."""
-    return textwrap.dedent("\n".join(_read_sections(text)["Examples"])).strip()
+    return textwrap.dedent("\n".join(_split_parts(text)[_EXAMPLES])).strip()
 
 
-def _read_sections(text: str | None) -> dict[str, list[str]]:
-    # The lines by section. "" is the section of the description.
-    lines: dict[str, list[str]] = {"": [], "Args": [], "Examples": []}
-    section = ""
+def _split_parts(text: str | None) -> dict[str, list[str]]:
+    """Return the lines of the description, the parameters, and the examples.
+
+    A section ends at the next heading, or at a line that is not indented. If its own lines are not
+    indented, it ends at a blank line.
+    """
+    lines: dict[str, list[str]] = {part: [] for part in _HEADINGS}
+    part = _DESCRIPTION
+    is_indented: bool | None = None  # None: the section has no line yet
 
     for line in inspect.cleandoc(text or "").splitlines():
-        if heading := _SECTION.fullmatch(line):
-            section = _SAME_SECTIONS.get(heading[1], heading[1])
-        else:
-            lines.setdefault(section, []).append(line)
+        heading = _HEADING.fullmatch(line)
+        if heading and heading[1] in _PARTS:
+            part = _PARTS[heading[1]]
+            is_indented = None
+            if part != _DESCRIPTION:
+                continue
+
+        elif _ends_section(line, is_indented):
+            part = _DESCRIPTION
+        elif line.strip() and is_indented is None:
+            is_indented = _count_indentation(line) > 0
+
+        lines[part].append(line)
 
     return lines
+
+
+def _ends_section(line: str, is_indented: bool | None) -> bool:
+    if not line.strip():
+        return is_indented is False
+    return is_indented is True and _count_indentation(line) == 0
+
+
+def _count_indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

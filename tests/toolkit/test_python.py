@@ -310,6 +310,58 @@ def test_thread_is_refused_for_async_def() -> None:
         jp.tool(thread=True)(later)
 
 
+def describe(docstring: str) -> tuple[Any, dict[str, Any]]:
+    """Return the descriptions of a tool with this docstring, and of its parameters."""
+
+    def look(city: str, days: int = 1) -> None: ...
+
+    look.__doc__ = docstring
+    tool = new_tool(look)
+    described = {name: each.get("description") for name, each in tool.schema["properties"].items()}
+    return tool.registration["description"], described
+
+
+@pytest.mark.parametrize(
+    ("after", "description"),
+    [
+        ("Warning:\n    It costs: much.", "Look.\n\nWarning:\n    It costs: much."),
+        ("Todo:\n    * city: more", "Look.\n\nTodo:\n    * city: more"),
+        ("Attributes:\n    city: Not this.", "Look.\n\nAttributes:\n    city: Not this."),
+        ("See Also:\n    days: Not this.", "Look.\n\nSee Also:\n    days: Not this."),
+        ("Warns:\n    city: Never.", "Look."),
+        ("Return:\n    days: Not this.", "Look."),
+        ("It is slow.\nWait: please.", "Look.\n\nIt is slow.\nWait: please."),
+        (
+            "Limits of the city:\n    city: Not this.",
+            "Look.\n\nLimits of the city:\n    city: Not this.",
+        ),
+        ("Returns:\n    A text.\n\nIt is slow.", "Look.\n\nIt is slow."),
+    ],
+)
+def test_text_after_the_parameters_describes_the_tool(after: str, description: str) -> None:
+    arguments = "Args:\n    city: Name.\n        On a map.\n\n    days: Days."
+    expected = {"city": "Name. On a map.", "days": "Days."}
+    assert describe(f"Look.\n\n{arguments}\n\n{after}\n") == (description, expected)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "Args:\n    *places: More.\n    city: Name.\n    **options: More.\n    days: Days.",
+        "Args:\n    city: Name.\n    \\*places: More.\n    days: Days.\n    \\**options: More.",
+        "Args:\n    city (Callable[[], str]): Name.\n    days (int | dict(str, int)): Days.",
+        "Args:\ncity: Name.\ndays: Days.",
+        "Args:\n\n    city: Name.\n\n    days: Days.",
+        "Args:\n    city: Name.\n\nKeyword Args:\n    days: Days.",
+        "Parameters:\n    city: Name.\nOther Parameters:\n    days: Days.",
+        "Attributes:\n    city: Not this.\n\nArgs:\n    city: Name.\n    days: Days.",
+    ],
+)
+def test_each_line_of_a_parameter_describes_only_it(arguments: str) -> None:
+    _, described = describe(f"Look.\n\n{arguments}\n")
+    assert described == {"city": "Name.", "days": "Days."}
+
+
 def test_docstring_without_sections_is_the_description() -> None:
     def one() -> None:
         """One.
