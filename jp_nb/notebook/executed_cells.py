@@ -29,6 +29,9 @@ class ExecutedCells:
     """
 
     def __init__(self, shell: Any) -> None:
+        # The cells that run, with what IPython knows of each: a cell may run others.
+        self._started: list[tuple[Any, _ExecutedCell]] = []
+
         history = getattr(shell, "history_manager", None)
         earlier = enumerate(history.input_hist_raw) if history is not None else ()
         # IPython counts cells from 1; entry 0 is empty.
@@ -52,19 +55,30 @@ class ExecutedCells:
     def on_cell_start(self, info: Any) -> None:
         """Add a cell. This is a callback for `pre_run_cell`."""
         if info.raw_cell and not info.silent:
-            self._cells.append(_ExecutedCell(info.raw_cell, None, "running"))
+            cell = _ExecutedCell(info.raw_cell, None, "running")
+            self._cells.append(cell)
+            self._started.append((info, cell))
 
     def on_cell_end(self, result: Any) -> None:
-        """Set the state of the last cell. This is a callback for `post_run_cell`."""
-        if not self._cells or self._cells[-1].state != "running":
+        """Set the state of the cell that ended. This is a callback for `post_run_cell`."""
+        last = self._take_started(result.info)
+        if last is None or last.state != "running":
             return
 
-        last = self._cells[-1]
         last.state = "done" if result.success else "failed"
         last.count = result.execution_count if result.info.store_history else None
 
+    def _take_started(self, info: Any) -> _ExecutedCell | None:
+        for number, (started, cell) in enumerate(self._started):
+            if started is info:
+                del self._started[number]
+                return cell
+
+        # The cell with `%load_ext`, which no other cell of this list precedes while it runs.
+        return None if self._started or not self._cells else self._cells[-1]
+
     def __iter__(self) -> Iterator[NotebookCell]:
-        """Yield the cells, the running one last."""
+        """Yield the cells in the order in which they started."""
         from jp_nb.toolkit.notebook_access import NotebookCell
 
         for number, cell in enumerate(self._cells):
