@@ -102,7 +102,8 @@ class CompletionModels(ABC):
 
     def take_providers(self) -> list[Provider]:
         """Return the open providers, to close them."""
-        return self._pool.take_all()
+        with self._lock:  # a provider that another thread opens is closed as well
+            return self._pool.take_all()
 
 
 class SessionModels(CompletionModels):
