@@ -21,8 +21,8 @@ import select
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # the guard does not load `typing`
 if TYPE_CHECKING:
     import subprocess
 
