@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.providers import create_provider
 from jp_nb.session import provider_pool
 from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
 
@@ -18,7 +19,7 @@ def test_provider_that_another_thread_opens_is_closed(
 ) -> None:
     opening = Event()
     may_open = Event()
-    create = provider_pool.create_provider
+    create = create_provider
 
     def create_slowly(*given: Any) -> Any:
         opening.set()
