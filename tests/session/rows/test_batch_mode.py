@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import anthropic
-import openai
 import pytest
 from pydantic import BaseModel
 
@@ -237,6 +235,8 @@ def test_key_is_in_the_header_alone(server: BatchServer, kind: str) -> None:
 
 
 def test_official_clients_understand_the_server(server: BatchServer) -> None:
+    anthropic = pytest.importorskip("anthropic")
+    openai = pytest.importorskip("openai")
     message = {"role": "user", "content": "row"}
     body: Any = {"model": "test-model", "max_tokens": 9, "messages": [message]}
 
