@@ -78,6 +78,8 @@ class DiscoveredState:
         assert isinstance(own_tools, dict)
         assert isinstance(own_toolsets, dict)
 
-        tools = {**self.tools, **own_tools}
+        # The own tools stay first: the order of tools is the beginning of each request.
+        others = {name: tool for name, tool in self.tools.items() if name not in own_tools}
+        tools = {**own_tools, **others}
         toolsets = {**self.toolsets, **own_toolsets}
         return {"conversation": {**conversation, "tools": tools, "toolsets": toolsets}}
