@@ -114,7 +114,8 @@ class DaskPool:
         self._source: RunSource | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # one for each submitted run
         self._submitted: dict[str, _SubmittedRun] = {}  # by the id of the run
-        self._workers: dict[str, int] = {}  # number of each Dask worker by its address
+        self._checked: set[str] = set()  # addresses of the Dask workers with fitting versions
+        self._numbers: dict[str, int] = {}  # of Dask workers, by their address, for the log
         self._has_resource = False
         self._ships_files = False
         self._is_stopped = False
@@ -219,7 +220,7 @@ class DaskPool:
         try:
             known = await self._client.scheduler.identity(n_workers=-1)
             workers: Mapping[str, Any] = known["workers"]
-            if not workers.keys() <= self._workers.keys():
+            if not workers.keys() <= self._checked:
                 await self._check_versions()
         except OSError as exc:
             self._lose_scheduler(str(exc))
@@ -242,7 +243,7 @@ class DaskPool:
                     f"the Dask worker {address} has {theirs}, and this machine {own}. Install the "
                     "same versions on both"
                 )
-            self._workers.setdefault(address, len(self._workers) + 1)
+            self._checked.add(address)
 
     async def _run_one(self, spec: RunSpec, source: RunSource) -> None:
         """Submit a run, and tell the source of its start and its end."""
@@ -320,7 +321,8 @@ class DaskPool:
         run = self._submitted.get(message["run"])
         if run is not None and not run.is_started and self._source is not None:
             run.is_started = True
-            self._source.start(run.spec, self._workers.get(message["worker"], 0))
+            number = self._numbers.setdefault(message["worker"], len(self._numbers) + 1)
+            self._source.start(run.spec, number)
 
     def _lose_scheduler(self, reason: str) -> None:
         self._is_stopped = True
