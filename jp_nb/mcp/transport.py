@@ -168,7 +168,14 @@ class StdioTransport:
             await self._wait_for_end()
         finally:  # also if this task is cancelled
             self._signal("SIGKILL")
+            await self._reap()
         await self._wait_for_end()
+
+    async def _reap(self) -> None:
+        """Wait for the exit status. A loop that closes without it leaves a zombie."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_STEP_S):
+                await self._process.wait()
 
     async def _wait_for_end(self) -> None:
         loop = asyncio.get_running_loop()

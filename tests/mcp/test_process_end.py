@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 pytest.importorskip("mcp")
 
 
+from jp_nb.mcp.connection import Connection
 from tests.kit.kinds import is_kind
 from tests.mcp.helpers import list_group, scripted
 from tests.mcp.scripted_server import Json
@@ -80,3 +82,18 @@ def test_no_server_is_left_five_seconds_after_the_kernel(
         kernel.stdout.close()
         for process in list_group(group):
             os.kill(process, signal.SIGKILL)
+
+
+def test_loop_that_closes_while_a_server_ends_leaves_no_zombie(tmp_path: Path) -> None:
+    connection = Connection("test", scripted(tmp_path, **STUBBORN).launch)
+
+    async def start_and_begin_to_end() -> None:
+        await connection.start()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await connection.aclose()
+
+    asyncio.run(start_and_begin_to_end())
+
+    assert connection.pid is not None
+    assert not Path(f"/proc/{connection.pid}").exists()

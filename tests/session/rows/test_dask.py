@@ -29,7 +29,11 @@ def test_partitions_and_delayed_calls_need_no_set_up(
 
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=processes, dashboard_address=None
+            n_workers=2,
+            threads_per_worker=2,
+            processes=processes,
+            # `None` means port 8787, which another cluster of this computer may have.
+            dashboard_address="127.0.0.1:0",
         ) as cluster,
         distributed.Client(cluster),
     ):
