@@ -7,7 +7,7 @@ notebook that asked the same question are one group with 37 runs.
 
 A group is about one notebook, kind, tool, and question with its options. A permission is also about
 the exact arguments of the call, because an answer covers only what the user saw. The inbox
-(`inbox.py`) shows groups, and `answers_writer.py` writes the answers.
+(`inbox.py`) shows groups, and `inbox_answers.py` writes the answers.
 
 The log may come from someone else. An entry that is none is counted and left out.
 

@@ -223,12 +223,13 @@ def parse_answers(text: str, name: str) -> AnswersFile:
 
     try:
         tree = tomllib.loads(text)
+        lines = TomlLines(text)
     except RecursionError as exc:
         raise ConfigError("is nested too deeply", kind="malformed", file=name) from exc
     except ValueError as exc:  # the TOML error names line and column
         raise ConfigError(f"is not TOML: {exc}", kind="malformed", file=name) from exc
 
-    places = _Places(name, TomlLines(text))
+    places = _Places(name, lines)
     return AnswersFile(name, tuple(_read_file(tree, places)))
 
 
@@ -246,15 +247,11 @@ class _Places:
     def below(self, *path: str) -> _Places:
         return _Places(self.name, self._lines, (*self._above, *path))
 
-    def of(self, key: AnswerKey) -> int:
-        return self._lines.of((*self._above, *key))
+    def of(self, path: TomlPath) -> int:
+        return self._lines.of((*self._above, *path))
 
-    def of_item(self, key: AnswerKey, index: int) -> int:
-        return self._lines.of_item((*self._above, *key), index)
-
-    def make_error(self, key: AnswerKey, message: str, *, line: int | None = None) -> ConfigError:
-        number = self.of(key) if line is None else line
-        return ConfigError(message, file=f"{self.name}, line {number}")
+    def make_error(self, path: TomlPath, message: str) -> ConfigError:
+        return ConfigError(message, file=f"{self.name}, line {self.of(path)}")
 
 
 def _read_file(tree: Mapping[str, Any], places: _Places) -> Iterator[PreparedAnswer]:
@@ -343,39 +340,40 @@ def _read_permission_tables(
     """
     items = value if isinstance(value, list) else [value]
     word = SECTION_DECISIONS["permissions"]
+    tool = one_line(key[1])
 
     for index, item in enumerate(items):
-        line = places.of_item(key, index)
+        path: TomlPath = (*key, index) if isinstance(value, list) else key
         if not isinstance(item, dict) or set(item) not in _PERMISSION_KEYS:
-            message = f"permissions of {one_line(key[1])}: expected {_EXACT_DECISION}"
-            raise places.make_error(key, message, line=line)
+            raise places.make_error(path, f"permissions of {tool}: expected {_EXACT_DECISION}")
 
         decision = item["decision"]
         if decision not in (word, SKIP_WORD):
-            message = f'decision about {one_line(key[1])}: expected "{word}" or "{SKIP_WORD}"'
-            raise places.make_error(key, message, line=line)
+            message = f'decision about {tool}: expected "{word}" or "{SKIP_WORD}"'
+            raise places.make_error((*path, "decision"), message)
 
         arguments = None
         if "arguments" in item:
-            arguments = _read_arguments(key, item["arguments"], places, line)
+            arguments = _read_arguments(tool, item["arguments"], (*path, "arguments"), places)
+        line = places.of(path)
         yield PreparedAnswer(key, line, skip=decision == SKIP_WORD, arguments=arguments)
 
 
-def _read_arguments(key: AnswerKey, given: Any, places: _Places, line: int) -> dict[str, JsonValue]:
+def _read_arguments(tool: str, given: Any, path: TomlPath, places: _Places) -> dict[str, JsonValue]:
     """Return the arguments of a call: a table, or a JSON text for what TOML cannot contain."""
     found = given
     if isinstance(given, str):
         try:
             found = json.loads(given)
         except (ValueError, RecursionError) as exc:
-            message = f"arguments for {one_line(key[1])}: the text is not valid JSON"
-            raise places.make_error(key, message, line=line) from exc
+            message = f"arguments for {tool}: the text is not valid JSON"
+            raise places.make_error(path, message) from exc
 
     if not isinstance(found, dict):
-        message = f"arguments for {one_line(key[1])}: expected a table, or a JSON object as text"
-        raise places.make_error(key, message, line=line)
+        message = f"arguments for {tool}: expected a table, or a JSON object as text"
+        raise places.make_error(path, message)
 
-    return {name: _to_json(value, key, places) for name, value in found.items()}
+    return {name: _to_json(value, (*path, name), places) for name, value in found.items()}
 
 
 def _read_answer(key: AnswerKey, value: Any, places: _Places) -> PreparedAnswer:
@@ -428,7 +426,7 @@ def _read_variable(name: Any, key: AnswerKey, places: _Places) -> EnvironmentVar
     return EnvironmentVariable(name)
 
 
-def _to_json(value: Any, key: AnswerKey, places: _Places) -> JsonValue:
+def _to_json(value: Any, path: TomlPath, places: _Places) -> JsonValue:
     """Convert a TOML value to JSON; a date becomes a string.
 
     Raises:
@@ -438,10 +436,12 @@ def _to_json(value: Any, key: AnswerKey, places: _Places) -> JsonValue:
         case datetime() | date() | time():
             return value.isoformat()
         case float() if not isfinite(value):
-            raise places.make_error(key, f"{value} is not a valid answer")
+            raise places.make_error(path, f"{value} is not a valid answer")
         case list():
-            return [_to_json(each, key, places) for each in value]
+            items = enumerate(value)
+            return [_to_json(each, (*path, index), places) for index, each in items]
         case dict():
-            return {name: _to_json(each, key, places) for name, each in value.items()}
+            fields = value.items()
+            return {name: _to_json(each, (*path, name), places) for name, each in fields}
         case _:
             return cast(JsonValue, value)

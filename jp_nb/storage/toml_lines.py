@@ -1,8 +1,8 @@
-"""Line numbers of the keys of a TOML file, which the standard library's reader does not keep.
+"""Statements of a TOML file with their line numbers, which the standard library's reader drops.
 
 The file is divided into its statements: table headers and pairs of a key and a value. Each one is
 read by itself, so that its keys and its line are known. `jp_nb/storage/answers_file.py` names the
-lines in its errors.
+lines in its errors, and the inbox of a batch keeps the comments of the file that it writes anew.
 
 Source: https://toml.io/en/v1.0.0.
 """
@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-TomlPath = tuple[str, ...]
-"""Names of the tables from the top of a file, and of a key in the last one."""
+TomlPath = tuple[str | int, ...]
+"""Keys from the top of a file. After the key of an array of tables, the index of an item."""
 
 _TOKEN: Final = re.compile(
     r'''"""(?:\\.|[^\\])*?""""{0,2}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*'''
@@ -23,64 +24,148 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 """Strings, comments, brackets, and line ends of TOML."""
-_MAX_DEPTH: Final = 6
-"""Levels of inline tables and dotted keys in one statement, below which keys have no own line."""
 
 
-class TomlLines:
-    """First line of each key of the valid TOML `text`, and of each item of an array of tables."""
+@dataclass(slots=True)
+class TomlStatement:
+    """A table header or a pair of a key and a value, with the lines above it.
 
-    def __init__(self, text: str) -> None:
-        self._found: dict[TomlPath, int] = {}
-        self._items: dict[TomlPath, list[int]] = {}
-        table: TomlPath = ()
+    Attributes:
+        line: Its first line, from 1.
+        text: Its text, without the line end. At the end of a file it is empty.
+        above: The comments and blank lines above it.
+    """
 
-        for number, statement in _split_statements(text):
-            paths = list(_list_paths(tomllib.loads(statement)))
-            header = statement.lstrip()
-            if not header.startswith("["):
-                for path in paths:
-                    self._found.setdefault((*table, *path), number)
-                continue
+    line: int
+    text: str
+    above: tuple[str, ...] = ()
 
-            table = max(paths, key=len, default=())
-            self._found.setdefault(table, number)
-            if header.startswith("[["):
-                self._items.setdefault(table, []).append(number)
+    @property
+    def is_header(self) -> bool:
+        """True for a table header, also of an array of tables."""
+        return self.text.lstrip().startswith("[")
 
-    def of(self, path: TomlPath) -> int:
-        """Return the line of `path` or its nearest parent, from 1."""
-        while path and path not in self._found:
-            path = path[:-1]
-        return self._found.get(path, 1)
+    @property
+    def starts_item(self) -> bool:
+        """True for the header of an item of an array of tables."""
+        return self.text.lstrip().startswith("[[")
 
-    def of_item(self, path: TomlPath, index: int) -> int:
-        """Return the line of an item of the array at `path`; an inline one has that of its key."""
-        items = self._items.get(path, [])
-        return items[index] if index < len(items) else self.of(path)
+    def list_comments(self) -> Iterator[str]:
+        """Yield the comments in the statement: at its end, and between its lines."""
+        for token in _TOKEN.finditer(self.text):
+            if token[0].startswith("#"):
+                yield token[0]
 
 
-def _split_statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each table header and key-value pair of `text`, with its first line."""
+def split_toml(text: str) -> Iterator[TomlStatement]:
+    """Yield the statements of the valid TOML `text`.
+
+    The last one is empty. It has the comments and blank lines at the end of the file.
+    """
     begin = 0
     number = 1
     depth = 0
+    above: list[str] = []
 
     for token in _TOKEN.finditer(text + "\n"):
         depth += (token["open"] is not None) - (token["close"] is not None)
         if token["end"] is None or depth:
             continue
 
-        statement = text[begin : token.start()]
-        if statement.strip():
-            yield number, statement
+        content = text[begin : token.start()]
+        stripped = content.strip(" \t")
+        if stripped and not stripped.startswith("#"):
+            yield TomlStatement(number, content, tuple(above))
+            above = []
+        elif stripped or token.start() < len(text):
+            above.append(stripped)
 
-        number += statement.count("\n") + 1
+        number += content.count("\n") + 1
         begin = token.end()
 
+    yield TomlStatement(number, "", tuple(above))
 
-def _list_paths(table: Mapping[str, Any], above: TomlPath = ()) -> Iterator[TomlPath]:
-    for key, value in table.items():
-        yield (*above, key)
-        if isinstance(value, dict) and len(above) < _MAX_DEPTH:
-            yield from _list_paths(value, (*above, key))
+
+@dataclass(slots=True)
+class _Node:
+    """A key, or an item of an array of tables, with its first line."""
+
+    line: int
+    keys: dict[str, _Node] = field(default_factory=dict)
+    items: list[_Node] = field(default_factory=list)
+
+    def add(self, key: str, line: int) -> _Node:
+        return self.keys.setdefault(key, _Node(line))
+
+
+class TomlLines:
+    """First line of each key of the valid TOML `text`, and of each item of an array of tables.
+
+    A table that only the keys or headers below it name begins with the first one of them.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._top = _Node(1)
+        table = self._top
+
+        for statement in split_toml(text):
+            if statement.is_header:
+                table = self._open_table(statement)
+            elif statement.text:
+                _add_keys(table, tomllib.loads(statement.text), statement.line)
+
+    def _open_table(self, header: TomlStatement) -> _Node:
+        """Add the keys of `header`, and return the node of its table."""
+        table = self._top
+        for key in read_header(header):
+            # A header below an array of tables is about its last item.
+            parent = table.items[-1] if table.items else table
+            table = parent.add(key, header.line)
+
+        if header.starts_item:
+            table.items.append(_Node(header.line))
+        return table.items[-1] if table.items else table
+
+    def of(self, path: TomlPath) -> int:
+        """Return the line of `path` or its nearest parent, from 1.
+
+        An item of an inline array has the line of its key.
+        """
+        node = self._top
+        for part in path:
+            following = _find_part(node, part)
+            if following is None:
+                break
+            node = following
+        return node.line
+
+
+def _find_part(node: _Node, part: str | int) -> _Node | None:
+    if isinstance(part, int):
+        return node.items[part] if part < len(node.items) else None
+    return node.keys.get(part)
+
+
+def read_header(header: TomlStatement) -> list[str]:
+    """Return the keys of a table header."""
+    keys: list[str] = []
+    table: Any = tomllib.loads(header.text)
+
+    while table:
+        if isinstance(table, list):
+            [table] = table
+            continue
+        [(key, table)] = table.items()
+        keys.append(key)
+    return keys
+
+
+def _add_keys(node: _Node, table: Mapping[str, Any], line: int) -> None:
+    """Add the keys of a statement to `node`: dotted ones, and those of inline tables."""
+    pending: list[tuple[_Node, Mapping[str, Any]]] = [(node, table)]
+    while pending:
+        above, content = pending.pop()
+        for key, value in content.items():
+            added = above.add(key, line)
+            if isinstance(value, dict):
+                pending.append((added, value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from jp_nb.storage.answers_file import (
     parse_answers,
     read_answers_file,
 )
+from jp_nb.storage.toml_lines import TomlLines, split_toml
 
+TomlPath = tuple[str | int, ...]
 PlainAnswer = dict[str, Any]
 
 
@@ -42,6 +45,19 @@ class PreparedAnswers:
         """
         found = self._file.select_run(run).find(section, *names, arguments=arguments)
         return None if found is None else _make_plain(found)
+
+    @staticmethod
+    def find_lines(text: str, paths: Iterable[TomlPath]) -> dict[TomlPath, int]:
+        """Return the line that an error would name for each path of a TOML file."""
+        found = TomlLines(text)
+        return {path: found.of(path) for path in paths}
+
+    @staticmethod
+    def list_comments(text: str) -> Iterator[str]:
+        """Yield the comments of a TOML file, in their order."""
+        for statement in split_toml(text):
+            yield from filter(None, statement.above)
+            yield from statement.list_comments()
 
 
 def _make_plain(answer: PreparedAnswer) -> PlainAnswer:

@@ -53,7 +53,7 @@ def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
         (
             '[[permissions.t]]\ndecision = "skip"\narguments = {}\n\n'
             '[[permissions.t]]\ndecision = "apply"\narguments = {}\n',
-            5,
+            6,
             'expected "run" or "skip"',
         ),
         (
