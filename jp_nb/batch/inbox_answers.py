@@ -14,13 +14,14 @@ the user is about one `DecisionGroup` and some of its runs. `save` writes the wh
 
 An entry without a run is written only if all runs that wait for this key have the same answer.
 Otherwise each run has a table of its own. A permission always lists the exact arguments. Entries of
-the file that the user did not change here stay, with the comments directly above them.
+the file that the user did not change here stay, and so do all comments of the user.
 
 Source: `docs/many-notebooks.md`, `docs/answers.md`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
+from jp_nb.batch.answers_comments import HEADING, AnswersText, EntryText, name_answer_table
 from jp_nb.batch.open_decisions import DecisionGroup
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
@@ -48,11 +50,17 @@ from jp_nb.storage.answers_file import (
     parse_answers,
     read_answers,
 )
-from jp_nb.storage.toml_text import format_comment, format_toml, format_toml_key, is_toml
+from jp_nb.storage.toml_text import (
+    MAX_COMMENT_CHARS,
+    format_comment,
+    format_toml,
+    format_toml_key,
+    is_toml,
+)
 from jp_nb.text import one_line
 
 ANSWERS_NAME: Final = "answers.toml"
-HEADING: Final = "# Answers to the open decisions of a batch, written by `jp-nb inbox`."
+_GENERATED: Final = re.compile(r"# (?:\d+ runs of )?(?P<who>.*)", re.DOTALL)
 
 AnswerValue = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
 
@@ -68,7 +76,7 @@ class InboxAnswer:
 @dataclass(frozen=True, slots=True)
 class _AnswerEntry:
     answer: PreparedAnswer
-    comments: tuple[str, ...] = ()
+    text: EntryText
 
 
 @dataclass(slots=True)
@@ -91,6 +99,7 @@ class InboxAnswers:
         self._decided: dict[AnswerKey, _DecidedKey] = {}
         self._waiting: dict[AnswerKey, dict[str, None]] = {}
         self._misfits: dict[AnswerKey, set[str]] = {}
+        self._text = AnswersText()
 
         for group in groups:
             runs = self._waiting.setdefault(group.identity, {})
@@ -104,16 +113,26 @@ class InboxAnswers:
     def _read(self) -> None:
         text = decode_answers(self.path, read_answers(self.path))
         found = parse_answers(text, self.path.name)
-        lines = text.split("\n")
+        self._text = AnswersText(text, found.answers)
 
-        for answer in found.answers:
+        def rank(each: tuple[int, PreparedAnswer]) -> tuple[bool, int]:
+            return (each[1].run is not None, each[1].line)
+
+        # As `save` writes them, so that the order does not change with each decision.
+        for index, answer in sorted(enumerate(found.answers), key=rank):
             identity = replace(answer, run=None).identity
-            entry = _AnswerEntry(answer, tuple(_find_comments(lines, answer.line)))
+            text = self._text.entries.get(index) or EntryText()
             decided = self._decided.setdefault(identity, _DecidedKey())
-            if answer.run is None:
-                decided.general = entry
+            earlier = decided.general
+            if answer.run is not None:
+                earlier = decided.by_run.get(answer.run)
+
+            if earlier is not None:  # the first of equal entries counts
+                earlier.text.add(text.list_comments())
+            elif answer.run is None:
+                decided.general = _AnswerEntry(answer, text)
             else:
-                decided.by_run[answer.run] = entry
+                decided.by_run[answer.run] = _AnswerEntry(answer, text)
 
     def find(self, group: DecisionGroup, run: str) -> PreparedAnswer | None:
         """Return the answer of the file for `group` in `run`.
@@ -153,7 +172,9 @@ class InboxAnswers:
             prepared = PreparedAnswer(
                 group.answer_key, 0, answer.skip, answer.value, group.arguments, run
             )
-            decided.by_run[run] = _AnswerEntry(prepared, tuple(_describe_asking(group, run)))
+            comments = _list_own_comments(decided.by_run.get(run), group)
+            text = EntryText([*comments, *_describe_asking(group, run)])
+            decided.by_run[run] = _AnswerEntry(prepared, text)
             self._misfits.get(group.identity, set()).discard(run)
         self._join(group, decided)
 
@@ -163,15 +184,27 @@ class InboxAnswers:
         if decided is None:
             return
 
-        general = decided.general
-        if general is not None:  # it would still answer for these runs
-            decided.general = None
-            for run in self._waiting[group.identity]:
-                own = replace(general.answer, run=run)
-                decided.by_run.setdefault(run, replace(general, answer=own))
-
+        self._split(group, decided)
         for run in runs:
-            decided.by_run.pop(run, None)
+            comments = _list_own_comments(decided.by_run.pop(run, None), group)
+            self._text.end += comments
+
+    def _split(self, group: DecisionGroup, decided: _DecidedKey) -> None:
+        """Replace the answer for all runs, which would answer for each, by answers of the runs."""
+        general = decided.general
+        if general is None:
+            return
+
+        decided.general = None
+        own = _list_own_comments(general, group)
+        others = [line for line in general.text.list_comments() if line not in own]
+
+        for run in self._waiting[group.identity]:
+            if run not in decided.by_run:
+                text = EntryText([*own, *others])
+                decided.by_run[run] = _AnswerEntry(replace(general.answer, run=run), text)
+                own = []  # the comments of the user are kept once
+        self._text.end += own
 
     def _join(self, group: DecisionGroup, decided: _DecidedKey) -> None:
         """Replace the answers of single runs by one for all, if all that wait have the same."""
@@ -186,10 +219,13 @@ class InboxAnswers:
         if len(same) < len(waiting):
             return
 
-        comments = first.comments
-        if len(waiting) > 1:
-            comments = tuple(_describe_asking(group, None))
-        decided.general = _AnswerEntry(replace(first.answer, run=None), comments)
+        comments = dict.fromkeys(_list_own_comments(decided.general, group))
+        for each in same:
+            comments.update(dict.fromkeys(_list_own_comments(each, group)))
+        described = _describe_asking(group, None if len(waiting) > 1 else group.runs[0])
+
+        text = EntryText([*comments, *described])
+        decided.general = _AnswerEntry(replace(first.answer, run=None), text)
         for run in waiting:
             del decided.by_run[run]
 
@@ -225,23 +261,41 @@ class InboxAnswers:
     def _format(self) -> str:
         tables: dict[str, list[_AnswerEntry]] = {}
         for entry in self._all():
-            tables.setdefault(_get_table(entry.answer), []).append(entry)
+            tables.setdefault(name_answer_table(entry.answer), []).append(entry)
 
-        lines = [HEADING]
+        lines = [HEADING, *self._text.head]
         # Tables for single runs come last, as they are many.
         for table in sorted(tables, key=lambda name: name.startswith(RUNS_TABLE)):
-            lines += _format_table(table, tables[table])
+            lines += _format_table(table, tables[table], self._text.tables.get(table, ()))
+
+        end = list(self._text.end)
+        for table, comments in self._text.tables.items():
+            if table not in tables:
+                end += comments
+        if end:
+            lines += ["", *end]
         return "\n".join(lines) + "\n"
 
 
-def _find_comments(lines: Sequence[str], line: int) -> list[str]:
-    """Return the comments directly above `line`, but not the heading of the file."""
-    found: list[str] = []
-    for text in reversed(lines[: line - 1]):
-        if not text.startswith("#") or text == HEADING:
-            break
-        found.insert(0, text)
-    return found
+def _list_own_comments(entry: _AnswerEntry | None, group: DecisionGroup) -> list[str]:
+    """Return the comments of the user, without those that the inbox has written about `group`."""
+    if entry is None:
+        return []
+    comments = entry.text.list_comments()
+    return [line for line in comments if line and not _is_generated(line, group)]
+
+
+def _is_generated(comment: str, group: DecisionGroup) -> bool:
+    """Return True if `_describe_asking` has written the comment, for any number of runs."""
+    found = _GENERATED.fullmatch(comment)
+    if found is None:
+        return False
+
+    about = _describe_subject(group)
+    notebook = one_line(group.notebook, limit=200)
+    begins = found["who"].startswith((f"{notebook}, ", f"{notebook}: "))
+    is_cut = len(comment) > MAX_COMMENT_CHARS and comment.endswith(" more characters)")
+    return begins and (is_cut or found["who"].endswith(f": {about}"))
 
 
 def _describe_asking(group: DecisionGroup, run: str | None) -> Iterator[str]:
@@ -252,30 +306,27 @@ def _describe_asking(group: DecisionGroup, run: str | None) -> Iterator[str]:
     if run is None:
         who = f"{len(group.runs)} runs of {who}"
 
-    about = group.question_text or group.description
-    yield format_comment(f"{', '.join([who, *places[:3]])}: {about}")
+    yield format_comment(f"{', '.join([who, *places[:3]])}: {_describe_subject(group)}")
 
 
-def _get_table(answer: PreparedAnswer) -> str:
-    """Return the table of an answer: `permissions`, or `runs."ID".questions.publish`."""
-    names = [answer.key[0]]
-    if answer.key[0] in ("questions", "permissions"):
-        names.append(answer.key[1])
-    if answer.run is not None:
-        names = [RUNS_TABLE, answer.run, *names]
-    return ".".join(map(format_toml_key, names))
+def _describe_subject(group: DecisionGroup) -> str:
+    return group.question_text or group.description
 
 
-def _format_table(table: str, entries: Sequence[_AnswerEntry]) -> Iterator[str]:
+def _format_table(
+    table: str, entries: Sequence[_AnswerEntry], comments: Sequence[str]
+) -> Iterator[str]:
     if entries[0].answer.key[0] == "permissions":
         for entry in entries:
-            yield from ("", *entry.comments, f"[[{table}]]", *_format_permission(entry.answer))
+            lines = _format_permission(entry.answer)
+            yield from ("", *entry.text.list_comments(), f"[[{table}]]", *lines)
         return
 
-    yield from ("", f"[{table}]")
+    yield from ("", *comments, f"[{table}]")
     for entry in entries:
         key = format_toml_key(entry.answer.key[-1])
-        yield from (*entry.comments, f"{key} = {_format_value(entry.answer)}")
+        yield from entry.text.comments
+        yield entry.text.source or f"{key} = {_format_value(entry.answer)}"
 
 
 def _format_permission(answer: PreparedAnswer) -> Iterator[str]:

@@ -12,13 +12,15 @@ from pydantic import JsonValue
 
 from jp_nb.text import one_line
 
+MAX_COMMENT_CHARS: Final = 500
+"""Longest text of a comment."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
 def format_comment(text: str) -> str:
     """Return `text` as one line of a comment."""
-    return f"# {one_line(text, limit=500)}"
+    return f"# {one_line(text, limit=MAX_COMMENT_CHARS)}"
 
 
 def format_toml_key(name: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import jp_nb as jp
@@ -120,6 +123,146 @@ def test_other_entries_of_the_file_stay_with_their_comments(tmp_path: Path) -> N
     assert "# my own rule\n[[permissions.pay]]\n" in text
 
 
+FULL = """\
+# Answers to the open decisions of a batch, written by `jp-nb inbox`.
+# Checked by Ada.
+
+# Readers of the note.
+
+# Ask Grace before.
+[questions.publish]
+# walk.ipynb, cell 3, turn 1: To whom?
+# The team has agreed.
+to = "team"  # until May
+tags = [
+  "a",  # first
+  "b",
+]
+
+# Payments.
+[permissions]
+# small ones
+pay = "run"  # at most 5
+
+[[permissions.give]]
+# Grace said so.
+decision = "run"
+[permissions.give.arguments]  # exactly
+amount = 5  # euros
+
+[questions.signup.who]
+# her real name
+name = "Ada"
+
+# The end.
+"""
+
+
+def test_comments_of_the_user_stay_where_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "answers.toml"
+    file.write_text(FULL, encoding="utf-8")
+    [group] = open_groups(tmp_path, waiting_run("a", TO), waiting_run("b", TO))
+    answers = BatchFolder(tmp_path).answers([group])
+    answers.save()
+    kept = file.read_text(encoding="utf-8")
+    assert kept == (
+        "# Answers to the open decisions of a batch, written by `jp-nb inbox`.\n"
+        "# Checked by Ada.\n\n# Readers of the note.\n\n# Ask Grace before.\n[questions.publish]\n"
+        "# walk.ipynb, cell 3, turn 1: To whom?\n# The team has agreed.\n"
+        'to = "team"  # until May\ntags = [\n  "a",  # first\n  "b",\n]\n\n'
+        '# Payments.\n# small ones\n# at most 5\n[[permissions.pay]]\ndecision = "run"\n\n'
+        "# Grace said so.\n# exactly\n# euros\n"
+        '[[permissions.give]]\ndecision = "run"\narguments = { amount = 5 }\n\n'
+        '[questions.signup]\n# her real name\nwho = { name = "Ada" }\n\n'
+        "# The end.\n"
+    )
+
+
+def test_comments_of_the_user_outlive_a_changed_and_a_withdrawn_answer(tmp_path: Path) -> None:
+    file = tmp_path / "answers.toml"
+    file.write_text(FULL, encoding="utf-8")
+    [group] = open_groups(tmp_path, waiting_run("a", TO), waiting_run("b", TO))
+    answers = BatchFolder(tmp_path).answers([group])
+
+    answers.decide(group, group.runs, BatchFolder.make_answer("all"))
+    answers.save()
+    assert (
+        "# The team has agreed.\n# until May\n# 2 runs of walk.ipynb, cell 3, turn 1: To whom?\n"
+        'to = "all"\n'
+    ) in file.read_text(encoding="utf-8")
+
+    answers.leave_open(group, ["a", "b"])
+    answers.save()
+    text = file.read_text(encoding="utf-8")
+    assert text.endswith("\n# The end.\n# The team has agreed.\n# until May\n")
+    assert "To whom?" not in text
+
+
+notes = st.sampled_from(["", "", "# note", "  # walk.ipynb: note", "# 2 runs of walk.ipynb: note"])
+entries = st.sampled_from(
+    [
+        '[questions.publish]\nto = "team"',
+        '[questions.publish]\nto = "team"  # note\n# note\nwhen = [1,  # note\n2]',
+        "[questions.publish]",
+        "[questions]\npublish.to = { skip = true }",
+        'questions.publish.to = "all"  # note',
+        '[runs.a.questions.publish]\nto = "all"',
+        '[runs.b.questions]\n# note\npublish = { to = "all" }',
+        '[permissions]\n# note\npay = "run"',
+        '[[permissions.pay]]  # note\ndecision = "run"\n# note\n[permissions.pay.arguments]\na = 1',
+        '[[permissions.pay]]\ndecision = "run"',
+        '[results]\n"f*" = "skip"',
+        "[questions.signup.who]\n# note\nname = 1\n# note\nage = 2",
+    ]
+)
+OPERATIONS = ("decide", "decide a", "leave", "leave b")
+
+
+@given(
+    st.lists(st.tuples(notes, notes, entries), max_size=5),
+    notes,
+    st.lists(st.sampled_from(OPERATIONS), max_size=3),
+)
+def test_no_comment_is_lost_or_added_wherever_it_is(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_entries: list[tuple[str, str, str]],
+    last: str,
+    operations: list[str],
+) -> None:
+    folder = tmp_path_factory.mktemp("out")
+    file = folder / "answers.toml"
+    text = "\n".join([*("\n".join(entry) for entry in given_entries), last])
+    numbers = count()
+    text = re.sub("note", lambda found: f"note {next(numbers)}", text)
+    try:
+        PreparedAnswers(text).list()
+    except jp.ConfigError:
+        assume(False)
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o600)
+
+    [group] = open_groups(folder, waiting_run("a", TO), waiting_run("b", TO))
+    answers = BatchFolder(folder).answers([group])
+    for operation in operations:
+        name, _, run = operation.partition(" ")
+        runs = [run] if run else group.runs
+        if name == "decide":
+            answers.decide(group, runs, BatchFolder.make_answer("team"))
+        else:
+            answers.leave_open(group, runs)
+    answers.save()
+
+    written = file.read_text(encoding="utf-8")
+    before = Counter(PreparedAnswers.list_comments(text))
+    after = Counter(PreparedAnswers.list_comments(written))
+    generated = [each for each in after if each not in before]
+    assert all("To whom?" in each or "Answers to" in each for each in generated)
+    assert {each: after[each] for each in before} == before
+
+    BatchFolder(folder).answers([group]).save()
+    assert file.read_text(encoding="utf-8") == written
+
+
 def test_withdrawn_answer_leaves_those_of_other_runs(tmp_path: Path) -> None:
     [group] = open_groups(tmp_path, waiting_run("a", TO), waiting_run("b", TO))
     answers = BatchFolder(tmp_path).answers([group])
@@ -133,6 +276,23 @@ def test_withdrawn_answer_leaves_those_of_other_runs(tmp_path: Path) -> None:
     file = tmp_path / "answers.toml"
     assert PreparedAnswers(file).find(*KEY, run="a") is None
     assert PreparedAnswers(file).find(*KEY, run="b") is not None
+
+
+def test_first_of_equal_entries_is_kept_because_it_counts(tmp_path: Path) -> None:
+    file = tmp_path / "answers.toml"
+    call = "arguments = { amount = 5 }\n"
+    file.write_text(
+        f'[[permissions.pay]]\ndecision = "skip"\n{call}'
+        f'# no\n[[permissions.pay]]\ndecision = "run"\n{call}',
+        encoding="utf-8",
+    )
+    [group] = open_groups(tmp_path, waiting_run("a", asked_permission("pay", {"amount": 5})))
+    answers = BatchFolder(tmp_path).answers([group])
+    assert answers.find(group, "a").skip
+    answers.save()
+    [kept] = PreparedAnswers(file).list()
+    assert kept["skip"]
+    assert "# no\n" in file.read_text(encoding="utf-8")
 
 
 texts = st.text(max_size=8) | st.sampled_from(["a.b", '"', "]\n[x]", "\u2028", "answer", "#", " "])

@@ -1,0 +1,172 @@
+"""Comments of an answers file, and the entry or table that each one is about.
+
+The inbox writes `OUT/answers.toml` anew with each decision. The user may have added comments, also
+in places that the new file does not have. So each comment is kept with what it is about:
+
+    # Answers to the open decisions of a batch, written by `jp-nb inbox`.
+    # of the file: above a blank line, at its beginning
+
+    # of the table
+    [questions.publish]
+    # of the entry
+    audience = "team"  # of the entry, too
+
+    # of the file: behind its last entry
+
+A comment above a table that is not written, as its entries are in other tables now, belongs to its
+first entry.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from jp_nb.storage.answers_file import RUNS_TABLE, PreparedAnswer
+from jp_nb.storage.toml_lines import TomlStatement, read_header, split_toml
+from jp_nb.storage.toml_text import format_toml_key
+
+HEADING: Final = "# Answers to the open decisions of a batch, written by `jp-nb inbox`."
+
+
+@dataclass(slots=True)
+class EntryText:
+    """Text of one entry: the comments above it, and its own line if it can be written again.
+
+    Attributes:
+        source: The key and the value as they are in the file; "" for entries in several statements.
+    """
+
+    comments: list[str] = field(default_factory=list)
+    source: str = ""
+
+    def list_comments(self) -> list[str]:
+        """Return all comments: those above the entry, and those in its own line."""
+        inner = TomlStatement(0, self.source).list_comments()
+        return [*self.comments, *inner]
+
+    def add(self, comments: Sequence[str]) -> None:
+        """Add comments below those that are there."""
+        self.comments = _join(self.comments, comments)
+
+
+class AnswersText:
+    """The comments of the valid answers file with this `text` and these `answers`.
+
+    Attributes:
+        head: Comments at the beginning of the file, without the heading of the inbox.
+        tables: Comments above a table, by its name.
+        entries: Text of the entries, by the position of their answer.
+        end: Comments at the end of the file.
+    """
+
+    def __init__(self, text: str = "", answers: Sequence[PreparedAnswer] = ()) -> None:
+        self.head: list[str] = []
+        self.tables: dict[str, list[str]] = {}
+        self.entries: dict[int, EntryText] = {}
+        self.end: list[str] = []
+
+        self._answers = answers
+        self._at_line: dict[int, int] = {}
+        for index, answer in enumerate(answers):
+            self._at_line.setdefault(answer.line, index)
+        self._table = ""
+        self._last: EntryText | None = None
+        self._pending: list[str] = []  # above tables without an entry so far
+        self._read(text.replace("\r\n", "\n"))
+
+    def _read(self, text: str) -> None:
+        is_first = True
+        for statement in split_toml(text):
+            above = _trim(statement.above)
+            if is_first:
+                above = self._take_head(above, has_entries=bool(statement.text))
+                is_first = False
+
+            if not statement.text:
+                self.end = _join(self._pending, above)
+            else:
+                self._read_statement(statement, above)
+
+    def _take_head(self, above: list[str], *, has_entries: bool) -> list[str]:
+        """Take the comments of the file from those above its first statement; return the others."""
+        if HEADING in above:
+            above.remove(HEADING)
+        if not has_entries:
+            return above
+
+        blank = max((index for index, line in enumerate(above) if not line), default=-1)
+        self.head = _trim(above[: max(blank, 0)])
+        return _trim(above[blank + 1 :])
+
+    def _read_statement(self, statement: TomlStatement, above: list[str]) -> None:
+        index = self._at_line.get(statement.line)
+        if statement.is_header:
+            self._table = ".".join(map(format_toml_key, read_header(statement)))
+            if index is None:
+                self._pending = _join(self._pending, [*above, *statement.list_comments()])
+                return
+
+        if index is None:
+            self._add_to_last(statement, above)
+            return
+
+        answer = self._answers[index]
+        is_own_line = not statement.is_header and self._is_own_line(statement, answer)
+        if is_own_line and self._pending and answer.key[0] != "permissions":
+            self.tables[self._table] = self._pending
+            self._pending = []
+
+        entry = EntryText(_join(self._pending, above))
+        self._pending = []
+        if is_own_line:
+            entry.source = statement.text.strip(" \t")
+        else:
+            entry.comments += statement.list_comments()
+        self._last = self.entries[index] = entry
+
+    def _add_to_last(self, statement: TomlStatement, above: list[str]) -> None:
+        """Add a statement that continues the last entry, such as the arguments of a permission."""
+        comments = _join(self._pending, [*above, *statement.list_comments()])
+        if self._last is None:
+            self._pending = comments
+            return
+
+        self._pending = []
+        self._last.comments = _join(self._last.list_comments(), comments)
+        self._last.source = ""
+
+    def _is_own_line(self, statement: TomlStatement, answer: PreparedAnswer) -> bool:
+        """Return True if the statement is a key in the table in which the inbox writes it."""
+        return self._table == name_answer_table(answer) and [*tomllib.loads(statement.text)] == [
+            answer.key[-1]
+        ]
+
+
+def name_answer_table(answer: PreparedAnswer) -> str:
+    """Return the table of an answer: `permissions`, or `runs."ID".questions.publish`."""
+    names = [answer.key[0]]
+    if answer.key[0] in ("questions", "permissions"):
+        names.append(answer.key[1])
+    if answer.run is not None:
+        names = [RUNS_TABLE, answer.run, *names]
+    return ".".join(map(format_toml_key, names))
+
+
+def _join(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    return _trim([*first, *second])
+
+
+def _trim(lines: Sequence[str]) -> list[str]:
+    """Return the lines without blank ones at the beginning and the end."""
+    begin = 0
+    end = len(lines)
+    while begin < end and not lines[begin]:
+        begin += 1
+    while end > begin and not lines[end - 1]:
+        end -= 1
+    return list(lines[begin:end])
