@@ -49,7 +49,8 @@ class Inbox:
             raise UsageError(f"{folder} is not the output folder of a batch: it has no {LOG_NAME}")
 
         self.distrust = describe_foreign(log) or ""
-        found = group_open_decisions(read_run_log(log).runs)
+        content = read_run_log(log)
+        found = group_open_decisions(content.runs)
         self.groups = found.groups
         self.waiting = found.waiting
         self.unreadable = found.unreadable
@@ -58,7 +59,8 @@ class Inbox:
         if self.distrust:
             return
         try:
-            self._answers = InboxAnswers(self.answers_path, self.groups)
+            notebooks = content.list_notebooks()
+            self._answers = InboxAnswers(self.answers_path, self.groups, notebooks)
         except ConfigError as exc:
             self.distrust = str(exc)
 
@@ -70,6 +72,10 @@ class Inbox:
     def count_answered(self, group: DecisionGroup) -> int:
         """Return the number of runs of `group` that have an answer in the file."""
         return 0 if self._answers is None else self._answers.count_answered(group)
+
+    def is_for_batch(self, group: DecisionGroup) -> bool:
+        """Return True if the same answer for all runs of `group` counts in the whole batch."""
+        return self._answers is not None and self._answers.has_all_notebooks(group)
 
     def is_answered(self, group: DecisionGroup, run: str) -> bool:
         """Return True if the file has an answer to `group` for `run`."""

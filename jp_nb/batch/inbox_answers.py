@@ -12,17 +12,18 @@ the user is about one `DecisionGroup` and some of its runs. `save` writes the wh
     decision = "run"
     arguments = { amount = 5 }
 
-An entry without a run is written only if all runs that wait for this key have the same answer.
-Otherwise each run has a table of its own. A permission always lists the exact arguments. Entries of
-the file that the user did not change here stay, and so do all comments of the user.
+An entry without a run is written only if all runs that wait for this key have the same answer, and
+each notebook of the batch has such a run. Otherwise each run has a table of its own. A permission
+always lists the exact arguments. Entries of the file that the user did not change here stay, and so
+do all comments of the user.
 
-Source: `docs/many-notebooks.md`, `docs/answers.md`.
+Source: `docs/many-notebooks.md`, `docs/answers.md`, `docs/decisions.md` D260.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, cast
@@ -90,12 +91,19 @@ class _DecidedKey:
 class InboxAnswers:
     """The answers to `groups` in the file at `path`, which may not exist yet.
 
+    `notebooks` are all notebooks of the batch. A tool of another notebook may have the same name
+    and do something else, so one entry for all runs needs the question of each notebook (D260).
+
     Raises:
         ConfigError: The file is not the user's own, or is not an answers file.
     """
 
-    def __init__(self, path: Path, groups: Sequence[DecisionGroup]) -> None:
+    def __init__(
+        self, path: Path, groups: Sequence[DecisionGroup], notebooks: Collection[str]
+    ) -> None:
         self.path = path
+        self._notebooks = frozenset(notebooks)
+        self._asked_by: dict[AnswerKey, set[str]] = {}
         self._decided: dict[AnswerKey, _DecidedKey] = {}
         self._waiting: dict[AnswerKey, dict[str, None]] = {}
         self._misfits: dict[AnswerKey, set[str]] = {}
@@ -104,6 +112,7 @@ class InboxAnswers:
         for group in groups:
             runs = self._waiting.setdefault(group.identity, {})
             runs.update(dict.fromkeys(group.runs))
+            self._asked_by.setdefault(group.identity, set()).add(group.notebook)
             if group.misfits:
                 self._misfits.setdefault(group.identity, set()).update(group.misfits)
 
@@ -111,9 +120,9 @@ class InboxAnswers:
             self._read()
 
     def _read(self) -> None:
-        text = decode_answers(self.path, read_answers(self.path))
-        found = parse_answers(text, self.path.name)
-        self._text = AnswersText(text, found.answers)
+        content = decode_answers(self.path, read_answers(self.path))
+        found = parse_answers(content, self.path.name)
+        self._text = AnswersText(content, found.answers)
 
         def rank(each: tuple[int, PreparedAnswer]) -> tuple[bool, int]:
             return (each[1].run is not None, each[1].line)
@@ -145,6 +154,10 @@ class InboxAnswers:
 
         entry = decided.by_run.get(run) or decided.general
         return None if entry is None else entry.answer
+
+    def has_all_notebooks(self, group: DecisionGroup) -> bool:
+        """Return True if an equal answer of all runs that wait is one entry for the whole batch."""
+        return self._notebooks <= self._asked_by[group.identity]
 
     def count_answered(self, group: DecisionGroup) -> int:
         """Return the number of runs of `group` that have an answer."""
@@ -211,7 +224,7 @@ class InboxAnswers:
         waiting = self._waiting[group.identity]
         entries = [decided.by_run.get(run) for run in waiting]
         first = entries[0]
-        if first is None:
+        if first is None or not self.has_all_notebooks(group):
             return
 
         content = _format_value(first.answer)
@@ -240,7 +253,7 @@ class InboxAnswers:
         if len(content) > MAX_ANSWERS_BYTES or text.count("\n") > MAX_ANSWERS_LINES:
             raise StorageError(
                 f"{self.path} would be longer than {MAX_ANSWERS_LINES:,} lines or "
-                f"{MAX_ANSWERS_BYTES:,} bytes: give more runs the same answer"
+                f"{MAX_ANSWERS_BYTES:,} bytes: write one entry for all runs yourself"
             )
 
         written = {each.identity: _format_value(each) for each in parse_answers(text, "").answers}

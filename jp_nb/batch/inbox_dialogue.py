@@ -61,11 +61,12 @@ _CONSENT_LABELS: Final = {
     "edit": ("Apply the edit", "Reject the edit"),
 }
 _COVERED: Final = {
+    "permission": "exactly this call of {}",
     "result": "each result of {}",
     "change": "each configuration change that {} proposes",
     "edit": "each edit that {} proposes",
 }
-"""What an answer covers, if that is more than what is shown."""
+"""What an answer to a decision other than a question covers."""
 _NOT_SENT: Final = frozenset({"auto", "timed_out"})
 """Marks of answers that the user did not send."""
 _VARIABLE: Final = TextAnswer(lines=False, pattern="^[A-Za-z_][A-Za-z0-9_]*$")
@@ -232,7 +233,10 @@ class InboxDialogue:
         """Ask about `group` in all its runs. Return False if the user goes back to the list."""
         choices = _Choices(group, group.runs, takes_answers=not self._inbox.distrust)
         contexts = group.list_contexts()
-        exhibits = (*_show_call(group), *_show_contexts(group, contexts))
+        covered = "in these runs"
+        if self._inbox.is_for_batch(group):
+            covered = "in these runs and in later runs of this batch"
+        exhibits = (*_show_call(group, covered), *_show_contexts(group, contexts))
 
         while True:
             prompt = _make_decision_prompt(group, label, exhibits, choices.make_actions())
@@ -259,9 +263,12 @@ class InboxDialogue:
 
     def _decide_run(self, group: DecisionGroup, run: str, label: str) -> bool:
         asked = [AskedContext(asking, context, (run,)) for asking, context in group.askings[run]]
+        covered = "in this run"
+        if self._inbox.is_for_batch(group):
+            covered += ", and in later runs of this batch if all waiting runs get the same answer"
         exhibits = (
             PromptDetail("Run", spell_invisible(run)),
-            *_show_call(group),
+            *_show_call(group, covered),
             *_show_contexts(group, asked),
         )
         choices = _Choices(group, (run,), takes_answers=True, is_single=True)
@@ -348,8 +355,8 @@ def _make_decision_prompt(
     return ActionPrompt(text, actions, label=label, exhibits=tuple(exhibits), only_buttons=True)
 
 
-def _show_call(group: DecisionGroup) -> Iterator[PromptDetail]:
-    """Yield where the decision was asked, and the exact arguments of a call."""
+def _show_call(group: DecisionGroup, covered: str) -> Iterator[PromptDetail]:
+    """Yield where the decision was asked, the exact arguments of a call, and the covered runs."""
     count = len(group.runs)
     where = f"{count:,} {pluralize('run', count)} of {format_place(group)}"
     yield PromptDetail("Asked by", f"{spell_invisible(group.tool)}, in {where}")
@@ -360,9 +367,9 @@ def _show_call(group: DecisionGroup) -> Iterator[PromptDetail]:
         yield PromptDetail("Arguments, exactly", dict(group.arguments))
     elif not group.is_answerable:
         yield PromptDetail("Arguments", "too long to show: permit the call in an answers file")
-    if group.kind in _COVERED:
-        covered = _COVERED[group.kind].format(spell_invisible(group.tool))
-        yield PromptDetail("An answer covers", f"{covered} in these runs")
+    if group.kind in _COVERED and group.is_answerable:
+        subject = _COVERED[group.kind].format(spell_invisible(group.tool))
+        yield PromptDetail("An answer covers", f"{subject} {covered}")
 
 
 def _show_contexts(

@@ -174,6 +174,15 @@ class RunLog:
     batches: list[BatchLine] = field(default_factory=list)
     runs: list[RunState] = field(default_factory=list)
 
+    def list_notebooks(self) -> set[str]:
+        """Return the names of all notebooks, also of those that no batch has started so far."""
+        names = {run.notebook for run in self.runs}
+        for batch in self.batches:
+            planned = batch.plan.get("inputs")
+            if isinstance(planned, dict):
+                names.update(planned)
+        return names
+
 
 def read_run_log(path: Path) -> RunLog:
     """Read the log at `path`.

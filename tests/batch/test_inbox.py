@@ -241,7 +241,7 @@ def test_answer_that_covers_more_than_is_shown_says_so(tmp_path: Path) -> None:
     assert decision.text == "Approval of a configuration change proposed by set_tone"
     shown = {each.caption: each.value for each in decision.exhibits}
     covered = "each configuration change that set_tone proposes in these runs"
-    assert shown["An answer covers"] == covered
+    assert shown["An answer covers"] == f"{covered} and in later runs of this batch"
     assert "style.reasoning.display: full → hidden" in shown["Context"]
     [answer] = written(tmp_path)
     assert (answer["key"], answer["value"]) == (("changes", "set_tone"), None)

@@ -13,7 +13,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.batch.log_lines import asked_permission, asked_question, waiting_run, write_log
+from tests.batch.log_lines import (
+    BATCH,
+    asked_permission,
+    asked_question,
+    ended_run,
+    waiting_run,
+    write_log,
+)
 from tests.kit.answers import PreparedAnswers
 from tests.kit.batch_folders import BatchFolder
 
@@ -80,6 +87,44 @@ def test_answer_for_one_notebook_does_not_answer_for_another(tmp_path: Path) -> 
     [both] = PreparedAnswers(file).list()
     assert both["key"] == KEY
     assert "run" not in both
+
+
+@pytest.mark.req("INBOX-4", "INBOX-5")
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_permission_covers_no_notebook_whose_call_was_not_shown(
+    tmp_path: Path, is_planned: bool
+) -> None:
+    """Another notebook may have another tool of this name, also one that has not run so far."""
+    pay = asked_permission("pay", {"amount": 5})
+    runs = [waiting_run("a", pay), waiting_run("b", pay)]
+    if is_planned:
+        planned = {"walk.ipynb": ["", ""], "talk.ipynb": ["", ""]}
+        runs.append([{**BATCH, "plan": {"inputs": planned}}])
+    else:
+        runs.append(ended_run("c", notebook="talk.ipynb"))
+    [group] = open_groups(tmp_path, *runs)
+
+    answers = BatchFolder(tmp_path).answers([group])
+    answers.decide(group, group.runs, BatchFolder.make_answer())
+    answers.save()
+    file = PreparedAnswers(tmp_path / "answers.toml")
+    assert [each["run"] for each in file.list()] == ["a", "b"]
+    call = {"arguments": {"amount": 5}}
+    assert file.find("permissions", "pay", run="a", **call) is not None
+    assert file.find("permissions", "pay", run="c", **call) is None
+    assert answers.count_answered(group) == 2
+
+
+@pytest.mark.req("INBOX-4")
+def test_permission_of_all_runs_covers_the_same_call_of_a_later_run(tmp_path: Path) -> None:
+    pay = asked_permission("pay", {"amount": 5})
+    [group] = open_groups(tmp_path, waiting_run("a", pay), waiting_run("b", pay))
+    answers = BatchFolder(tmp_path).answers([group])
+    answers.decide(group, group.runs, BatchFolder.make_answer())
+    answers.save()
+    file = PreparedAnswers(tmp_path / "answers.toml")
+    assert file.find("permissions", "pay", arguments={"amount": 5}, run="later") is not None
+    assert file.find("permissions", "pay", arguments={"amount": 6}, run="later") is None
 
 
 @pytest.mark.req("INBOX-4")

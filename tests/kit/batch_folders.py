@@ -57,7 +57,8 @@ class BatchFolder:
     def answers(self, groups: Iterable[Any]) -> Any:
         """Return the answers of the inbox to the decisions in `groups`."""
         path = self._folder / inbox_answers.ANSWERS_NAME
-        return inbox_answers.InboxAnswers(path, list(groups))
+        notebooks = run_log.read_run_log(self._log).list_notebooks()
+        return inbox_answers.InboxAnswers(path, list(groups), notebooks)
 
     @staticmethod
     def make_answer(value: Any = None, *, skip: bool = False, env: str = "") -> Any:
