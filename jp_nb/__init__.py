@@ -114,6 +114,11 @@ last: Turn | None
 """The last turn of this kernel; None before the first."""
 
 
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    # JupyterLab calls it: `jupyter labextension develop` links this folder.
+    return [{"src": "labextension", "dest": "jp-nb"}]
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name == "last":

@@ -29,7 +29,7 @@ SOURCES = sorted(
 )
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-FILE = re.compile(r"`((?:jp_nb|tests|docs|notebooks|binder|\.ci)/[\w./*-]*)`")
+FILE = re.compile(r"`((?:jp_nb|js|tests|docs|notebooks|binder|\.ci)/[\w./*-]*)`")
 BOUND = re.compile(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| `(jp_nb/[\w/]+\.py)` \|$", re.M)
 DECISION = re.compile(r"\bD(\d{1,3})\b")
 

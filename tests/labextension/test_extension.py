@@ -14,41 +14,103 @@ import jp_nb
 from tests.kit.notebook_record import NotebookRecord
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 ROOT = Path(jp_nb.__file__).parent / "labextension"
+PROJECT = Path(__file__).parents[2] / "js"
 PACKAGE = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
-SCRIPT = ROOT / PACKAGE["jupyterlab"]["_build"]["load"]
+BUILD = PACKAGE["jupyterlab"]["_build"]
 CASES = json.loads(
     (Path(__file__).parents[1] / "record" / "merge_cases.json").read_text(encoding="utf-8")
 )
 
 
-def test_version_is_in_the_name_of_the_script() -> None:
+def test_package_has_the_version_of_the_program_and_files_are_named_by_their_content() -> None:
     assert PACKAGE["version"] == jp_nb.__version__
-    assert SCRIPT.name == f"jp-nb-{jp_nb.__version__}.js"
-    assert [path.name for path in SCRIPT.parent.iterdir()] == [SCRIPT.name]
+    assert BUILD["extension"] == "./extension"
+    names = [path.name for path in (ROOT / "static").iterdir()]
+    assert not [name for name in names if jp_nb.__version__ in name]
+    hashed = {name for name in names if re.fullmatch(r"\w+[.][0-9a-f]{16}[.]js([.]map)?", name)}
+    assert set(names) - hashed == {"style.js", "third-party-licenses.json"}
+    assert {name for name in hashed if name.endswith(".js")} == {
+        name.removesuffix(".map") for name in hashed if name.endswith(".map")
+    }
+
+
+def test_built_files_are_made_of_the_present_sources() -> None:
+    found: dict[str, str] = {}
+    for path in (ROOT / "static").glob("*.map"):
+        source_map = json.loads(path.read_text(encoding="utf-8"))
+        found |= dict(zip(source_map["sources"], source_map["sourcesContent"], strict=True))
+
+    built = {name.rpartition("/")[2]: text for name, text in found.items() if "/./src/" in name}
+    assert "bridge.ts" in built
+    for name, text in built.items():
+        (source,) = (PROJECT / "src").rglob(name)
+        assert text == source.read_text(encoding="utf-8"), f"run `npm run build` in js/: {name}"
+
+
+def test_committed_lock_file_names_no_registry() -> None:
+    lock = (PROJECT / "package-lock.json").read_text(encoding="utf-8")
+    assert '"integrity"' in lock
+    assert '"resolved"' not in lock
+    assert "http://" not in lock
+    assert "npmjs.org" not in lock
+
+
+def test_python_package_names_the_folder_that_jupyter_labextension_develop_links() -> None:
+    (paths,) = jp_nb._jupyter_labextension_paths()
+    assert (Path(jp_nb.__file__).parent / paths["src"] / BUILD["load"]).is_file()
+    assert paths["dest"] == PACKAGE["name"]
 
 
 def test_it_is_declared_to_be_installed_with_pip() -> None:
-    assert json.loads((ROOT / "install.json").read_text(encoding="utf-8")) == {
+    assert json.loads((PROJECT / "install.json").read_text(encoding="utf-8")) == {
         "packageManager": "python",
         "packageName": "jp-nb",
         "uninstallInstructions": "pip uninstall jp-nb",
     }
 
 
+HOST = "http://lab.invalid"
+# As JupyterLab does it, with a package of its own.
+START = """async () => {
+    const shared = { INotebookTracker: {} };
+    const share = { get: async () => () => shared, from: "lab", eager: true, loaded: 1 };
+    const container = window._JUPYTERLAB["jp-nb"];
+    await container.init({ "@jupyterlab/notebook": { "4.6.6": share } });
+    window.extension = (await container.get("./extension"))();
+}"""
+
+
+def _answer_request(route: Route) -> None:
+    file = ROOT / route.request.url.removeprefix(f"{HOST}/").partition("?")[0]
+    if file.is_file():
+        route.fulfill(path=file)
+    else:
+        route.fulfill(body="<!doctype html><meta charset=utf-8>", content_type="text/html")
+
+
 @pytest.fixture(scope="module")
 def script_page(chromium: Browser) -> Iterator[Page]:
-    """A bare page with the extension's script."""
+    """A bare page with the built extension."""
     page = chromium.new_page()
-    page.add_script_tag(path=SCRIPT)
+    page.route(f"{HOST}/**", _answer_request)
+    page.goto(HOST)
+    page.add_script_tag(url=f"{HOST}/{BUILD['load']}")
+    page.evaluate(START)
     yield page
     page.close()
 
 
+def test_plugin_asks_for_the_notebooks_of_the_page(script_page: Page) -> None:
+    plugin = "(({ id, autoStart, requires }) => ({ id, autoStart, requires }))"
+    found = script_page.evaluate(f"{plugin}(window.extension.default)")
+    assert found == {"id": "jp-nb:document", "autoStart": True, "requires": [{}]}
+
+
 MERGES = """async text => {
-    const { merge } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
+    const { merge } = window.extension;
     return JSON.stringify(JSON.parse(text).map(
         ({ stored, carried, seen }) => merge(stored, carried, seen)));
 }"""
@@ -71,7 +133,7 @@ STATES: list[dict[str, Any]] = [
     {"jp": HEAD, "events.1": [TWO]},
 ]
 CARRIERS = """async widgets => {
-    const { carriersIn } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
+    const { carriersIn } = window.extension;
     return carriersIn(widgets).map(({ doc }) => doc);
 }"""
 
@@ -86,7 +148,7 @@ def test_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) 
 
 
 IN_SEGMENTS = """async text => {
-    const { sealed, unsealed } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
+    const { sealed, unsealed } = window.extension;
     const [before, now] = JSON.parse(text);
     const foreign = { "jp.2": "of another program", "jp.9999999": {} };
     const taken = new Set(Object.keys(foreign));
@@ -99,7 +161,7 @@ IN_SEGMENTS = """async text => {
 
 
 UNSEALED = """async metadata =>
-    (await window._JUPYTERLAB["jp-nb"].get("./extension"))().unsealed(metadata)"""
+    window.extension.unsealed(metadata)"""
 
 
 def _record(count: int, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,36 @@
+/**
+ * The extension `jp-nb`: one bridge for each open notebook, which all of its views share.
+ *
+ * `docs/browser.md` says how to work on it, and `docs/protocol.md` has the messages.
+ */
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
+import { INotebookTracker } from '@jupyterlab/notebook';
+
+import { Bridge } from './bridge';
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jp-nb:document',
+  description: "Keeps the conversation of jp_nb in the notebook's metadata.",
+  autoStart: true,
+  requires: [INotebookTracker],
+  activate: (app: JupyterFrontEnd, tracker: INotebookTracker): void => {
+    const { user } = app.serviceManager;
+    const bridges = new WeakMap<DocumentRegistry.IContext<INotebookModel>, Bridge>();
+    const add = (panel: NotebookPanel) => {
+      const bridge = bridges.get(panel.context) ?? new Bridge(panel.context, user);
+      bridges.set(panel.context, bridge);
+      bridge.views.add(panel);
+    };
+    tracker.forEach(add);
+    tracker.widgetAdded.connect((_, panel) => add(panel));
+  }
+};
+
+export default plugin;
+
+// For the tests that compare both languages; JupyterLab takes the default export only.
+export { carriersIn, merge } from './record';
+export { sealed, unsealed } from './segments';

@@ -1,0 +1,43 @@
+/** The comm messages between kernel and page; see docs/protocol.md. */
+
+import type { JsonObject } from './json';
+
+export const PROTOCOL = 1;
+
+/** The comm target, which the page registers. */
+export const TARGET = 'jp_nb.document';
+
+/** A longer document travels in pieces. */
+export const INLINE_CHARS = 4 * 1024 * 1024;
+
+/** The size of a piece: messages above 10 MB never reach the kernel. */
+export const PIECE_CHARS = 1024 * 1024;
+
+/** The limit of the pieces of a document that the kernel sends. */
+export const MAX_PIECES = 4096;
+
+/** The features that the page lists in `hello`. */
+export const FEATURES = ['cells', 'exchange', 'input', 'ended', 'printed'];
+
+/** The messages that name the one page of a shared document that writes. */
+const WRITES = ['append', 'switch', 'exchange', 'chunk'];
+
+export function isForAnother({ type, to }: JsonObject, page: string): boolean {
+  return WRITES.includes(type as string) && Boolean(to) && to !== page;
+}
+
+/** Split text, but no surrogate pairs. */
+export function split(text: string, size = PIECE_CHARS): string[] {
+  const pieces: string[] = [];
+  let start = 0;
+  while (start < text.length) {
+    let end = Math.min(start + size, text.length);
+    const last = text.charCodeAt(end - 1);
+    if (end < text.length && last >= 0xd800 && last <= 0xdbff) {
+      end--;
+    }
+    pieces.push(text.slice(start, end));
+    start = end;
+  }
+  return pieces;
+}

@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest';
+
+import { wordsOfEnd } from '../src/endlines';
+import { isForAnother, split } from '../src/protocol';
+
+describe('split', () => {
+  it('cuts no surrogate pair, and loses nothing', () => {
+    const text = 'ab😀cd😀';
+    const pieces = split(text, 3);
+    expect(pieces).toEqual(['ab', '😀c', 'd😀']);
+    expect(split('')).toEqual([]);
+  });
+});
+
+describe('isForAnother', () => {
+  it('is true for writes that name another page', () => {
+    expect(isForAnother({ type: 'append', to: 'b' }, 'a')).toBe(true);
+    expect(isForAnother({ type: 'append', to: 'a' }, 'a')).toBe(false);
+    expect(isForAnother({ type: 'append', to: '' }, 'a')).toBe(false);
+    expect(isForAnother({ type: 'pull', to: 'b' }, 'a')).toBe(false);
+  });
+});
+
+describe('wordsOfEnd', () => {
+  it.each([
+    [{ seconds: 1200, sent: 3, received: null }, '1,200 s · 3 tokens in'],
+    [{ seconds: 1, sent: null, received: 4 }, '1 s · 4 tokens out'],
+    [{ seconds: 1 }, '1 s'],
+    [{ seconds: '<img>' }, ''],
+    [{ seconds: 1e12 }, ''],
+    [{ seconds: 1, sent: -1 }, ''],
+    [{ seconds: 1, sent: 0.5 }, '']
+  ])('of %j are %j', (counts, words) => {
+    expect(wordsOfEnd(counts)).toBe(words);
+  });
+});

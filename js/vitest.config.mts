@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    environment: 'node',
+    include: ['tests/**/*.test.ts'],
+    coverage: {
+      provider: 'v8',
+      include: ['src/**/*.ts'],
+      // These need the elements of a page. `tests/notebook/*_page.py` and `tests/labextension/` try them.
+      exclude: ['src/plugin.ts', 'src/bridge.ts', 'src/forms.ts', 'src/endlines.ts'],
+      reporter: ['text'],
+      thresholds: { lines: 85 }
+    }
+  }
+});
