@@ -25,10 +25,10 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.notebook.front_end import NotebookFrontEnd
 from jp_nb.notebook.host import NotebookHost
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.rendering.transcripts.transcript import Transcript
 from jp_nb.session.session import Session
-from jp_nb.toolkit.python import PythonTool
+from jp_nb.session.threads.cell_loop import CellLoop
+from jp_nb.toolkit.function_tools.python import PythonTool
 from tests.support.sessions import FakeShell
 
 SCENARIOS = (

@@ -20,7 +20,7 @@ from time import perf_counter, sleep
 
 from jupyter_client.manager import KernelManager
 
-from jp_nb.storage.question_log_file import QuestionLogFile
+from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
 from tests.storage.log_writers import Writer, check
 
 CODE = """

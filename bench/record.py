@@ -19,11 +19,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, SecretBytes, TypeAdapter
 
-from jp_nb.record.clock import make_random_id, utc_now
-from jp_nb.record.config_history import Projection
-from jp_nb.record.context_builder import build_context
-from jp_nb.record.document import Document
-from jp_nb.record.events import (
+from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.signing import Signer
+from jp_nb.record.entries.clock import make_random_id, utc_now
+from jp_nb.record.entries.events import (
     ChatRequest,
     ChatResponse,
     ConfigDelta,
@@ -33,7 +33,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.signing import Signer
+from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream
 
 SIZES = (10, 1_000, 10_000, 50_000)

@@ -33,15 +33,15 @@ from jp_nb.session import get_session as _current
 from jp_nb.session import require_session as _loaded
 
 if TYPE_CHECKING:
-    from jp_nb.agent.bench_run import CallOutcome
+    from jp_nb.agent.call_steps.bench_run import CallOutcome
     from jp_nb.config.tree.tool_settings import ConfigRule
     from jp_nb.images import Image
-    from jp_nb.record.turn_view import Conversation, Turn
+    from jp_nb.record.reading.turn_view import Conversation, Turn
     from jp_nb.session.rows.completions import Completion, Completions, Failure
+    from jp_nb.toolkit.function_tools.python import PythonTool, remove_tool, tool
     from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
-    from jp_nb.toolkit.python import PythonTool, remove_tool, tool
     from jp_nb.toolkit.question import Question
-    from jp_nb.toolkit.select_answer import Option
+    from jp_nb.toolkit.question_types.select_answer import Option
     from jp_nb.toolkit.tool_context import ToolContext
     from jp_nb.values.custom import describer
     from jp_nb.values.describe import describe
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "jp_nb.agent.bench_run": ("CallOutcome",),
+    "jp_nb.agent.call_steps.bench_run": ("CallOutcome",),
     "jp_nb.config.tree.tool_settings": ("ConfigRule",),
     "jp_nb.images": ("Image",),
-    "jp_nb.record.turn_view": ("Conversation", "Turn"),
+    "jp_nb.record.reading.turn_view": ("Conversation", "Turn"),
     "jp_nb.session.rows.completions": ("Completion", "Completions", "Failure"),
     "jp_nb.toolkit.outcome": ("NeedsInput", "Outcome", "Success"),
-    "jp_nb.toolkit.python": ("remove_tool", "tool"),
+    "jp_nb.toolkit.function_tools.python": ("remove_tool", "tool"),
     "jp_nb.toolkit.question": ("Question",),
-    "jp_nb.toolkit.select_answer": ("Option",),
+    "jp_nb.toolkit.question_types.select_answer": ("Option",),
     "jp_nb.toolkit.tool_context": ("ToolContext",),
     "jp_nb.values.custom": ("describer",),
     "jp_nb.values.describe": ("describe",),
@@ -202,7 +202,7 @@ def query(
         PromptUnavailable: If `strict` is True and no user is available for a decision.
     """
     from jp_nb.config.directives import Directive, DirectiveKind, parse_tool_choice
-    from jp_nb.session.active_output import showing_turns
+    from jp_nb.session.threads.active_output import showing_turns
 
     session = _loaded()
     changes: list[tuple[DirectiveKind, str | Sequence[str]]]
@@ -452,7 +452,7 @@ def ask(
             answers.
         PromptCancelled: If the user did not answer.
     """
-    from jp_nb.session.code_questions import read_questions
+    from jp_nb.session.questions.code_questions import read_questions
 
     cell_questions = _loaded().turns.cell_questions
     questions = read_questions(question, title=title)
@@ -540,7 +540,7 @@ def call(
 
 def tools() -> tuple[PythonTool, ...]:
     """Return the Python tools that the model can call, in the order of their first definition."""
-    from jp_nb.toolkit.python import REGISTRY
+    from jp_nb.toolkit.function_tools.python import REGISTRY
 
     return tuple(REGISTRY.all().values())
 
@@ -551,7 +551,7 @@ def conversation() -> Conversation:
     Raises:
         UsageError: If `jp_nb` is not loaded.
     """
-    from jp_nb.record.turn_view import Conversation
+    from jp_nb.record.reading.turn_view import Conversation
 
     session = _loaded()
     turns = session.conversations.log()

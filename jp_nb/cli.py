@@ -18,7 +18,7 @@ from typing import Any
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
-from jp_nb.headless.time_limits import read_seconds
+from jp_nb.headless.kernels.time_limits import read_seconds
 from jp_nb.jsonschema_import import delay_parsers
 
 RUN_COMMAND = "batch.batch_command:run"
@@ -85,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     flag = {"action": "store_true"}
     file = {"type": Path, "metavar": "FILE"}
 
-    add = command("demo", "headless.demo:demo", "open the tutorials in JupyterLab: offline, no key")
+    add = command(
+        "demo", "headless.commands.demo:demo", "open the tutorials in JupyterLab: offline, no key"
+    )
     add("--headless", "execute it and print its output", **flag)
 
     text = "execute notebooks headless: no user answers"
@@ -124,22 +126,24 @@ def _parser() -> argparse.ArgumentParser:
     ways.add_argument("--list", help="print the open decisions", action="store_true")
 
     text = "find API keys, damaged records, and outdated cassettes before you share a notebook"
-    add = command("check", "headless.check:check", text)
+    add = command("check", "headless.commands.check:check", text)
     text = "notebooks, cassettes, answers files, or folders that contain them"
     add("files", text, nargs="+", **file)
 
-    add = command("show", "headless.records:show", "print the conversation in a notebook")
+    add = command("show", "headless.commands.records:show", "print the conversation in a notebook")
     add("notebook", "the notebook", type=Path)
     add("--json", "print the stored JSON object", **flag)
 
-    add = command("strip", "headless.strip:strip", "remove the record and outputs from notebooks")
+    add = command(
+        "strip", "headless.commands.strip:strip", "remove the record and outputs from notebooks"
+    )
     add("notebooks", "a notebook; - filters stdin to stdout", type=Path, nargs="+", metavar="NB")
     add("--record", "remove only the record", **flag)
     add("--outputs", "remove only outputs and execution counts", **flag)
 
     add = command(
         "diff",
-        "headless.records:diff_notebooks",
+        "headless.commands.records:diff_notebooks",
         "compare the records of two notebooks, turn by turn",
     )
     add("notebooks", "the two notebooks: A B", nargs="+", metavar="NB")
@@ -148,12 +152,12 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     text = "import a conversation of JP into a notebook"
-    add = command("import", "headless.records:import_conversation", text)
+    add = command("import", "headless.commands.records:import_conversation", text)
     add("folder", "the conversation's directory", type=Path, metavar="DIR")
     add("notebook", "created if it does not exist", type=Path, metavar="NB")
 
     text = "export a conversation as a directory of JP"
-    add = command("export", "headless.records:export_conversation", text)
+    add = command("export", "headless.commands.records:export_conversation", text)
     add("notebook", "the notebook", type=Path, metavar="NB")
     add("folder", "the conversation's directory", type=Path, metavar="DIR")
     text = "native (default): the format of jp_nb; jp-head: the format that JP reads"
@@ -162,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add = command(
         "trust",
-        "headless.environment_commands:trust_folder",
+        "headless.commands.environment_commands:trust_folder",
         "trust the configuration files of a folder",
     )
     add("folder", "a notebook's folder", type=Path, metavar="DIR")
@@ -170,14 +174,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--revoke", "withdraw the trust", **flag)
 
     text = "offer the tools of a module or notebook to other MCP clients"
-    add = command("mcp", "headless.mcp_server:serve", text)
+    add = command("mcp", "headless.tool_server.mcp_server:serve", text)
     add("source", "a module, a .py file, or a notebook", metavar="MODULE_OR_NOTEBOOK")
     text = "serve HTTP at this address (default host: 127.0.0.1) instead of stdin and stdout"
     add("--http", text, metavar="[HOST:]PORT")
 
     command(
         "doctor",
-        "headless.environment_commands:print_diagnosis",
+        "headless.commands.environment_commands:print_diagnosis",
         "check the installation and the configuration",
     )
     return parser

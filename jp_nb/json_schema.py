@@ -1,6 +1,6 @@
 """Walk JSON schemas: subschemas, references, and loops.
 
-`jsonschema` and `referencing` validate schemas and answers (`jp_nb/session/structured.py`), but do
+`jsonschema` and `referencing` validate schemas and answers (`structured.py`), but do
 not return the paths of subschemas. Error messages name these paths. The search for loops compares
 them, because two equal schemas at different paths are no loop.
 

@@ -10,7 +10,7 @@ from tests.affected import ALWAYS, find_tests, main, package
 @pytest.mark.parametrize(
     ("changed", "test"),
     [
-        ("jp_nb/session/turn_line.py", "tests/session/test_turn_line.py"),
+        ("jp_nb/session/threads/turn_line.py", "tests/session/test_turn_line.py"),
         ("jp_nb/agent/turn.py", "tests/agent/test_turn_commands.py"),  # by its name
         ("jp_nb/toolkit/outcome.py", "tests/agent/test_batch.py"),  # through a helper
         ("tests/support/fake_host.py", "tests/session/test_session.py"),
@@ -29,7 +29,7 @@ def test_modules_without_a_test_are_few() -> None:
 
 
 def test_command_names_the_tiers_of_the_tests(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["jp_nb/headless/demo.py"]) == 0
+    assert main(["jp_nb/headless/commands/demo.py"]) == 0
     plain, *tiers = capsys.readouterr().out.splitlines()
     assert plain.startswith("pytest tests/headless/test_demo.py ")
     assert tiers == ["pytest -m runners tests/headless/test_demo.py"]

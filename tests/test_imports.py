@@ -51,7 +51,7 @@ BELOW = {
 }
 """The packages of `jp_nb`, from low to high, and the packages that each may import."""
 BELOW["session"] = set(BELOW) - {"interop"}
-MCP_SERVER = "headless/mcp_server.py"
+MCP_SERVER = "headless/tool_server/mcp_server.py"
 """The module that offers tools to other programs."""
 BELOW["notebook"] = set(BELOW)
 BELOW["headless"] = set(BELOW) - {"notebook"}
@@ -59,10 +59,10 @@ BELOW["batch"] = set(BELOW)
 CORE = GROUND | {"config", "record", "interop", "values", "toolkit", "agent"}
 """Packages that need only the standard library and pydantic."""
 LIBRARIES = {
-    "toolkit/templates.py": {"jinja2", "markupsafe"},
+    "toolkit/command_tools/templates.py": {"jinja2", "markupsafe"},
     "jsonschema_import.py": {"rfc3987_syntax"},
-    "toolkit/misfits.py": {"jsonschema", "referencing"},
-    "toolkit/server_schema_checks.py": {"jsonschema", "referencing"},
+    "toolkit/arguments/misfits.py": {"jsonschema", "referencing"},
+    "toolkit/question_types/server_schema_checks.py": {"jsonschema", "referencing"},
 }
 """Additional libraries of modules of the core."""
 
@@ -149,7 +149,10 @@ def _may_import(module: Module, library: str) -> bool:
     if library in MCP:
         return module.room == "mcp" or module.path == MCP_SERVER
     if library in HTTP:
-        return module.path == "providers/http.py" or (library, module.room) == ("httpx2", "mcp")
+        return module.path == "providers/network/http.py" or (library, module.room) == (
+            "httpx2",
+            "mcp",
+        )
     return library not in JUPYTER or module.room == "notebook"
 
 
@@ -161,6 +164,27 @@ def test_modules_have_no_circular_imports() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as exc:
         pytest.fail(" -> ".join(reversed(exc.args[1])))
+
+
+def test_folders_of_a_room_have_no_circular_imports() -> None:
+    graph: dict[str, set[str]] = {}
+    for module in modules():
+        folder = _folder(module.name)
+        graph.setdefault(folder, set()).update(map(_folder, module.internal))
+
+    # A module beside the folders of its room is used by these, and uses them.
+    inner = {folder: {each for each in graph[folder] if "." in each} for folder in graph}
+    try:
+        TopologicalSorter({name: inner[name] - {name} for name in inner if "." in name}).prepare()
+    except CycleError as exc:
+        pytest.fail(" -> ".join(reversed(exc.args[1])))
+
+
+def _folder(module: str) -> str:
+    """Return the room of a module and the folder in it: `agent.calls`, or `agent`."""
+    parts = module.split(".")[1:]
+    names = parts[:2] if (PACKAGE / "/".join(parts[:2])).is_dir() else parts[:1]
+    return ".".join(names)
 
 
 def test_file_names_are_unique() -> None:
@@ -238,8 +262,13 @@ InteractiveShell.instance().run_line_magic("load_ext", "jp_nb")
 print(*sys.modules)
 """
     found = loaded(code)
-    assert "jp_nb.session.base_config" in found
-    assert not found & {"jp_nb.session.settings", "jp_nb.agent", "jp_nb.values", "tomlkit"}
+    assert "jp_nb.session.configuration.base_config" in found
+    assert not found & {
+        "jp_nb.session.configuration.settings",
+        "jp_nb.agent",
+        "jp_nb.values",
+        "tomlkit",
+    }
 
 
 def test_every_public_name_exists() -> None:

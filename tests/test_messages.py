@@ -7,7 +7,9 @@ from tests.messages import find_messages, render_messages
 
 def test_list_has_each_module_with_its_sentences() -> None:
     listed = render_messages().split("\n\n")
-    [parts] = [part for part in listed if part.startswith("jp_nb/agent/result_delivery.py\n")]
+    [parts] = [
+        part for part in listed if part.startswith("jp_nb/agent/call_steps/result_delivery.py\n")
+    ]
     assert "- Result edit cancelled." in parts.splitlines()
 
 

@@ -32,14 +32,14 @@ from typing import Any
 from pydantic import JsonValue
 
 import jp_nb
-from jp_nb.record.clock import Clock
-from jp_nb.record.document import Document
+from jp_nb.record.documents.document import Document
+from jp_nb.record.entries.clock import Clock
 from jp_nb.record.interrupted_turn import find_interrupted_turn, list_open_calls
 from jp_nb.session import set_current
 from jp_nb.session.host import OpenedConversation
-from jp_nb.session.resume import TurnResumption
+from jp_nb.session.past_turns.resume import TurnResumption
 from jp_nb.session.session import Session
-from jp_nb.storage.journal_file import JournalFile
+from jp_nb.storage.journals.journal_file import JournalFile
 from jp_nb.toolkit.question import Question
 from tests.session.killed_session import NOTEBOOK, environment
 from tests.support.fake_host import FakeHome, FakeHost, FakeStore

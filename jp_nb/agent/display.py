@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import ProposedChange
+from jp_nb.agent.prompting.prompts import ProposedChange
 from jp_nb.images import Image
-from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.record.entries.outcomes import QuestionOutcome
+from jp_nb.toolkit.arguments.text_arguments import TextArgument
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.text_arguments import TextArgument
 
 
 class ShowText(NamedTuple):  # twice as fast as a frozen dataclass, and a turn has thousands

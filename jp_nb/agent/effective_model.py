@@ -2,7 +2,7 @@
 
 `Resolved` is a model with everything that its requests in a turn contain: instructions, tools, and
 attachments. The session makes one at the beginning of a turn, and again if the configuration
-changed or tools are outdated (`jp_nb/session/resolver.py`).
+changed or tools are outdated (`jp_nb/session/resolution/resolver.py`).
 
 Source: `docs/turns.md`, `docs/configuration.md`.
 """
@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.inquiry import InquiryBackend
+from jp_nb.agent.calls.recorded_results import FindRecordedResults
+from jp_nb.agent.inquiries.inquiry import InquiryBackend
+from jp_nb.agent.model_requests.chat_model import ChatModel
+from jp_nb.agent.offered_tools.tool_set import ToolSet
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
-from jp_nb.agent.recorded_results import FindRecordedResults
-from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.config_snapshot import ConfigSnapshot
-from jp_nb.record.context import RequestContext
-from jp_nb.record.request_head import RequestHead
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.request_head import RequestHead
 
 
 def host_of(provider: Provider) -> str:

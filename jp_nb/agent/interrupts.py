@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jp_nb.agent.prompt_queue import SafeAsk
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.prompts import (
     Action,
     ActionPrompt,
     Answered,

@@ -1,6 +1,6 @@
 """Interface for answers and decisions that were prepared in a file, for unattended runs.
 
-`jp_nb/storage/answers_file.py` reads the file. Decisions that it does not have, and that needed the
+`answers_file.py` reads the file. Decisions that it does not have, and that needed the
 user, are noted as *open*: the user can add them for the next run.
 
 Source: `docs/answers.md`.

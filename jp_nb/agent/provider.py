@@ -14,11 +14,15 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from jp_nb.agent.shared_prefix import BodyPart
-from jp_nb.record.context import RequestContext
-from jp_nb.record.request_head import Attachment as Attachment
-from jp_nb.record.request_head import AttachmentDigest, RequestHead, digest_attachment
-from jp_nb.record.request_head import ToolDefinition as ToolDefinition
-from jp_nb.record.token_usage import Usage as Usage
+from jp_nb.record.entries.token_usage import Usage as Usage
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.request_head import Attachment as Attachment
+from jp_nb.record.request_context.request_head import (
+    AttachmentDigest,
+    RequestHead,
+    digest_attachment,
+)
+from jp_nb.record.request_context.request_head import ToolDefinition as ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,14 @@ from typing import Final
 
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ProviderError
-from jp_nb.record.conversation_list import make_title
-from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, read_words
+from jp_nb.record.documents.conversation_list import make_title
+from jp_nb.record.entries.events import (
+    ChatRequest,
+    ChatResponse,
+    Entry,
+    ToolCallRequest,
+    read_words,
+)
 from jp_nb.record.stream import ConversationStream
 
 _REFUSALS: Final = (400, 422)

@@ -13,14 +13,14 @@ from typing import Final
 from jp_nb.agent.provider import Attachment, ToolDefinition
 from jp_nb.images import MEDIA_TYPES, read_image_size
 from jp_nb.json_values import compact_json
-from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import (
+from jp_nb.record.entries.events import (
     ChatRequest,
     ChatResponse,
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.request_head import AttachmentDigest, RequestHead
+from jp_nb.record.request_context.context import ContextItem, RequestContext
+from jp_nb.record.request_context.request_head import AttachmentDigest, RequestHead
 
 BYTES_PER_TOKEN: Final = 4
 PIXELS_PER_TOKEN: Final = 750

@@ -17,22 +17,22 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
-from jp_nb.agent.batch import NEVER_RAN_TEXT, Batch
-from jp_nb.agent.call import Call
-from jp_nb.agent.call_response import RAN_BEFORE_TEXT
-from jp_nb.agent.compactor import CompactionSettings, Compactor
+from jp_nb.agent.call_steps.batch import NEVER_RAN_TEXT, Batch
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.calls.call_response import RAN_BEFORE_TEXT
+from jp_nb.agent.calls.image_limits import limit_images
+from jp_nb.agent.compacting.compactor import CompactionSettings, Compactor
 from jp_nb.agent.display import Notice
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.image_limits import limit_images
-from jp_nb.agent.model_call import AnswerStream
+from jp_nb.agent.model_requests.answer_retries import AnswerCheck, AnswerRetries
+from jp_nb.agent.model_requests.model_call import AnswerStream
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.turn_interrupts import TurnInterrupts
 from jp_nb.agent.turn_requests import MODEL_ID, TurnRequests, describe_tool_change
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.images import Image
-from jp_nb.record.events import (
+from jp_nb.record.entries.events import (
     ChatRequest,
     ChatResponse,
     ConfigDelta,
@@ -41,9 +41,9 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_usage_mark,
 )
+from jp_nb.record.entries.unanswered_turns import Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.record.interrupted_turn import OpenCall
-from jp_nb.record.marks import make_request_marks
-from jp_nb.record.unanswered_turns import Ended, NoAnswer, is_unanswered, make_no_answer
+from jp_nb.record.reading.marks import make_request_marks
 from jp_nb.toolkit.cancellation import is_cancelled
 from jp_nb.toolkit.cell_thread import CallInterrupted
 

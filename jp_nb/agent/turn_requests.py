@@ -14,19 +14,19 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from jp_nb.agent.appended_changes import explain_new_head
-from jp_nb.agent.call import Call
-from jp_nb.agent.compactor import CompactionSettings, Compactor
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.compacting.compactor import CompactionSettings, Compactor
 from jp_nb.agent.display import Notice
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.model_call import AnswerStream
+from jp_nb.agent.model_requests.appended_changes import explain_new_head
+from jp_nb.agent.model_requests.model_call import AnswerStream
 from jp_nb.agent.provider import ModelRequest, ToolChoice
 from jp_nb.agent.refusals import explain_refusal
 from jp_nb.agent.turn_interrupts import TurnInterrupts
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.errors import ProviderError
-from jp_nb.record.context import RequestContext
-from jp_nb.record.tool_choice_marks import find_missing_tool
+from jp_nb.record.entries.tool_choice_marks import find_missing_tool
+from jp_nb.record.request_context.context import RequestContext
 from jp_nb.text import one_line
 
 MODEL_ID = "assistant.model.id"

@@ -13,24 +13,24 @@ from time import monotonic
 
 from pydantic import JsonValue
 
+from jp_nb.agent.approvals.permission_rules import KeptRules, SessionRules
+from jp_nb.agent.calls.recorded_results import RecordedResult
 from jp_nb.agent.display import Display
-from jp_nb.agent.inquiry import InquiryBackend
-from jp_nb.agent.offered_tool import OfferedTool
-from jp_nb.agent.permission_rules import KeptRules, SessionRules
+from jp_nb.agent.inquiries.inquiry import InquiryBackend
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import OpenDecision, PreparedAnswers
-from jp_nb.agent.prompts import Prompter
-from jp_nb.agent.recorded_results import RecordedResult
+from jp_nb.agent.prompting.prompts import Prompter
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.json_values import sorted_json
-from jp_nb.record.events import (
+from jp_nb.record.entries.events import (
     InquiryQuestion,
 )
 from jp_nb.record.interrupted_turn import CallProgress
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.secret_answers import SecretAnswers
+from jp_nb.toolkit.secrets.secret_answers import SecretAnswers
 from jp_nb.toolkit.tool_context import SharedContext
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from jp_nb.agent.display import Display, TokensSoFar
 from jp_nb.agent.provider import Usage
-from jp_nb.record.events import (
+from jp_nb.record.entries.events import (
     Entry,
 )
-from jp_nb.record.token_usage import ModelUsage, with_usage
+from jp_nb.record.entries.token_usage import ModelUsage, with_usage
 
 
 @dataclass(slots=True)

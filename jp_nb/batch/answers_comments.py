@@ -26,9 +26,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from jp_nb.storage.answers_file import RUNS_TABLE, PreparedAnswer
-from jp_nb.storage.toml_lines import TomlStatement, read_header, split_toml
-from jp_nb.storage.toml_text import format_toml_key
+from jp_nb.storage.configuration.answers_file import RUNS_TABLE, PreparedAnswer
+from jp_nb.storage.configuration.toml_lines import TomlStatement, read_header, split_toml
+from jp_nb.storage.configuration.toml_text import format_toml_key
 
 HEADING: Final = "# Answers to the open decisions of a batch, written by `jp-nb inbox`."
 

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
-from jp_nb.agent.exchange_recorder import Exchange
+from jp_nb.agent.model_requests.exchange_recorder import Exchange
 from jp_nb.batch.run_log import RunState
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
-from jp_nb.storage.cassette_content import CassetteContent
-from jp_nb.storage.cassette_file import (
+from jp_nb.storage.cassettes.cassette_content import CassetteContent
+from jp_nb.storage.cassettes.cassette_file import (
     CASSETTE_SUFFIX,
     MAX_CASSETTE_BYTES,
     default_cassette_path,
@@ -32,7 +32,7 @@ from jp_nb.storage.cassette_file import (
     refuse_unless_cassette,
     refuse_unsafe_cassette_link,
 )
-from jp_nb.storage.cassette_writer import CassetteWriter
+from jp_nb.storage.cassettes.cassette_writer import CassetteWriter
 
 RECORDINGS: Final = ".recordings"
 """Folder below `OUT/` with the recordings of runs."""

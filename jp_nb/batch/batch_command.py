@@ -1,7 +1,7 @@
 """Command `jp-nb run` with several notebooks, parameter sets, or models: start or resume a batch.
 
 `run` is the entry of the command line. One notebook without the options of a batch is run by
-`jp_nb/headless/run.py`. Otherwise `run_batch` makes a plan of the options, and runs it in a pool.
+`run.py`. Otherwise `run_batch` makes a plan of the options, and runs it in a pool.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jp_nb.batch.run_spec import RunSpec
     from jp_nb.batch.worker_pool import WorkerPool
     from jp_nb.batch.worker_process import Worker
-    from jp_nb.storage.answers_file import AnswersFile
+    from jp_nb.storage.configuration.answers_file import AnswersFile
     from jp_nb.storage.shared_pace import RequestLimits
 
 BATCH_OPTIONS: Final = (
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     if is_batch(options):
         return run_batch(options)
 
-    from jp_nb.headless.run import run as run_one
+    from jp_nb.headless.commands.run import run as run_one
 
     [name] = options.notebooks
     options.notebook = Path(name)
@@ -218,7 +218,7 @@ def find_out(options: argparse.Namespace) -> Path:
 
 def _read_answers(request: BatchRequest) -> AnswersFile | None:
     """Return the file of `--answers`, so that an error in it precedes all runs."""
-    from jp_nb.storage.answers_file import read_answers_file
+    from jp_nb.storage.configuration.answers_file import read_answers_file
 
     return read_answers_file(Path(request.answers)) if request.answers else None
 

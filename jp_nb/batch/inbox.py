@@ -23,7 +23,7 @@ from jp_nb.batch.run_log import LOG_NAME, read_run_log
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.storage.files import describe_foreign
 from jp_nb.text import one_line, pluralize, spell_invisible
-from jp_nb.toolkit.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 
 EXCLUSIVE_NOTE: Final = "exclusive: only you or an answers file can answer it, not a model"
 

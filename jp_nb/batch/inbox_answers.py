@@ -35,7 +35,7 @@ from jp_nb.batch.open_decisions import DecisionGroup
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
 from jp_nb.json_values import compact_json
-from jp_nb.storage.answers_file import (
+from jp_nb.storage.configuration.answers_file import (
     MAX_ANSWERS_BYTES,
     MAX_ANSWERS_LINES,
     RUNS_TABLE,
@@ -51,7 +51,7 @@ from jp_nb.storage.answers_file import (
     parse_answers,
     read_answers,
 )
-from jp_nb.storage.toml_text import (
+from jp_nb.storage.configuration.toml_text import (
     MAX_COMMENT_CHARS,
     format_comment,
     format_toml,

@@ -18,11 +18,11 @@ from typing import Final
 
 import nbformat
 
-from jp_nb.agent.prompts import AnyEnd, AnyPrompt, FormPrompt
+from jp_nb.agent.prompting.prompts import AnyEnd, AnyPrompt, FormPrompt
 from jp_nb.batch.inbox import Inbox
 from jp_nb.batch.inbox_dialogue import AskUser, InboxDialogue
 from jp_nb.errors import PromptUnavailable, UsageError
-from jp_nb.headless.lab import explain_no_display, open_in_lab
+from jp_nb.headless.commands.lab import explain_no_display, open_in_lab
 from jp_nb.text import plain
 
 NOTEBOOK_NAME: Final = "inbox.ipynb"

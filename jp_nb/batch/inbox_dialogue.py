@@ -21,7 +21,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompts import (
     Action,
     ActionPrompt,
     Answered,
@@ -43,11 +43,11 @@ from jp_nb.batch.open_decisions import (
     filter_groups,
 )
 from jp_nb.errors import PromptUnavailable
-from jp_nb.storage.answers_file import EnvironmentVariable
+from jp_nb.storage.configuration.answers_file import EnvironmentVariable
 from jp_nb.text import one_line, pluralize, spell_invisible, upper_first
-from jp_nb.toolkit.answer_types import TextAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.select_answer import Option, SelectAnswer
+from jp_nb.toolkit.question_types.answer_types import TextAnswer
+from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
 
 AskUser = Callable[[AnyPrompt], AnyEnd]
 """Shows a prompt to the user, and returns its end."""

@@ -26,11 +26,11 @@ from jp_nb.agent.prepared_answers import DecisionKind
 from jp_nb.batch.run_log import RunState
 from jp_nb.headless.run_events_reading import DECISION_DESCRIPTIONS, DECISION_SECTIONS
 from jp_nb.json_values import compact_json, sorted_json
-from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.storage.answers_file import RUNS_TABLE, AnswerKey
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.storage.configuration.answers_file import RUNS_TABLE, AnswerKey
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 
 MAX_SHOWN_CONTEXTS: Final = 5
 """Number of differing contexts that a group shows."""

@@ -20,7 +20,7 @@ from jp_nb.batch.run_plan import digest_file
 from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.errors import JpNbError, StorageError
 from jp_nb.headless.files import format_text
-from jp_nb.headless.kernel_client import KernelBounds
+from jp_nb.headless.kernels.kernel_client import KernelBounds
 from jp_nb.headless.run_report import RunReport, make_report
 from jp_nb.headless.runner import RunResult, run_notebook
 

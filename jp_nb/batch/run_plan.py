@@ -36,7 +36,7 @@ from jp_nb.errors import UsageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.headless.files import read_notebook
 from jp_nb.headless.parameter_cell import is_parameter_name, list_parameter_names
-from jp_nb.storage.cassette_file import default_cassette_path
+from jp_nb.storage.cassettes.cassette_file import default_cassette_path
 from jp_nb.text import one_line
 
 ANSWERS_SUFFIX: Final = ".answers.toml"

@@ -5,7 +5,7 @@
 The pool writes a `RunSpec` as one line of JSON to its stdin, and reads a `RunEnd` as one line from
 its stdout. The line `interrupt` ends the current run as Ctrl+C does. The worker ends when its stdin
 does. Modules stay imported between runs, and each run gets a new kernel. With arguments, kernels
-are forks of a process that has imported these modules (`jp_nb/headless/kernel_template.py`).
+are forks of a process that has imported these modules (`kernel_template.py`).
 
 The worker does not depend on the pool: any program may start it and give it specifications. It
 reads keys of providers from its environment, and neither lines nor arguments contain any.
@@ -29,9 +29,9 @@ with delay_parsers():  # nbformat loads jsonschema
     from jp_nb.batch.run_execution import execute_run, fail_run
     from jp_nb.batch.run_log import write_all
     from jp_nb.batch.run_spec import RunEnd, RunSpec
-    from jp_nb.headless.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
-    from jp_nb.headless.kernel_processes import KernelProcesses
-    from jp_nb.headless.kernel_template import KernelTemplate, KernelTemplateError
+    from jp_nb.headless.kernels.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
+    from jp_nb.headless.kernels.kernel_processes import KernelProcesses
+    from jp_nb.headless.kernels.kernel_template import KernelTemplate, KernelTemplateError
 
 INTERRUPT: Final = "interrupt"
 """The line that ends the current run."""

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.access_rules import is_sensitive, overlaps_sensitive
 from jp_nb.config.authority import always_needs_user
-from jp_nb.config.partial import get_path
+from jp_nb.config.partials.partial import get_path
 from jp_nb.config.schema import (
     JSON,
     ROOT,

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from jp_nb.config.partial import Partial, get_identity, iter_changed_leaves
+from jp_nb.config.partials.partial import Partial, get_identity, iter_changed_leaves
 from jp_nb.config.schema import (
     JSON,
     Element,

@@ -21,9 +21,9 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.partial import Partial, build_partial, get_path, unwrap
-from jp_nb.config.partial_change import Change
-from jp_nb.config.partial_merge import expand_shorthand
+from jp_nb.config.partials.partial import Partial, build_partial, get_path, unwrap
+from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.partials.partial_merge import expand_shorthand
 from jp_nb.config.schema import (
     JSON,
     Element,

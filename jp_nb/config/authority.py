@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.directives import DEFAULT_MODEL
-from jp_nb.config.partial import (
+from jp_nb.config.partials.partial import (
     Partial,
     is_wrapper,
     select_settings,

@@ -16,9 +16,9 @@ from functools import lru_cache
 
 from jp_nb.config.assignments import assign_setting
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
-from jp_nb.config.partial import Partial, get_path
-from jp_nb.config.partial_change import apply_change
-from jp_nb.config.partial_merge import merge_partials, strip_strategies
+from jp_nb.config.partials.partial import Partial, get_path
+from jp_nb.config.partials.partial_change import apply_change
+from jp_nb.config.partials.partial_merge import merge_partials, strip_strategies
 from jp_nb.config.schema import parse_path, require_node
 from jp_nb.config.tree.app import Extend
 from jp_nb.config.tree.ignored_settings import is_ignored

@@ -28,9 +28,9 @@ from jp_nb.config.assignments import (
 )
 from jp_nb.config.authority import needs_user
 from jp_nb.config.config_snapshot import ConfigSnapshot, complete_model_ids
-from jp_nb.config.partial import Partial, get_path, is_wrapper, remove_empty
-from jp_nb.config.partial_change import Change, apply_change
-from jp_nb.config.partial_merge import merge_partials, strip_strategies
+from jp_nb.config.partials.partial import Partial, get_path, is_wrapper, remove_empty
+from jp_nb.config.partials.partial_change import Change, apply_change
+from jp_nb.config.partials.partial_merge import merge_partials, strip_strategies
 from jp_nb.config.refusal import (
     Problem,
     Refusal,

@@ -21,8 +21,8 @@ from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_or
 
 from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
+from jp_nb.config.secret_settings.server_secrets import hide_server_settings
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
-from jp_nb.config.server_secrets import hide_server_settings
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import (
     APPEND_MERGE,

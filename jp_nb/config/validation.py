@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.access_rule_checks import find_rule_problems, iter_rules
-from jp_nb.config.partial import Partial, get_path, is_wrapper
-from jp_nb.config.partial_merge import TEXT_SEPARATORS, strip_strategies
+from jp_nb.config.partials.partial import Partial, get_path, is_wrapper
+from jp_nb.config.partials.partial_merge import TEXT_SEPARATORS, strip_strategies
 from jp_nb.config.schema import (
     JSON,
     ROOT,

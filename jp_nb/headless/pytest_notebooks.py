@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from jp_nb.errors import JpNbError
+from jp_nb.headless.commands.run import format_unused_answers
 from jp_nb.headless.files import format_text, print_cell
-from jp_nb.headless.run import format_unused_answers
 from jp_nb.headless.run_report import (
     ReportedCell,
     RunReport,
@@ -30,8 +30,8 @@ from jp_nb.headless.run_report import (
     make_report,
 )
 from jp_nb.headless.runner import RunResult, run_notebook
-from jp_nb.storage import answers_file
-from jp_nb.storage.cassette_file import default_cassette_path, refuse_unsafe_cassette_link
+from jp_nb.storage.cassettes.cassette_file import default_cassette_path, refuse_unsafe_cassette_link
+from jp_nb.storage.configuration import answers_file
 
 
 class NotebookFailedError(Exception):

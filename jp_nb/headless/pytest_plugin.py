@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.headless.time_limits import read_seconds
+from jp_nb.headless.kernels.time_limits import read_seconds
 from jp_nb.storage import environment
 
 NOTEBOOK = ".ipynb"

@@ -17,26 +17,33 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import StorageError
-from jp_nb.headless.execution import CellFailure, CellStatus
 from jp_nb.headless.files import format_one_line, format_text
+from jp_nb.headless.kernels.execution import CellFailure, CellStatus
 from jp_nb.headless.run_events_reading import CassetteUse, ReportedDecision, RunEvents
 from jp_nb.headless.runner import RunResult
 from jp_nb.json_values import JsonObject, as_object, make_storable
-from jp_nb.record import merge
-from jp_nb.record.clock import parse_timestamp, utc_now
-from jp_nb.record.document import Document, get_conversation_id, get_others
-from jp_nb.record.events import InquiryRequest
+from jp_nb.record.documents import merge
+from jp_nb.record.documents.document import Document, get_conversation_id, get_others
+from jp_nb.record.entries.clock import parse_timestamp, utc_now
+from jp_nb.record.entries.events import InquiryRequest
+from jp_nb.record.entries.token_usage import USAGE_FIELDS, Usage, read_usage
+from jp_nb.record.entries.turn_entries import TurnEntries
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.record.reading.turn_reader import read_turn
+from jp_nb.record.reading.turn_view import (
+    ConfigChange,
+    Inquiry,
+    StructuredData,
+    ToolCall,
+    Turn,
+    TurnText,
+)
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.token_usage import USAGE_FIELDS, Usage, read_usage
-from jp_nb.record.turn_entries import TurnEntries
-from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.record.turn_reader import read_turn
-from jp_nb.record.turn_view import ConfigChange, Inquiry, StructuredData, ToolCall, Turn, TurnText
-from jp_nb.rendering.call_text import format_content_for_user
-from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
-from jp_nb.rendering.outcome_text import format_cause
-from jp_nb.storage.cassette_content import StoredExchange
-from jp_nb.storage.cassette_file import read_cassette
+from jp_nb.rendering.prompt_texts.outcome_text import format_cause
+from jp_nb.rendering.reports.cassette_miss import describe_exchange, format_exchange_count
+from jp_nb.rendering.transcripts.call_text import format_content_for_user
+from jp_nb.storage.cassettes.cassette_content import StoredExchange
+from jp_nb.storage.cassettes.cassette_file import read_cassette
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 
 MAX_SOURCE: Final = 60  # maximum length of the source text that identifies a cell

@@ -22,20 +22,20 @@ from pydantic import JsonValue
 
 from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.execution import CellEnd, CellFailure, Execution, NotStartedError
 from jp_nb.headless.files import read_notebook, refuse_unsafe_target, write_notebook
-from jp_nb.headless.kernel_client import KernelBounds
+from jp_nb.headless.kernels.execution import CellEnd, CellFailure, Execution, NotStartedError
+from jp_nb.headless.kernels.kernel_client import KernelBounds
+from jp_nb.headless.kernels.time_limits import TimeLimits
 from jp_nb.headless.parameter_cell import inject_parameters
 from jp_nb.headless.run_events_reading import RunEvents, read_events
-from jp_nb.headless.time_limits import TimeLimits
 from jp_nb.json_values import as_object
-from jp_nb.record import merge
-from jp_nb.record.clock import make_epoch_clock
-from jp_nb.record.document import RECORD_KEY, count_entries
-from jp_nb.record.merge import find_unreadable_carriers, lift_carrier, read_carrier
-from jp_nb.session.headless_journals import complete_document, remove_written
+from jp_nb.record.documents import merge
+from jp_nb.record.documents.document import RECORD_KEY, count_entries
+from jp_nb.record.documents.merge import find_unreadable_carriers, lift_carrier, read_carrier
+from jp_nb.record.entries.clock import make_epoch_clock
+from jp_nb.session.journals.headless_journals import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
-from jp_nb.storage.journal_folder import JournalFolder
+from jp_nb.storage.journals.journal_folder import JournalFolder
 
 INCOMPLETE_RECORD = (
     "the notebook did not receive the whole record of this run; metadata.widgets keeps the part "

@@ -33,8 +33,8 @@ from jp_nb.interop.directory_reader import read_directory
 from jp_nb.interop.directory_writer import Dialect, write_directory
 from jp_nb.interop.json_text import read_list, read_value, same_json
 from jp_nb.json_values import JsonObject
-from jp_nb.record.clock import Clock
-from jp_nb.record.document import get_conversation_id
+from jp_nb.record.documents.document import get_conversation_id
+from jp_nb.record.entries.clock import Clock
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 

@@ -1,6 +1,6 @@
 """Read the files of a JP directory into a `jp` object.
 
-A `jp` object (`jp_nb.record.document`) stores the conversation in plain text. Further details are
+A `jp` object (`document.py`) stores the conversation in plain text. Further details are
 stored on the entries (`jp_nb.interop.jp_entries`) and in `conversation.origin`, so that
 `directory_writer.py` writes unchanged parts back byte for byte. No I/O.
 
@@ -36,8 +36,8 @@ from jp_nb.interop.jp_entries import ENTRIES_END, NO_ENTRIES, read_jp_entry
 from jp_nb.interop.json_text import read_list
 from jp_nb.interop.metadata_file import parse_metadata, parse_moment
 from jp_nb.json_values import JsonObject
-from jp_nb.record.clock import Clock, make_conversation_id
-from jp_nb.record.document import RECORD_VERSION
+from jp_nb.record.documents.document import RECORD_VERSION
+from jp_nb.record.entries.clock import Clock, make_conversation_id
 
 
 def read_directory(

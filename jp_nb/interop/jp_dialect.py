@@ -20,9 +20,9 @@ from jp_nb.interop.jp_configuration import MODEL_ID_PATH, JpConfiguration
 from jp_nb.interop.jp_entry_fields import remove_unsupported_fields
 from jp_nb.interop.omissions import Omissions
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.compaction import find_compactions, is_revert
-from jp_nb.record.event_decoding import decode_event
-from jp_nb.record.events import KNOWN, Entry, InquiryRequest, InquiryResponse, Unknown
+from jp_nb.record.compactions.compaction import find_compactions, is_revert
+from jp_nb.record.entries.event_decoding import decode_event
+from jp_nb.record.entries.events import KNOWN, Entry, InquiryRequest, InquiryResponse, Unknown
 
 JP_QUESTIONS = ("boolean", "select", "text")
 """The kinds of questions that JP reads."""

@@ -31,7 +31,7 @@ from jp_nb.interop.json_text import (
     sort_keys,
 )
 from jp_nb.json_values import JsonObject, as_object, replace_surrogates
-from jp_nb.record.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
+from jp_nb.record.entries.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
 ENTRY_INDENT = "  "
 """Indentation of an entry in its file."""

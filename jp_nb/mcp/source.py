@@ -16,9 +16,13 @@ from pydantic import JsonValue
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
 from jp_nb.errors import ConfigError, PromptCancelled, ToolSourceError
-from jp_nb.mcp.calls import ServerCalls
-from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.definitions import (
+from jp_nb.mcp.connections.connection import Connection
+from jp_nb.mcp.errors import ServerError, ServerNotStarted, SignInError
+from jp_nb.mcp.exchange import ConnectionLimits
+from jp_nb.mcp.tool_calls.calls import ServerCalls
+from jp_nb.mcp.tool_calls.mcp_tool import McpTool
+from jp_nb.mcp.tool_calls.results import read_contents
+from jp_nb.mcp.tool_definitions.definitions import (
     McpDefinition,
     ServerDefinitions,
     find_changes,
@@ -26,12 +30,8 @@ from jp_nb.mcp.definitions import (
     read_definitions,
     read_hints,
 )
-from jp_nb.mcp.errors import ServerError, ServerNotStarted, SignInError
-from jp_nb.mcp.exchange import ConnectionLimits
-from jp_nb.mcp.launches import HttpLaunch, Launch, StdioLaunch
-from jp_nb.mcp.mcp_tool import McpTool
-from jp_nb.mcp.results import read_contents
-from jp_nb.mcp.tool_names import make_digest, may_be_name
+from jp_nb.mcp.tool_definitions.tool_names import make_digest, may_be_name
+from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
 from jp_nb.toolkit.outcome import Success

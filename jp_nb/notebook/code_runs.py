@@ -23,8 +23,8 @@ from jp_nb.notebook.display.capture import OutputCapture, capture_cell
 from jp_nb.notebook.display.pending_output import list_open_figures, show_figures
 from jp_nb.notebook.last_errors import CODE_FILE
 from jp_nb.text import plain
+from jp_nb.toolkit.function_tools.tool_errors import error_summary
 from jp_nb.toolkit.notebook_access import CodeRun
-from jp_nb.toolkit.tool_errors import error_summary
 
 MAX_CODE_FRAMES: Final = 20
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)

@@ -25,11 +25,11 @@ from jp_nb.config.tree.named_servers import SERVERS_PATH
 from jp_nb.config.tree.provider_settings import PROVIDER_NAMES
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import JpNbError
-from jp_nb.record.conversation_list import ConversationInfo, list_conversations
+from jp_nb.record.documents.conversation_list import ConversationInfo, list_conversations
 from jp_nb.session.rows.completions import find_frame_library
 from jp_nb.session.session import Session
-from jp_nb.session.structured import is_schema_like
-from jp_nb.storage.config_files import CONFIG_SUFFIXES
+from jp_nb.session.turns.structured import is_schema_like
+from jp_nb.storage.configuration.config_files import CONFIG_SUFFIXES
 from jp_nb.storage.user_folders import get_config_folder
 
 

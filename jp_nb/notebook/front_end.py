@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from jp_nb.agent.prompts import Unavailable
+from jp_nb.agent.prompting.prompts import Unavailable
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.notebook.display.cell_output import OutputFactory
 from jp_nb.notebook.display.console import PrintedTurn
@@ -27,8 +27,8 @@ from jp_nb.notebook.prompt.form_output import FormOutput
 from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.status import TurnCounts
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.rendering.transcripts.transcript import Transcript
+from jp_nb.session.threads.cell_loop import CellLoop
 
 
 class NotebookFrontEnd:

@@ -18,9 +18,9 @@ from jp_nb.text import plain
 
 if TYPE_CHECKING:
     from jp_nb.notebook.front_end import NotebookFrontEnd
-    from jp_nb.session.cell_loop import CellLoop
     from jp_nb.session.host import RecordStore
     from jp_nb.session.rows.progress_display import ProgressDisplay
+    from jp_nb.session.threads.cell_loop import CellLoop
     from jp_nb.toolkit.notebook_access import NotebookAccess
 
 

@@ -64,11 +64,11 @@ def create_server(name: str, settings: Mapping[str, object]) -> Provider:
         )
 
     module = {
-        "chat": "openai_chat",
-        "responses": "openai_chat",
-        "messages": "anthropic",
-        "interactions": "google_interactions",
-        "generate": "google_interactions",
+        "chat": "openai.openai_chat",
+        "responses": "openai.openai_chat",
+        "messages": "anthropic.anthropic_messages",
+        "interactions": "google.google_interactions",
+        "generate": "google.google_interactions",
     }[config.dialect]
 
     make: Callable[[str, Server], Provider] = import_module(

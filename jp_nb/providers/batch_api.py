@@ -1,4 +1,4 @@
-"""What the batch APIs of all providers share; see `jp_nb/agent/model_batches.py`.
+"""What the batch APIs of all providers share; see `jp_nb/agent/model_requests/model_batches.py`.
 
 `anthropic_batches.py` and `openai_batches.py` know the addresses and the shape of the lists of
 answers. `HttpProvider` gives the bodies of the requests, and decodes the answers as it decodes
@@ -19,12 +19,12 @@ from typing import ClassVar, Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.model_batches import BatchState, UnknownBatchError
+from jp_nb.agent.model_requests.model_batches import BatchState, UnknownBatchError
 from jp_nb.agent.provider import ModelRequest, ProviderEvent
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.json_values import as_object
-from jp_nb.providers.http import HttpClient
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder, WireObject
+from jp_nb.providers.network.http import HttpClient
+from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder, WireObject
 
 MAX_BATCH_BYTES: Final = 100_000_000
 """Size of the requests of one batch. The limits of the servers are higher."""

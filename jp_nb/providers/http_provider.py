@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import ClassVar, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from jp_nb.agent.model_batches import ModelBatches
+from jp_nb.agent.model_requests.model_batches import ModelBatches
 from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
@@ -37,29 +37,33 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.json_schema import Schema
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, encode_utf8, is_deeper
-from jp_nb.providers.answer_schemas import AnswerSchema
-from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.batch_api import WholeAnswers
-from jp_nb.providers.endpoint import Endpoint
-from jp_nb.providers.first_head import is_refused_change, keep_first_head
-from jp_nb.providers.http import HttpClient
-from jp_nb.providers.media_rules import MediaRules, name_medium
-from jp_nb.providers.messages import Rendering
-from jp_nb.providers.prefix_watch import PrefixWatch
-from jp_nb.providers.prompt_cuts import (
+from jp_nb.providers.network.endpoint import Endpoint
+from jp_nb.providers.network.http import HttpClient
+from jp_nb.providers.network.token_counts import NO_COUNT, CountQuery, fetch_token_count
+from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
+from jp_nb.providers.request_parts.first_head import is_refused_change, keep_first_head
+from jp_nb.providers.request_parts.media_rules import MediaRules, name_medium
+from jp_nb.providers.request_parts.messages import Rendering
+from jp_nb.providers.request_parts.prefix_watch import PrefixWatch
+from jp_nb.providers.request_parts.refused_media import (
+    RefusedMedia,
+    format_refusal,
+    is_media_refusal,
+)
+from jp_nb.providers.request_parts.request_body import Omitted, RequestBody
+from jp_nb.providers.response_parts.prompt_cuts import (
     MIN_SENT_TOKENS,
     advise_context,
     count_least_tokens,
     is_local,
     watch_prompt,
 )
-from jp_nb.providers.refused_media import RefusedMedia, format_refusal, is_media_refusal
-from jp_nb.providers.request_body import Omitted, RequestBody
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder, WireObject
-from jp_nb.providers.streaming import stream_events
-from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
-from jp_nb.record.context import RequestContext
-from jp_nb.record.host_marks import LastHost
+from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder, WireObject
+from jp_nb.providers.response_parts.streaming import stream_events
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.host_marks import LastHost
 
 MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from pydantic import JsonValue
 
-from jp_nb.record.event_decoding import decode_event
-from jp_nb.record.events import (
+from jp_nb.record.entries.event_decoding import decode_event
+from jp_nb.record.entries.events import (
     CONVERSATION_KINDS,
     ChatRequest,
     ChatResponse,
@@ -28,13 +28,13 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.integrity import match_pairs
-from jp_nb.record.stream import ConversationStream
-from jp_nb.record.unanswered_turns import (
+from jp_nb.record.entries.integrity import match_pairs
+from jp_nb.record.entries.unanswered_turns import (
     RevertedChanges,
     is_unanswered,
     read_no_answer,
 )
+from jp_nb.record.stream import ConversationStream
 
 if TYPE_CHECKING:  # the schema loads slowly
     pass

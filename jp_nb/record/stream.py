@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.images import Image
-from jp_nb.record.clock import (
+from jp_nb.record.entries.clock import (
     Clock,
     IdFactory,
     ReproducibleClock,
@@ -27,10 +27,10 @@ from jp_nb.record.clock import (
     make_id_factory,
     read_stored_id,
 )
-from jp_nb.record.entry_ids import EntryIds
-from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
-from jp_nb.record.event_decoding import decode_event
-from jp_nb.record.events import (
+from jp_nb.record.entries.entry_ids import EntryIds
+from jp_nb.record.entries.entry_images import RecordedImages, make_image_entry, make_images_metadata
+from jp_nb.record.entries.event_decoding import decode_event
+from jp_nb.record.entries.events import (
     CONVERSATION_KINDS,
     LINKABLE,
     ChatRequest,
@@ -42,8 +42,8 @@ from jp_nb.record.events import (
     ToolCallRequest,
     TurnStart,
 )
-from jp_nb.record.integrity import Item, Pairs, find_half, match_pairs, repair_items
-from jp_nb.record.turn_entries import TurnEntries, TurnEvent, iter_events, split_turns
+from jp_nb.record.entries.integrity import Item, Pairs, find_half, match_pairs, repair_items
+from jp_nb.record.entries.turn_entries import TurnEntries, TurnEvent, iter_events, split_turns
 
 Made = Literal["live", "headless", "imported"]
 

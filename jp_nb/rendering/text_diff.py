@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import UNSET_VALUE, ProposedChange
+from jp_nb.agent.prompting.prompts import UNSET_VALUE, ProposedChange
 from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
 from jp_nb.rendering.same_runs import SameRun, find_same_runs
 from jp_nb.text import escape_invisible, pluralize

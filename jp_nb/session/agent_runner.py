@@ -20,18 +20,18 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.session.active_output import ActiveOutput
-from jp_nb.session.agent_thread import AgentThread
-from jp_nb.session.answers import SessionAnswers
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.configuration.kept_rules import PermissionRules
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.deferred_interrupts import MAX_INTERRUPTS
 from jp_nb.session.host import Host, TurnOutput
-from jp_nb.session.kept_rules import PermissionRules
+from jp_nb.session.questions.answers import SessionAnswers
+from jp_nb.session.threads.active_output import ActiveOutput
+from jp_nb.session.threads.agent_thread import AgentThread
+from jp_nb.session.threads.cell_loop import CellLoop
+from jp_nb.session.threads.deferred_interrupts import MAX_INTERRUPTS
 from jp_nb.storage import environment
 from jp_nb.storage.run_events import append_run_event, has_runner
 from jp_nb.toolkit.cell_thread import TOOL_THREAD
-from jp_nb.toolkit.secret_answers import SecretAnswers
+from jp_nb.toolkit.secrets.secret_answers import SecretAnswers
 
 T = TypeVar("T")
 

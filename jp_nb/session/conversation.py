@@ -20,26 +20,30 @@ from pydantic import JsonValue
 
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
-from jp_nb.record.clock import Clock, ReproducibleClock
-from jp_nb.record.document import list_notices as notices_of
-from jp_nb.record.interrupted_turn import CallProgress, list_open_calls, make_finished_entries
-from jp_nb.record.signing import Trust
+from jp_nb.record.documents.document import list_notices as notices_of
+from jp_nb.record.documents.signing import Trust
+from jp_nb.record.entries.clock import Clock, ReproducibleClock
+from jp_nb.record.interrupted_turn import (
+    CallProgress,
+    list_open_calls,
+    make_finished_entries,
+)
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import NotebookStorage
-from jp_nb.session.journal import ConversationJournal
-from jp_nb.session.turn_line import TurnLine, is_inside_tool
+from jp_nb.session.journals.journal import ConversationJournal
+from jp_nb.session.threads.turn_line import TurnLine, is_inside_tool
 from jp_nb.storage import environment
-from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.journal_folder import JournalFolder
+from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.journals.journal_folder import JournalFolder
 from jp_nb.storage.trust import KeyFile, PendingConsent
 from jp_nb.text import MAX_FEW_NAMES
 
 if TYPE_CHECKING:
-    from jp_nb.agent.permission_rules import KeptRule
-    from jp_nb.session.cassettes import Cassettes
-    from jp_nb.session.discovered_tools import DiscoveredTools
-    from jp_nb.session.question_log import QuestionLog
-    from jp_nb.session.settings import Settings
+    from jp_nb.agent.approvals.permission_rules import KeptRule
+    from jp_nb.session.configuration.discovered_tools import DiscoveredTools
+    from jp_nb.session.configuration.settings import Settings
+    from jp_nb.session.model_access.cassettes import Cassettes
+    from jp_nb.session.questions.question_log import QuestionLog
     from jp_nb.session.signed_here import SignedHere
 
 INHERITED = ("providers",)
@@ -100,7 +104,7 @@ class ActiveConversation:
 
         continues = False
         if files.has_configuration():
-            from jp_nb.session.base_config import continues_headless
+            from jp_nb.session.configuration.base_config import continues_headless
 
             continues = continues_headless(files)
 
@@ -173,7 +177,7 @@ class ActiveConversation:
     @cached_property
     def discovered(self) -> DiscoveredTools:
         """The tools that sources of this kernel have found."""
-        from jp_nb.session.discovered_tools import DiscoveredTools
+        from jp_nb.session.configuration.discovered_tools import DiscoveredTools
 
         return DiscoveredTools()
 
@@ -184,7 +188,7 @@ class ActiveConversation:
 
     def make_settings(self, files: ConfigFiles) -> Settings:
         """Return the settings of the active conversation with `files`, for another thread."""
-        from jp_nb.session.settings import Settings
+        from jp_nb.session.configuration.settings import Settings
 
         trusted = self._is_trusted or self.trust.trusted
         return Settings(
@@ -198,14 +202,14 @@ class ActiveConversation:
     @cached_property
     def questions(self) -> QuestionLog:
         """The history of questions in the record and the workspace."""
-        from jp_nb.session.question_log import QuestionLog
+        from jp_nb.session.questions.question_log import QuestionLog
 
         return QuestionLog(self, self._notebook_path)
 
     @cached_property
     def cassettes(self) -> Cassettes:
         """The cassettes that record or replay model responses."""
-        from jp_nb.session.cassettes import Cassettes
+        from jp_nb.session.model_access.cassettes import Cassettes
 
         return Cassettes(self.files, self._notebook_path, self._cassettes_before)
 
@@ -271,7 +275,7 @@ class ActiveConversation:
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
 
-        from jp_nb.session.base_config import apply_overrides, base_config
+        from jp_nb.session.configuration.base_config import apply_overrides, base_config
 
         try:
             base = base_config(self.files)
@@ -376,7 +380,7 @@ class ActiveConversation:
 
         turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
         if turn is not None:
-            from jp_nb.rendering.interrupted_turn_text import describe_interrupted_turn
+            from jp_nb.rendering.prompt_texts.interrupted_turn_text import describe_interrupted_turn
 
             self.notices.append(describe_interrupted_turn(turn, recovered))
 
@@ -417,7 +421,7 @@ class ActiveConversation:
             if "settings" in vars(self) or not self.has_only_base_config:
                 self._wants_journal = self.settings.projection.config().record.journal
             elif self.files.has_configuration():
-                from jp_nb.session.base_config import keeps_journal
+                from jp_nb.session.configuration.base_config import keeps_journal
 
                 base = self.document.conversation.base_config
                 self._wants_journal = keeps_journal(self.files, base)

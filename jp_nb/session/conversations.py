@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.errors import ConfigError, StorageError, UsageError
-from jp_nb.record.conversation_fork import fork_conversation
-from jp_nb.record.conversation_list import (
+from jp_nb.record.documents.conversation_fork import fork_conversation
+from jp_nb.record.documents.conversation_list import (
     ConversationInfo,
     drop_conversation,
     list_conversations,
     switch_conversation,
 )
-from jp_nb.record.turn_reader import read_turn
-from jp_nb.record.turn_view import Turn
-from jp_nb.rendering.inherited_settings import format_dropped_settings
+from jp_nb.record.reading.turn_reader import read_turn
+from jp_nb.record.reading.turn_view import Turn
+from jp_nb.rendering.transcripts.inherited_settings import format_dropped_settings
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.next_conversation import NextConversation
 
 if TYPE_CHECKING:
-    from jp_nb.record.config_history import Projection
-    from jp_nb.record.document import Document
+    from jp_nb.record.changes.config_history import Projection
+    from jp_nb.record.documents.document import Document
 
 
 class ConversationList:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jp_nb.record.events import BY
+from jp_nb.record.entries.events import BY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from jp_nb.agent.display import DisplayEvent
-    from jp_nb.agent.prompts import Prompter
+    from jp_nb.agent.prompting.prompts import Prompter
     from jp_nb.config.tree.app import AppConfig
-    from jp_nb.record.clock import Clock
-    from jp_nb.record.document import Document
-    from jp_nb.session.cell_loop import CellLoop
+    from jp_nb.record.documents.document import Document
+    from jp_nb.record.entries.clock import Clock
     from jp_nb.session.rows.progress_display import ProgressDisplay
+    from jp_nb.session.threads.cell_loop import CellLoop
     from jp_nb.toolkit.notebook_access import NotebookAccess
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jp_nb.record.config_changes import select_changes_for_rerun
-from jp_nb.record.conversation_fork import fork_conversation
+from jp_nb.record.changes.config_changes import select_changes_for_rerun
+from jp_nb.record.documents.conversation_fork import fork_conversation
 from jp_nb.record.stream import ConversationStream
-from jp_nb.rendering.inherited_settings import list_inherited_notices
+from jp_nb.rendering.transcripts.inherited_settings import list_inherited_notices
+from jp_nb.session.configuration.settings import Settings
 from jp_nb.session.conversation import INHERITED, ActiveConversation
-from jp_nb.session.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,24 +19,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jp_nb.errors import ConfigError, JpNbError
-from jp_nb.record.clock import DEFAULT_CLOCK, Clock, make_epoch_clock, utc_now
+from jp_nb.record.entries.clock import DEFAULT_CLOCK, Clock, make_epoch_clock, utc_now
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, NotebookStorage
 from jp_nb.storage import environment
-from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, PendingConsent
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
     from jp_nb.config.directives import Directive
     from jp_nb.config.tree.app import AppConfig
-    from jp_nb.record.turn_view import Turn
-    from jp_nb.session.bench import ToolBench
+    from jp_nb.record.reading.turn_view import Turn
+    from jp_nb.session.configuration.scripts import FolderScripts
+    from jp_nb.session.configuration.settings import Settings
     from jp_nb.session.conversations import ConversationList
+    from jp_nb.session.past_turns.bench import ToolBench
     from jp_nb.session.rows.completion_runner import CompletionRunner
-    from jp_nb.session.scripts import FolderScripts
-    from jp_nb.session.settings import Settings
-    from jp_nb.session.turn_runner import TurnRunner
+    from jp_nb.session.turns.turn_runner import TurnRunner
 
 
 def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
@@ -50,7 +50,7 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
     if epoch := os.environ.get(environment.EPOCH_VARIABLE):
         return make_epoch_clock(epoch)
     if _is_configured(files):
-        from jp_nb.session.base_config import is_reproducible
+        from jp_nb.session.configuration.base_config import is_reproducible
 
         if is_reproducible(files):
             return DEFAULT_CLOCK
@@ -105,7 +105,7 @@ class Session:
         self.store = self.active.store
 
         if _is_configured(self.files):
-            from jp_nb.session.base_config import find_odd_rules, read_overrides
+            from jp_nb.session.configuration.base_config import find_odd_rules, read_overrides
 
             if self.active.is_local:
                 self.notices += find_odd_rules(self.files, self.document.conversation.base_config)
@@ -133,14 +133,14 @@ class Session:
     @cached_property
     def turns(self) -> TurnRunner:
         """The turn runner."""
-        from jp_nb.session.turn_runner import TurnRunner
+        from jp_nb.session.turns.turn_runner import TurnRunner
 
         return TurnRunner(self.host, self.active, self.conversations, on_end=self._keep_last_turn)
 
     @cached_property
     def bench(self) -> ToolBench:
         """The runner of tools outside of the conversation."""
-        from jp_nb.session.bench import ToolBench
+        from jp_nb.session.past_turns.bench import ToolBench
 
         return ToolBench(self.host, self.turns, self.active)
 
@@ -234,12 +234,12 @@ class Session:
                 yield self.notices.pop(0)
 
     def _add_tool_notices(self) -> None:
-        if "jp_nb.toolkit.python" not in sys.modules:  # there are no tools
+        if "jp_nb.toolkit.function_tools.python" not in sys.modules:  # there are no tools
             return
         from jp_nb.toolkit.builtin import BUILTINS
-        from jp_nb.toolkit.python import REGISTRY
-        from jp_nb.toolkit.python_functions import PythonFunctions
-        from jp_nb.toolkit.tool_advice import suggest_improvements
+        from jp_nb.toolkit.function_tools.python import REGISTRY
+        from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
+        from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
 
         try:
             tools = self.config.conversation.tools

@@ -1,6 +1,6 @@
 """Outcomes of one run of a tool: success, failure, or questions.
 
-A Python tool returns one, and a command prints it as JSON (`jp_nb/toolkit/outcome_reading.py`).
+A Python tool returns one, and a command prints it as JSON (`outcome_reading.py`).
 
 Source: `docs/turns.md`, `docs/tools.md`.
 """

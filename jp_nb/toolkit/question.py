@@ -1,6 +1,6 @@
 """Questions that a tool asks while it runs.
 
-A question has an id, a text, and an answer type (`jp_nb/toolkit/answer_types.py`), which decides
+A question has an id, a text, and an answer type (`answer_types.py`), which decides
 what is a valid answer. A form is an answer type too. Its fields are questions, so both classes are
 in this module.
 
@@ -34,8 +34,8 @@ from pydantic import (
 
 from jp_nb.errors import UsageError
 from jp_nb.text import one_line
-from jp_nb.toolkit.answer_type_reading import read_answer_type
-from jp_nb.toolkit.answer_types import (
+from jp_nb.toolkit.question_types.answer_type_reading import read_answer_type
+from jp_nb.toolkit.question_types.answer_types import (
     MAX_FIELDS,
     AnswerType,
     BooleanAnswer,
@@ -44,10 +44,10 @@ from jp_nb.toolkit.answer_types import (
     TextAnswer,
     UrlAnswer,
 )
-from jp_nb.toolkit.form_answer import FieldsAnswer
-from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
-from jp_nb.toolkit.select_answer import Option, OptionValue, SelectAnswer
-from jp_nb.toolkit.web_address import NO_LINK, read_web_address
+from jp_nb.toolkit.question_types.form_answer import FieldsAnswer
+from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.question_types.select_answer import Option, OptionValue, SelectAnswer
+from jp_nb.toolkit.question_types.web_address import NO_LINK, read_web_address
 
 Persistence = Literal["none", "turn"]
 
@@ -288,7 +288,7 @@ class Question(BaseModel):
 
         Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation
         """
-        from jp_nb.toolkit.forms import form_of  # most questions are no forms
+        from jp_nb.toolkit.question_types.forms import form_of  # most questions are no forms
 
         parts = form_of(what)
         fields = tuple(cls(**field) for field in parts.fields)

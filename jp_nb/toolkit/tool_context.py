@@ -11,8 +11,8 @@ from typing import Literal, TypedDict
 
 from pydantic import JsonValue
 
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.question_history import QuestionHistory
+from jp_nb.record.entries.outcomes import QuestionOutcome
+from jp_nb.record.reading.question_history import QuestionHistory
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.values.base import DEFAULT_SIDE
 

@@ -1,4 +1,4 @@
-/** Read and merge the record of a notebook; the rules are those of `jp_nb/record/merge.py`. */
+/** Read and merge the record of a notebook; the rules are those of `jp_nb/record/documents/merge.py`. */
 
 import type { JsonObject } from './json';
 import { hasSameText, isObject, list, own, pick } from './json';

@@ -1,5 +1,5 @@
 /**
- * Segments, in which a shared document keeps entries; see `jp_nb/record/merge.py`.
+ * Segments, in which a shared document keeps entries; see `jp_nb/record/documents/merge.py`.
  *
  * A document that several pages share keeps its history. So earlier entries are written once, to
  * keys of their own, and only the rest is written again.

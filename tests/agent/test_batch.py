@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session.cell_questions import CellQuestions
+from jp_nb.session.questions.cell_questions import CellQuestions
 from jp_nb.toolkit.cell_thread import CURRENT_RUN, ToolRun
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
 from tests.kit.kinds import make

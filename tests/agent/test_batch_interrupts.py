@@ -243,7 +243,7 @@ async def test_restarted_and_skipped_call_is_reported_as_run_before() -> None:
 
 
 async def test_result_after_cancellation_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jp_nb.agent.batch.CLEANUP_GRACE_S", 0.02)
+    monkeypatch.setattr("jp_nb.agent.call_steps.batch.CLEANUP_GRACE_S", 0.02)
     stale = asyncio.Event()
     runs = 0
 
@@ -287,8 +287,8 @@ async def test_error_during_cancellation_is_logged_and_every_call_gets_a_respons
     calls = reply(call("stubborn", "c1", index=1), call("slow", "c2", index=2))
     person = FakePrompter(yes("stop"))
     bench = TurnBench([calls], [new_tool(stubborn), slow.tool], person, interrupt_config())
-    monkeypatch.setattr("jp_nb.agent.call_results.limit_images", fail)
-    with caplog.at_level(logging.ERROR, "jp_nb.agent.batch"):
+    monkeypatch.setattr("jp_nb.agent.call_steps.call_results.limit_images", fail)
+    with caplog.at_level(logging.ERROR, "jp_nb.agent.call_steps.batch"):
         await one_interrupt(bench, lambda: slow.runs)
     assert contents(bench) == [("c1", CANCELLATION), ("c2", CANCELLATION)]
     assert "a fault of ours" in caplog.text

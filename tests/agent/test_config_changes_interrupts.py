@@ -195,7 +195,7 @@ async def test_internal_error_leaves_a_response_for_every_call(
     def fail(*_: Any) -> None:
         raise LookupError("ours")
 
-    monkeypatch.setattr("jp_nb.agent.change_review.review_proposal", fail)
+    monkeypatch.setattr("jp_nb.agent.call_steps.change_review.review_proposal", fail)
     change = jp.Success("Bo.", config=NAMED)
     bench = make_bench(Proposer(change, name="first"), Proposer(change, name="second"))
     with pytest.raises(LookupError):

@@ -154,7 +154,7 @@ async def test_cancellation_of_the_turn_ends_the_call() -> None:
 async def test_call_that_ignores_its_cancellation_has_ended_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jp_nb.agent.batch.CLEANUP_GRACE_S", 0.02)
+    monkeypatch.setattr("jp_nb.agent.call_steps.batch.CLEANUP_GRACE_S", 0.02)
     keeper = Keeper()
     released = asyncio.Event()
 

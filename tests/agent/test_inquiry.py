@@ -12,8 +12,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers.script_format import Script
-from jp_nb.providers.scripted import ScriptedProvider
+from jp_nb.providers.scripts.script_format import Script
+from jp_nb.providers.scripts.scripted import ScriptedProvider
 from tests.agent.turn_bench import MockInquiryBackend, reply, say
 from tests.kit.kinds import is_kind, make
 from tests.kit.models import EventProvider, model_event
@@ -320,7 +320,7 @@ async def test_refused_or_truncated_answer_is_a_failure() -> None:
 @pytest.fixture(autouse=True)
 def _without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the random part of pauses."""
-    monkeypatch.setattr("jp_nb.agent.retries.random.uniform", lambda low, high: 0.0)
+    monkeypatch.setattr("jp_nb.agent.model_requests.retries.random.uniform", lambda low, high: 0.0)
 
 
 @pytest.mark.req("R028-12")

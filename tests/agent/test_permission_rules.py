@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.permission_rules import SessionRules
+from jp_nb.agent.approvals.permission_rules import SessionRules
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, not_answered

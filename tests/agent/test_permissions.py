@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.change_review import approval_prompt
+from jp_nb.agent.call_steps.change_review import approval_prompt
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import is_kind, make

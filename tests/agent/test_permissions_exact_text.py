@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.json_values import make_storable
-from jp_nb.rendering import prompt_text
+from jp_nb.rendering.prompt_texts import prompt_text
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.consoles import ConsoleUser
 from tests.kit.kinds import is_kind, make

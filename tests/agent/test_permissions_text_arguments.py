@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 import jp_nb as jp
-from jp_nb.rendering.call_text import render_call
+from jp_nb.rendering.transcripts.call_text import render_call
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.consoles import ConsoleUser
 from tests.kit.kinds import is_kind, make

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.context import RequestContext
+from jp_nb.record.request_context.context import RequestContext
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply, say
 from tests.kit.kinds import is_kind, make
 from tests.kit.models import EventProvider, model_event

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.request_normalizer import RequestNormalizer
-from jp_nb.rendering.cassette_miss import format_mismatch
+from jp_nb.agent.model_requests.request_normalizer import RequestNormalizer
+from jp_nb.rendering.reports.cassette_miss import format_mismatch
 from tests.kit.cassettes import CassetteFile
 from tests.kit.records import new_event
 from tests.support.asked_requests import SPEC, Place, asked, at, changed, model_request, places

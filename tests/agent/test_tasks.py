@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.activity import Activity
-from jp_nb.agent.cell_functions import CellFunctions
-from jp_nb.agent.prompt_line import PromptLine
+from jp_nb.agent.calls.activity import Activity
+from jp_nb.agent.calls.cell_functions import CellFunctions
+from jp_nb.agent.calls.prompt_line import PromptLine
 from tests.kit.kinds import make
 from tests.support.fakes import FakePrompter, InlineCell, until, yes
 

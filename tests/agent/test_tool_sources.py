@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.tool_set import offer_tools
-from jp_nb.agent.tool_sources import ToolSources
+from jp_nb.agent.offered_tools.tool_set import offer_tools
+from jp_nb.agent.offered_tools.tool_sources import ToolSources
 from jp_nb.errors import ToolSourceError
-from jp_nb.session.resolver import LOCAL_TOOL_SOURCES
+from jp_nb.session.resolution.resolver import LOCAL_TOOL_SOURCES
 from jp_nb.toolkit.base import Tool, ToolSource
-from jp_nb.toolkit.command import CommandTools
+from jp_nb.toolkit.command_tools.command import CommandTools
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.tools import configured
 from tests.kit.turn_bench import TurnBench

@@ -109,7 +109,7 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
 async def test_request_with_only_empty_deltas_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jp_nb.providers.stream_decoder.MAX_EMPTY_BYTES", 100_000)
+    monkeypatch.setattr("jp_nb.providers.response_parts.stream_decoder.MAX_EMPTY_BYTES", 100_000)
     bodies = [
         repeat(b'data: {"choices": [{"delta": {"content": ""}}]}\n\n' * 1000),
         [

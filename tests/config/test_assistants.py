@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.session.background_assistants import build_inquiry_assistant, build_question_assistant
+from jp_nb.session.resolution.background_assistants import (
+    build_inquiry_assistant,
+    build_question_assistant,
+)
 from tests.kit.settings import Settings
 from tests.kit.tools import configured
 

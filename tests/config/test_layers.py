@@ -9,7 +9,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.layers import format_variables
-from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.storage.configuration.config_files import ConfigFiles
 from tests.kit.settings import Settings, value_at
 
 WORDS = "assistant.model.parameters.stop_words"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.config.server_risks import describe_setting_risks
+from jp_nb.config.secret_settings.server_risks import describe_setting_risks
 
 
 def list_command_risks(command: str, arguments: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.config.schema import mask_secrets
-from jp_nb.config.server_secrets import find_literal_secrets
+from jp_nb.config.secret_settings.server_secrets import find_literal_secrets
 
 NOT_SHOWN = "(set, not shown)"
 

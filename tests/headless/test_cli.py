@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.headless import environment_commands as environment
+from jp_nb.headless.commands import environment_commands as environment
 from tests.headless.reported_notebook import write_walk
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.headless.demo import copy_tutorials
+from jp_nb.headless.commands.demo import copy_tutorials
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))

@@ -14,7 +14,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.headless import run
+from jp_nb.headless.commands import run
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, write_walk
 from tests.kit.kinds import make
 from tests.support.notebook_runs import write_cells

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.headless import strip
+from jp_nb.headless.commands import strip
 
 CARRIER = {"model_module": "jp-nb", "model_name": "RecordModel", "state": {"jp": {}}}
 SLIDER = {"model_module": "@jupyter-widgets/controls", "model_name": "IntSliderModel", "state": {}}

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.headless import execution
+from jp_nb.headless.kernels import execution
 from tests.headless.conftest import read
 from tests.support.cells import calls
 from tests.support.notebook_runs import write_cells

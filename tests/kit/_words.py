@@ -10,28 +10,24 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from jp_nb.agent import (
-    display,
-    exchange_recorder,
-    inquiry,
-    prepared_answers,
-    prompts,
-    provider,
-)
+from jp_nb.agent import display, prepared_answers, provider
+from jp_nb.agent.inquiries import inquiry
+from jp_nb.agent.model_requests import exchange_recorder
+from jp_nb.agent.prompting import prompts
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.record import turn_view
-from jp_nb.record.context import ContextItem, HeadPosition, RequestContext
-from jp_nb.record.events import KNOWN
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.proposed_by import ProposedBy
-from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
-from jp_nb.record.token_usage import ModelUsage
+from jp_nb.record.entries.events import KNOWN
+from jp_nb.record.entries.outcomes import QuestionOutcome
+from jp_nb.record.entries.proposed_by import ProposedBy
+from jp_nb.record.entries.token_usage import ModelUsage
+from jp_nb.record.reading import turn_view
+from jp_nb.record.reading.question_history import LoggedAnswer, QuestionHistory
+from jp_nb.record.request_context.context import ContextItem, HeadPosition, RequestContext
 from jp_nb.session import host as session_host
 from jp_nb.toolkit import notebook_access
 from jp_nb.toolkit.cell_thread import CallInterrupted
+from jp_nb.toolkit.command_tools.processes import ProcessRun
 from jp_nb.toolkit.notebook_access import CellOutput
 from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
-from jp_nb.toolkit.processes import ProcessRun
 from jp_nb.toolkit.question import QUESTION_KINDS
 from jp_nb.toolkit.tool_context import DeltaRejection
 
@@ -169,14 +165,14 @@ VALUES: Mapping[str, type[Any]] = {
 }
 
 _SERVERS = "jp_nb.mcp.exchange"
-_LAUNCHES = "jp_nb.mcp.launches"
+_LAUNCHES = "jp_nb.mcp.transports.launches"
 _SERVER_ERRORS = "jp_nb.mcp.errors"
 _REPORTS = "jp_nb.headless.run_report"
 
 RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "no_valid_answer": ("jp_nb.notebook.prompt.form_control", "NoValidAnswer"),
-    "no_key_error": ("jp_nb.record.signing", "NoKeyError"),
-    "traced_request": ("jp_nb.rendering.request_text", "TracedRequest"),
+    "no_key_error": ("jp_nb.record.documents.signing", "NoKeyError"),
+    "traced_request": ("jp_nb.rendering.reports.request_text", "TracedRequest"),
     "stdio_launch": (_LAUNCHES, "StdioLaunch"),
     "http_launch": (_LAUNCHES, "HttpLaunch"),
     "connection_limits": (_SERVERS, "ConnectionLimits"),
@@ -190,7 +186,7 @@ RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "server_not_started": (_SERVER_ERRORS, "ServerNotStarted"),
     "sign_in_error": (_SERVER_ERRORS, "SignInError"),
     "run_result": ("jp_nb.headless.runner", "RunResult"),
-    "run_failure": ("jp_nb.headless.execution", "CellFailure"),
+    "run_failure": ("jp_nb.headless.kernels.execution", "CellFailure"),
     "run_events": ("jp_nb.headless.run_events_reading", "RunEvents"),
     "reported_decision": ("jp_nb.headless.run_events_reading", "ReportedDecision"),
     "run_report": (_REPORTS, "RunReport"),

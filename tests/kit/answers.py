@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jp_nb.storage.answers_file import (
+from jp_nb.storage.configuration.answers_file import (
     EnvironmentVariable,
     PreparedAnswer,
     parse_answers,
     read_answers_file,
 )
-from jp_nb.storage.toml_lines import TomlLines, split_toml
+from jp_nb.storage.configuration.toml_lines import TomlLines, split_toml
 
 TomlPath = tuple[str | int, ...]
 PlainAnswer = dict[str, Any]

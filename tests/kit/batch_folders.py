@@ -16,7 +16,7 @@ from jp_nb.batch import (
     open_decisions,
     run_log,
 )
-from jp_nb.storage.answers_file import EnvironmentVariable, parse_answers
+from jp_nb.storage.configuration.answers_file import EnvironmentVariable, parse_answers
 
 
 class BatchFolder:

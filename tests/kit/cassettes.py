@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jp_nb.agent.request_normalizer import RequestNormalizer
-from jp_nb.session.open_cassette import CassetteChoice, OpenCassette
-from jp_nb.storage.cassette_file import read_cassette
-from jp_nb.storage.cassette_writer import CassetteWriter
+from jp_nb.agent.model_requests.request_normalizer import RequestNormalizer
+from jp_nb.session.model_access.open_cassette import CassetteChoice, OpenCassette
+from jp_nb.storage.cassettes.cassette_file import read_cassette
+from jp_nb.storage.cassettes.cassette_writer import CassetteWriter
 from tests.kit.kinds import make
 
 

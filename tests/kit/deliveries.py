@@ -9,7 +9,7 @@ from jp_nb.notebook.page.delivery import PageDelivery
 from jp_nb.notebook.page.hello import Hello, HelloReader
 from jp_nb.notebook.page.known_pages import Pages
 from jp_nb.notebook.page.protocol import MessageNumbering
-from jp_nb.record.document import Document
+from jp_nb.record.documents.document import Document
 from tests.kit.records import new_event
 
 

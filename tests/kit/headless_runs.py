@@ -11,10 +11,10 @@ from typing import Any
 
 from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.carrier_store import CarrierStore
-from jp_nb.record import merge
-from jp_nb.record.conversation_list import drop_conversation, switch_conversation
-from jp_nb.record.document import Document, count_entries
-from jp_nb.record.signing import Trust
+from jp_nb.record.documents import merge
+from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
+from jp_nb.record.documents.document import Document, count_entries
+from jp_nb.record.documents.signing import Trust
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.trust import KeyFile
 from tests.kit.records import new_event

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
-from jp_nb.agent.response_builder import ResponseBuilder
-from jp_nb.record.request_head import mark_head
+from jp_nb.agent.model_requests.response_builder import ResponseBuilder
+from jp_nb.record.request_context.request_head import mark_head
 from tests.kit import _words
 from tests.kit.kinds import is_kind, make
 

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from pydantic import SecretBytes
 
-from jp_nb.record import document as documents
-from jp_nb.record import merge
-from jp_nb.record.conversation_list import (
+from jp_nb.record.documents import document as documents
+from jp_nb.record.documents import merge
+from jp_nb.record.documents.conversation_list import (
     drop_conversation,
     list_conversations,
     switch_conversation,
 )
-from jp_nb.record.document import Document
-from jp_nb.record.signing import Signer, Trust
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.signing import Signer, Trust
 from jp_nb.record.stream import ConversationStream
 
 NEW: Final = object()
@@ -210,7 +210,7 @@ def open_document(
     `options` are those of `Document.load` or `Document.new`. A file may carry it in a widget.
     """
     if isinstance(source, Path):
-        from jp_nb.headless import records  # it loads the libraries of headless runs
+        from jp_nb.headless.commands import records  # it loads the libraries of headless runs
 
         return records.load_conversation(source)
 

@@ -25,9 +25,9 @@ from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.notebook_storage import PageStorage
 from jp_nb.notebook.running_cells import RunningCells
-from jp_nb.record.clock import utc_now
-from jp_nb.record.conversation_list import drop_conversation, switch_conversation
-from jp_nb.record.signing import Trust
+from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
+from jp_nb.record.documents.signing import Trust
+from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.status import TurnCounts
 from jp_nb.storage.trust import KeyFile

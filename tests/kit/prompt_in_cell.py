@@ -10,8 +10,8 @@ from typing import Any
 
 from IPython import get_ipython
 
-from jp_nb.agent.call_draft import permission_actions
-from jp_nb.agent.prompts import (
+from jp_nb.agent.approvals.call_draft import permission_actions
+from jp_nb.agent.prompting.prompts import (
     Action,  # noqa: F401
     ActionPrompt,
     Answered,
@@ -26,7 +26,7 @@ from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.prompt.presence import note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.toolkit.question import Question
 
 cell_loop = CellLoop()

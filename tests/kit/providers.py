@@ -10,19 +10,11 @@ import pytest
 
 from jp_nb import json_values
 from jp_nb.config.tree.provider_settings import LlamaCpp
-from jp_nb.providers import (
-    create_provider,
-    create_server,
-    endpoint,
-    http,
-    idle_watch,
-    local_server,
-    openai_responses,
-    schema_rewriter,
-    sse,
-    stream_decoder,
-    streamed_arguments,
-)
+from jp_nb.providers import create_provider, create_server
+from jp_nb.providers.network import endpoint, http, local_server
+from jp_nb.providers.openai import openai_responses
+from jp_nb.providers.response_parts import idle_watch, sse, stream_decoder, streamed_arguments
+from jp_nb.providers.schemas import schema_rewriter
 
 PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "clock of streams": (idle_watch, "wall_clock"),

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import SecretBytes
 
-from jp_nb.record.question_history import LoggedAnswer, read_logged_answer
-from jp_nb.session.answer_tables import read_log, read_rows
-from jp_nb.storage.question_log_lines import (
+from jp_nb.record.reading.question_history import LoggedAnswer, read_logged_answer
+from jp_nb.session.questions.answer_tables import read_log, read_rows
+from jp_nb.storage.question_logs.question_log_lines import (
     LogLine,
     decode_log_entry,
     encode_log_entry,

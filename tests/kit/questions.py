@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from jp_nb.agent.call_draft import permission_actions
-from jp_nb.agent.change_review import approval_prompt
+from jp_nb.agent.approvals.call_draft import permission_actions
+from jp_nb.agent.call_steps.change_review import approval_prompt
+from jp_nb.agent.call_steps.result_delivery import DELIVERY_ACTIONS
 from jp_nb.agent.interrupts import stream_menu, tool_menu
-from jp_nb.agent.result_delivery import DELIVERY_ACTIONS
 from tests.kit.kinds import make
 
 

@@ -8,22 +8,29 @@ from itertools import count
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.agent.question_entries import make_closing_entry, make_inquiry_request
+from jp_nb.agent.inquiries.question_entries import make_closing_entry, make_inquiry_request
 from jp_nb.config.tree.compaction_settings import parse_bound
 from jp_nb.interop.directory_reader import read_directory
 from jp_nb.interop.directory_writer import write_directory
-from jp_nb.record import question_history
-from jp_nb.record.compaction import find_compactions, find_last_step, list_active_compactions
-from jp_nb.record.compaction_range import CompactionBounds, TurnRange, widen_to_summaries
-from jp_nb.record.config_changes import (
+from jp_nb.record.changes.config_changes import (
     select_changes_before_first_turn,
     select_changes_since_last_turn,
 )
-from jp_nb.record.context_builder import build_context, build_turns_context
-from jp_nb.record.conversation_fork import fork_conversation
-from jp_nb.record.document import Document, list_notices
-from jp_nb.record.events import KNOWN, InquirySource
-from jp_nb.record.integrity import match_pairs
+from jp_nb.record.compactions.compaction import (
+    find_compactions,
+    find_last_step,
+    list_active_compactions,
+)
+from jp_nb.record.compactions.compaction_range import (
+    CompactionBounds,
+    TurnRange,
+    widen_to_summaries,
+)
+from jp_nb.record.documents.conversation_fork import fork_conversation
+from jp_nb.record.documents.document import Document, list_notices
+from jp_nb.record.entries.events import KNOWN, InquirySource
+from jp_nb.record.entries.integrity import match_pairs
+from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.interrupted_turn import (
     CallProgress,
     list_open_calls,
@@ -31,11 +38,12 @@ from jp_nb.record.interrupted_turn import (
     pick_latest_progress,
     read_progress,
 )
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.question_history import QuestionHistory
-from jp_nb.record.recorded_answers import format_recorded_answer
-from jp_nb.record.request_spans import find_requests
-from jp_nb.record.turn_reader import read_turn
+from jp_nb.record.reading import question_history
+from jp_nb.record.reading.question_history import QuestionHistory
+from jp_nb.record.reading.recorded_answers import format_recorded_answer
+from jp_nb.record.reading.request_spans import find_requests
+from jp_nb.record.reading.turn_reader import read_turn
+from jp_nb.record.request_context.context_builder import build_context, build_turns_context
 from tests.kit.kinds import is_kind
 
 FORKED_AT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)

@@ -8,15 +8,21 @@ from typing import Any
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import get_path, iter_leaf_paths
-from jp_nb.config.partial_change import Change
-from jp_nb.config.partial_merge import merge_partials
+from jp_nb.config.partials.partial import get_path, iter_leaf_paths
+from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.validation import validate_layer
-from jp_nb.record.claims import ChangeSource, Claims, make_claims, revert_source, revert_value
-from jp_nb.record.config_changes import ChangedPaths, make_inherited_changes
-from jp_nb.record.config_draft import Draft
-from jp_nb.record.config_history import Projection
+from jp_nb.record.changes.claims import (
+    ChangeSource,
+    Claims,
+    make_claims,
+    revert_source,
+    revert_value,
+)
+from jp_nb.record.changes.config_changes import ChangedPaths, make_inherited_changes
+from jp_nb.record.changes.config_draft import Draft
+from jp_nb.record.changes.config_history import Projection
 
 
 class RecordedSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.record.event_decoding import decode_event
+from jp_nb.record.entries.event_decoding import decode_event
 from tests.kit import _words
 
 

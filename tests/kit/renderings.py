@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jp_nb.rendering import (
+from jp_nb.rendering import report, status, text_diff
+from jp_nb.rendering.code_blocks import find_code_blocks
+from jp_nb.rendering.prompt_texts import outcome_text, prompt_summary, question_text
+from jp_nb.rendering.reports import (
     call_outcome_text,
+    model_table,
+    request_difference,
+    request_text,
+    usage_tables,
+)
+from jp_nb.rendering.transcripts import (
     call_source,
     call_text,
     log,
-    model_table,
-    outcome_text,
-    prompt_summary,
-    question_text,
     record_diff,
     recorded_change_text,
-    report,
-    request_difference,
-    request_text,
-    status,
-    text_diff,
-    usage_tables,
 )
-from jp_nb.rendering.code_blocks import find_code_blocks
 
 
 def _show_card(answer_type: Any, answer: Any = None, *, answered: bool = True) -> dict[str, Any]:

@@ -6,14 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.headless import (
-    answers_template,
-    pytest_notebooks,
-    run,
-    run_events_reading,
-    run_report,
-)
-from jp_nb.storage.answers_file import parse_answers
+from jp_nb.headless import pytest_notebooks, run_events_reading, run_report
+from jp_nb.headless.commands import answers_template, run
+from jp_nb.storage.configuration.answers_file import parse_answers
 
 _TEXTS: Mapping[str, Callable[..., Any]] = {
     "json": run_report.to_json,

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.config.tree import server_settings
-from jp_nb.mcp.calls import ServerCalls
-from jp_nb.mcp.definitions import read_definitions
-from jp_nb.mcp.launch_resolution import (
+from jp_nb.mcp.source import McpSource, ServerHost
+from jp_nb.mcp.tool_calls.calls import ServerCalls
+from jp_nb.mcp.tool_calls.mcp_tool import McpTool
+from jp_nb.mcp.tool_calls.results import read_result
+from jp_nb.mcp.tool_definitions.definitions import read_definitions
+from jp_nb.mcp.transports.launch_resolution import (
     LaunchContext,
     find_inputs,
     find_missing_variables,
     resolve_launch,
 )
-from jp_nb.mcp.mcp_tool import McpTool
-from jp_nb.mcp.results import read_result
-from jp_nb.mcp.source import McpSource, ServerHost
-from jp_nb.storage import mcp_entries, mcp_files
+from jp_nb.storage.server_lists import mcp_entries, mcp_files
 from tests.kit.kinds import make
 
 
@@ -80,7 +80,7 @@ class McpServer:
     @staticmethod
     def sign_in(launch: Any, show_page: Callable[[Any], Awaitable[str]]) -> Awaitable[None]:
         """Sign in to the server `books`, whose page `show_page` shows to the user."""
-        from jp_nb.mcp.sign_in import sign_in_to_server  # it imports the library of servers
+        from jp_nb.mcp.oauth.sign_in import sign_in_to_server  # it imports the library of servers
 
         return sign_in_to_server("books", launch, launch.credentials, show_page)
 

@@ -11,9 +11,9 @@ from jp_nb.config.directives import Directive
 from jp_nb.notebook.commands import run_subcommand, send_request
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.session import set_current
-from jp_nb.session.requests import PastRequests
+from jp_nb.session.past_turns.requests import PastRequests
 from jp_nb.session.session import Session
-from jp_nb.toolkit.python import REGISTRY
+from jp_nb.toolkit.function_tools.python import REGISTRY
 
 
 def new_session(

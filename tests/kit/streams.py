@@ -7,22 +7,22 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import jp_nb as jp
-from jp_nb.agent.response_builder import ResponseBuilder
-from jp_nb.providers.answer_schemas import AnswerSchema, adapt_for_json_mode
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.anthropic_schemas import adapt_for_anthropic
-from jp_nb.providers.call_rules import ANTHROPIC_CALLS
-from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.google_generate_decoder import GenerateDecoder
-from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
-from jp_nb.providers.google_schemas import adapt_for_google
+from jp_nb.agent.model_requests.response_builder import ResponseBuilder
+from jp_nb.providers.anthropic.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.anthropic.anthropic_schemas import adapt_for_anthropic
+from jp_nb.providers.google.google_generate_decoder import GenerateDecoder
+from jp_nb.providers.google.google_interactions_decoder import InteractionsDecoder
+from jp_nb.providers.google.google_schemas import adapt_for_google
 from jp_nb.providers.key_redactor import KeyRedactor
-from jp_nb.providers.openai_chat_decoder import ChatDecoder
-from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
-from jp_nb.providers.openai_schemas import adapt_for_openai
-from jp_nb.providers.parameter_names import ParameterNames
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
-from jp_nb.providers.streaming import stream_events
+from jp_nb.providers.openai.chat_profiles import PROFILES
+from jp_nb.providers.openai.openai_chat_decoder import ChatDecoder
+from jp_nb.providers.openai.openai_responses_decoder import ResponsesDecoder
+from jp_nb.providers.openai.openai_schemas import adapt_for_openai
+from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS
+from jp_nb.providers.request_parts.parameter_names import ParameterNames
+from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder
+from jp_nb.providers.response_parts.streaming import stream_events
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
 from tests.kit.kinds import select_kind
 
 Piece = bytes | Mapping[str, Any] | list[Any]

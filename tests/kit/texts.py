@@ -9,7 +9,8 @@ from typing import Any
 from jp_nb import text
 from jp_nb.headless import files
 from jp_nb.rendering import markdown, markdown_sanitizer
-from jp_nb.toolkit import templates, web_address
+from jp_nb.toolkit.command_tools import templates
+from jp_nb.toolkit.question_types import web_address
 
 
 def _print_notebook(notebook: Any) -> str:

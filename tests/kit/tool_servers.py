@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jp_nb.headless.client_forms import make_form_schema
-from jp_nb.headless.tool_host import ToolHost
-from jp_nb.toolkit.python import REGISTRY
+from jp_nb.headless.tool_server.client_forms import make_form_schema
+from jp_nb.headless.tool_server.tool_host import ToolHost
+from jp_nb.toolkit.function_tools.python import REGISTRY
 
 
 class ToolServer:
@@ -16,7 +16,7 @@ class ToolServer:
     @staticmethod
     async def start(folder: Path) -> tuple[Any, Any]:
         """Return a server of the registered tools, and its host, which has the `refused` tools."""
-        from jp_nb.headless import mcp_server  # it needs the library of servers
+        from jp_nb.headless.tool_server import mcp_server  # it needs the library of servers
 
         host = ToolHost(folder, None)
         tools = mcp_server.ToolServer()

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 import jp_nb as jp
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
-from jp_nb.session import resolver
+from jp_nb.session.resolution import resolver
 from jp_nb.toolkit.base import Tool, ToolSource
 
 

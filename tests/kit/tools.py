@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from jp_nb.agent.tool_set import offer_tools
-from jp_nb.agent.tool_sources import ToolSources
+from jp_nb.agent.offered_tools.tool_set import offer_tools
+from jp_nb.agent.offered_tools.tool_sources import ToolSources
 from jp_nb.config.layers import merge_layers
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.config.validation import validate_config
 from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools, MissingTool
-from jp_nb.toolkit.command import CommandTool, CommandTools
-from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.command_tools.command import CommandTool, CommandTools
+from jp_nb.toolkit.function_tools.python import PythonTool
 from tests.kit._tool_layers import list_layers
 
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.compactor import CompactionSettings
+from jp_nb.agent.compacting.compactor import CompactionSettings
+from jp_nb.agent.compacting.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.display import TransientEvent
 from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.inquiries.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.interrupts import ask_menu, decide_without_menu, stream_menu, tool_menu
-from jp_nb.agent.llm_inquiry import LlmInquiryBackend
-from jp_nb.agent.prompt_queue import SafeAsk
-from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
-from jp_nb.agent.tool_set import offer_tools
+from jp_nb.agent.model_requests.chat_model import ChatModel
+from jp_nb.agent.offered_tools.tool_set import offer_tools
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import TurnContext
@@ -30,16 +30,16 @@ from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.request_settings import Request as RequestConfig
-from jp_nb.record.config_history import Projection
-from jp_nb.record.context_builder import build_context
-from jp_nb.record.document import Document
+from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.documents.document import Document
 from jp_nb.record.interrupted_turn import list_open_calls
+from jp_nb.record.reading.turn_reader import read_turn
+from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_reader import read_turn
-from jp_nb.rendering.log import render_log
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.session.answers import SessionAnswers
-from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.rendering.transcripts.log import render_log
+from jp_nb.rendering.transcripts.transcript import Transcript
+from jp_nb.session.questions.answers import SessionAnswers
+from jp_nb.storage.configuration.config_files import ConfigFiles
 from tests.kit._tool_layers import list_layers
 from tests.kit.kinds import is_kind, make, select_kind
 from tests.kit.models import EventProvider

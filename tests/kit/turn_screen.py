@@ -13,9 +13,9 @@ import pytest
 from jp_nb.notebook.display import update_clock
 from jp_nb.notebook.display.console_printer import ConsolePrinter
 from jp_nb.notebook.display.turn_display import TurnDisplay
-from jp_nb.rendering import transcript as transcript_module
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.rendering.transcripts import transcript as transcript_module
+from jp_nb.rendering.transcripts.transcript import Transcript
+from jp_nb.session.threads.cell_loop import CellLoop
 from tests.kit.screens import display_event
 
 EVENT_SECONDS = 0.01

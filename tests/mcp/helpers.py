@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.mcp.connection import Connection
+from jp_nb.mcp.connections.connection import Connection
 from tests.kit.kinds import is_kind, make
 from tests.mcp.scripted_server import Json, read_log
 

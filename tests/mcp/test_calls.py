@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.permission_rules import SessionRules
+from jp_nb.agent.approvals.permission_rules import SessionRules
 from jp_nb.agent.turn_state import RecordedAnswer
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered, not_answered

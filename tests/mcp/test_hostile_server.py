@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("mcp")
 
 import jp_nb as jp
-from jp_nb.mcp.connection import Connection
+from jp_nb.mcp.connections.connection import Connection
 from tests.kit.kinds import is_kind, make
 from tests.mcp.helpers import (
     FORM,
@@ -123,7 +123,10 @@ async def test_missing_library_is_named_with_the_command_that_installs_it(
 
 
 def test_library_is_not_imported_before_a_server_starts() -> None:
-    program = "import sys, jp_nb.mcp.connection; print({'mcp', 'mcp_types'} & sys.modules.keys())"
+    program = (
+        "import sys, jp_nb.mcp.connections.connection\n"
+        "print({'mcp', 'mcp_types'} & sys.modules.keys())"
+    )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert shown.stdout == b"set()\n"
 

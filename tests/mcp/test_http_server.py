@@ -16,7 +16,7 @@ pytest.importorskip("mcp")
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.mcp.connection import Connection
+from jp_nb.mcp.connections.connection import Connection
 from tests.kit.kinds import is_kind, make
 from tests.mcp.helpers import (
     FORM,

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("mcp")
 
 
-from jp_nb.mcp.connection import Connection
+from jp_nb.mcp.connections.connection import Connection
 from tests.kit.kinds import is_kind
 from tests.mcp.helpers import list_group, scripted
 from tests.mcp.scripted_server import Json
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="re
 LIMIT_S = 5.0
 PROGRAM = """
 import asyncio, os, sys, time
-from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.launches import StdioLaunch
+from jp_nb.mcp.connections.connection import Connection
+from jp_nb.mcp.transports.launches import StdioLaunch
 
 async def main():
     connection = Connection("test", StdioLaunch(sys.argv[2], tuple(sys.argv[3:])))

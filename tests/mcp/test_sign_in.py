@@ -18,10 +18,10 @@ pytest.importorskip("mcp")
 import httpx2
 
 import jp_nb as jp
-from jp_nb.mcp.address_rules import AddressRules
-from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.stored_tokens import make_auth
-from jp_nb.storage.mcp_credentials import StoredCredentials
+from jp_nb.mcp.connections.connection import Connection
+from jp_nb.mcp.oauth.address_rules import AddressRules
+from jp_nb.mcp.oauth.stored_tokens import make_auth
+from jp_nb.storage.server_lists.mcp_credentials import StoredCredentials
 from tests.kit.kinds import make
 from tests.kit.servers import McpServer
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import with_sender
+from jp_nb.agent.prompting.prompts import with_sender
 from tests.kit.kinds import make
 from tests.kit.pages import PagesInProcess
 from tests.kit.questions import answered, not_answered

@@ -13,7 +13,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.record import config_history
+from jp_nb.record.changes import config_history
 from tests.kit.questions import answered
 from tests.kit.records import new_event
 from tests.rendering.markdown_readers import dangers, renderings

@@ -109,7 +109,7 @@ async def deploy() -> str:
 HOOK = """
 import os, signal, time
 from jp_nb.agent.turn_state import TurnRecord
-from jp_nb.record.events import ToolCallResponse
+from jp_nb.record.entries.events import ToolCallResponse
 
 def held(gate: str) -> None:
     reached(gate)

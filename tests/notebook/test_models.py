@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session.model_catalog import ModelCatalog
+from jp_nb.session.resolution.model_catalog import ModelCatalog
 from tests.kit.ipython_shell import IPythonShell
 from tests.kit.kinds import make
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.storage.question_log_file import QuestionLogFile
+from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
 from tests.kit.ipython_shell import IPythonShell
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes

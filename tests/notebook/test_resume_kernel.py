@@ -19,7 +19,7 @@ SCRIPTS = {
     "talk": '[[replies]]\ntool_calls = [{ name = "add" }]\n[[replies]]\ntext = "That is 5."\n',
 }
 INTERRUPTED_TURN = """
-from jp_nb.record.events import ChatRequest, ToolCallRequest
+from jp_nb.record.entries.events import ChatRequest, ToolCallRequest
 from jp_nb.session import get_session
 import jp_nb as jp
 ran = []

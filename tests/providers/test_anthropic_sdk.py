@@ -132,7 +132,9 @@ def requests() -> Iterable[Any]:
 def test_types_of_the_client_know_each_part_of_our_requests(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("DEBUG", "jp_nb.providers.anthropic")  # with cache diagnostics
+    caplog.set_level(
+        "DEBUG", "jp_nb.providers.anthropic.anthropic_messages"
+    )  # with cache diagnostics
     provider = new_provider("anthropic", {"beta_headers": [BETA]})
     seen = ""
     for request in requests():

@@ -33,14 +33,14 @@ def tell_openai(reason: Json | None, number: int) -> Iterable[Json]:
 DIALECTS: dict[str, Dialect] = {
     "anthropic": (
         {},
-        "jp_nb.providers.anthropic",
+        "jp_nb.providers.anthropic.anthropic_messages",
         tell_anthropic,
         lambda body: body.get("diagnostics", {}).get("previous_message_id"),
         "diagnostics: Extra inputs are not permitted",
     ),
     "openai": (
         {"dialect": "responses"},
-        "jp_nb.providers.openai_responses",
+        "jp_nb.providers.openai.openai_responses",
         tell_openai,
         lambda body: body.get("prompt_cache_options", {}).get("comparison_response_id"),
         "Unknown parameter: 'prompt_cache_options.comparison_response_id'.",
@@ -93,7 +93,7 @@ async def test_diagnostics_are_logged_and_end_when_the_server_rejects_them(
 async def test_comparison_keeps_the_cache_options_of_the_user(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("DEBUG", "jp_nb.providers.openai_responses")
+    caplog.set_level("DEBUG", "jp_nb.providers.openai.openai_responses")
     options: dict[str, JsonValue] = {"prompt_cache_options": {"ttl": "12h"}}
     request = ask(parameters=make("parameters", other=options), provider="openai")
     with LoopbackServer(["A.", "B."]) as server:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.providers.errors import classify_response
+from jp_nb.providers.network.errors import classify_response
 from tests.kit.streams import StreamReader
 
 NOW = 1_700_000_000.0

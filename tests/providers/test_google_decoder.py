@@ -201,7 +201,7 @@ def test_step_that_text_cannot_express_is_kept_as_it_came(subtests: pytest.Subte
 
 @pytest.mark.req("GEM-17")
 def test_unknown_events_and_steps_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG", "jp_nb.providers.google_interactions_decoder")
+    caplog.set_level("DEBUG", "jp_nb.providers.google.google_interactions_decoder")
     twice = [{"event_type": "step.dream"}, start(0, type="dream"), stop(0)] * 2
     assert len(build(*twice, ending())) == 2
     assert caplog.messages == ["google: unknown event step.dream", "google: unknown step dream"]

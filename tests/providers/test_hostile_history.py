@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.json_values import make_storable
-from jp_nb.record.clock import utc_now
-from jp_nb.record.context_builder import build_context
+from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import make, select_kind
 from tests.kit.models import model_event, record_response

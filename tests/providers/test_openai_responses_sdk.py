@@ -175,7 +175,7 @@ def every_event() -> bytes:
 async def test_client_reads_the_same_in_every_event(caplog: pytest.LogCaptureFixture) -> None:
     body = every_event()
     read, unknown = await summarize_with_client(body)
-    with caplog.at_level("DEBUG", "jp_nb.providers.openai_responses_decoder"):
+    with caplog.at_level("DEBUG", "jp_nb.providers.openai.openai_responses_decoder"):
         response = StreamReader("responses").read([body])
     assert response.error is None
     assert summarize(response.events) == read

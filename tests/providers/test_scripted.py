@@ -366,7 +366,8 @@ async def test_requests_are_not_kept(provider_of: ProviderOf) -> None:
 
 def test_scripted_provider_does_not_import_httpx() -> None:
     code = (
-        "import sys; from jp_nb.providers import create_provider, scripted;"
+        "import sys; from jp_nb.providers import create_provider\n"
+        "from jp_nb.providers.scripts import scripted\n"
         "create_provider('scripted'); sys.exit('httpx' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

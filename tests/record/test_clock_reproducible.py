@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.clock import DEFAULT_CLOCK, make_epoch_clock
+from jp_nb.record.entries.clock import DEFAULT_CLOCK, make_epoch_clock
 from jp_nb.record.stream import ConversationStream
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event

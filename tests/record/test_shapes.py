@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.shapes import add_shape
+from jp_nb.record.entries.shapes import add_shape
 from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.kit.records import new_event, parse_event

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.rendering.transcript import Transcript
+from jp_nb.rendering.transcripts.transcript import Transcript
 from tests.kit.kinds import make
 from tests.kit.questions import answered as kit_answered
 from tests.kit.renderings import render

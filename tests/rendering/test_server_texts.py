@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.mcp.elicitations import make_question
-from jp_nb.rendering.transcript import Transcript
+from jp_nb.mcp.tool_calls.elicitations import make_question
+from jp_nb.rendering.transcripts.transcript import Transcript
 from tests.kit.kinds import make
 from tests.kit.questions import answered as kit_answered
 from tests.kit.renderings import render

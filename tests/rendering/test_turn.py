@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 import jp_nb as jp
-from jp_nb.rendering.transcript import Transcript
+from jp_nb.rendering.transcripts.transcript import Transcript
 from tests.kit.kinds import make
 from tests.kit.screens import display_event
 from tests.rendering.markdown_readers import HTML, dangers, markdowns

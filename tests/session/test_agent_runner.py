@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session import agent_thread
 from jp_nb.session.session import Session
+from jp_nb.session.threads import agent_thread
 from tests.kit.sessions import directive
 from tests.kit.tool_sources import discovered_source
 from tests.support.fake_host import FakeHost

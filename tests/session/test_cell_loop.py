@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.session import cell_loop
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.threads import cell_loop
+from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
 from tests.support.interrupts import interrupt_at_step
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.session.headless_journals import complete_document
-from jp_nb.storage.journal_folder import JournalFolder
+from jp_nb.session.journals.headless_journals import complete_document
+from jp_nb.storage.journals.journal_folder import JournalFolder
 
 HAD: list[Any] = [{"event_id": "a"}, {"event_id": "b"}]
 LATER: Any = {"event_id": "c"}

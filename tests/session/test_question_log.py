@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.session import question_log
-from jp_nb.storage import question_log_file as log_files
+from jp_nb.session.questions import question_log
+from jp_nb.storage.question_logs import question_log_file as log_files
 from tests.kit.kinds import make
 from tests.kit.questions import answered, not_answered
 from tests.kit.records import new_event

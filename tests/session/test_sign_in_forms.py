@@ -14,7 +14,7 @@ pytest.importorskip("mcp")
 
 
 import jp_nb as jp
-from jp_nb.session import sign_in_forms
+from jp_nb.session.mcp_servers import sign_in_forms
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, not_answered
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 import jp_nb as jp
-from jp_nb.record import config_history
+from jp_nb.record.changes import config_history
 from jp_nb.session.session import Session
 from tests.kit.questions import answered
 from tests.kit.records import new_event

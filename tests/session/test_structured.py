@@ -18,9 +18,9 @@ from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 import jp_nb
-from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
-from jp_nb.session.structured import AnswerForm, read_answer_form
+from jp_nb.session.turns.answer_reader import AnswerReader
+from jp_nb.session.turns.structured import AnswerForm, read_answer_form
 from tests.kit.ipython_shell import IPythonShell
 from tests.kit.kinds import is_kind, select_kind
 from tests.kit.records import new_event
@@ -483,11 +483,11 @@ def test_turn_without_a_schema_sends_none(session: Session) -> None:
 
 def test_schemas_and_forms_are_imported_when_they_are_used() -> None:
     code = (
-        "import sys; from jp_nb.session import turn_runner\n"
+        "import sys; from jp_nb.session.turns import turn_runner\n"
         "from jp_nb.notebook import host, magics\n"
-        "later = ('jp_nb.toolkit.forms', 'jp_nb.session.structured')\n"
+        "later = ('jp_nb.toolkit.question_types.forms', 'jp_nb.session.turns.structured')\n"
         "assert not [x for x in sys.modules if x in later]\n"
-        "from jp_nb.session import structured\n"
+        "from jp_nb.session.turns import structured\n"
         "assert 'jsonschema' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

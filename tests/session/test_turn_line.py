@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session import turn_line
 from jp_nb.session.session import Session
+from jp_nb.session.threads import turn_line
 from tests.kit.questions import answered
 from tests.kit.sessions import current_session, directive
 from tests.support.fake_host import FakeHost

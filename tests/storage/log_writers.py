@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jp_nb.storage.question_log_file import QuestionLogFile
+from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
 
 MAX_LOG_LINES = 100
 

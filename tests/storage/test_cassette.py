@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.storage import cassette_writer
+from jp_nb.storage.cassettes import cassette_writer
 from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.kit.models import model_event

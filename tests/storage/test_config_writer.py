@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.storage.config_writer import ConfigFile
+from jp_nb.storage.configuration.config_writer import ConfigFile
 from tests.kit.sessions import directive
 from tests.kit.settings import Settings
 from tests.support.sessions import EVIL, URL, Notebook, configure

@@ -11,7 +11,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.session.answer_import import read_table
+from jp_nb.session.questions.answer_import import read_table
 from jp_nb.storage import files
 from tests.kit.answers import PreparedAnswers
 from tests.kit.cassettes import CassetteFile

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.storage.journal_folder import JournalFolder
+from jp_nb.storage.journals.journal_folder import JournalFolder
 
 REMOVE_EVERY = 32
 

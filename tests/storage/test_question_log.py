@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.storage import question_log_file as question_log
 from jp_nb.storage.file_locks import hold_file_lock
-from jp_nb.storage.question_log_file import QuestionLogFile
+from jp_nb.storage.question_logs import question_log_file as question_log
+from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
 from tests.storage.log_writers import Writer, check, entry
 
 MAX_LOG_FILE_BYTES = 2_500_000

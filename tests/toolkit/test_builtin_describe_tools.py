@@ -317,7 +317,7 @@ def test_documentation_is_written_when_it_is_read(monkeypatch: pytest.MonkeyPatc
         written.append(name)
         return f"## {name}\n\n"
 
-    monkeypatch.setattr("jp_nb.agent.offered_tool.format_documentation", spy)
+    monkeypatch.setattr("jp_nb.agent.offered_tools.offered_tool.format_documentation", spy)
     catalog = documented({})
     conversation = configured({}).conversation
     on = [name for name in conversation.tools if conversation.get_tool_state(name)[0]]

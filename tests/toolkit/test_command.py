@@ -19,7 +19,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.toolkit import processes
+from jp_nb.toolkit.command_tools import processes
 from tests.kit.kinds import is_kind, make
 from tests.kit.tools import configured, new_tool, offer_now
 from tests.support.fakes import InlineCell, for_tool, until

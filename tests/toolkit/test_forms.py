@@ -29,7 +29,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 import jp_nb as jp
-from jp_nb.toolkit.outcome_reading import read_outcome
+from jp_nb.toolkit.command_tools.outcome_reading import read_outcome
 from tests.kit.kinds import is_kind, make
 
 LONG_TEXT = 200

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.toolkit.forms import form_of
+from jp_nb.toolkit.question_types.forms import form_of
 from tests.kit.kinds import is_kind, make
 
 Schema = dict[str, Any]

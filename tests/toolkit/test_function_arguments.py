@@ -19,7 +19,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 import jp_nb as jp
-from jp_nb.toolkit.tool_advice import suggest_improvements
+from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
 from tests.kit.kinds import is_kind
 from tests.kit.tools import configured, new_tool, offer_now
 from tests.support.fakes import InlineCell

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.toolkit.tool_advice import suggest_improvements
+from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 import jp_nb as jp
-from jp_nb.toolkit.outcome_reading import read_outcome
+from jp_nb.toolkit.command_tools.outcome_reading import read_outcome
 from tests.kit.kinds import make
 
 MAX_QUESTIONS = 50

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.toolkit.call_arguments import coerce_arguments, fill_defaults, format_argument_problems
-from jp_nb.toolkit.parameters import parameters_schema
+from jp_nb.toolkit.arguments.call_arguments import (
+    coerce_arguments,
+    fill_defaults,
+    format_argument_problems,
+)
+from jp_nb.toolkit.arguments.parameters import parameters_schema
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -484,7 +484,7 @@ def first_iterator(value: Any) -> Any:
 
 RESULTS = """
 from tests.toolkit.result_values import Holder, Model
-from jp_nb.toolkit.function_calls import as_outcome
+from jp_nb.toolkit.function_tools.function_calls import as_outcome
 from jp_nb.values.describe import describe
 words = {"pear", "apple", "fig", "cherry", "date"}
 for value in (

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 import jp_nb as jp
-from jp_nb.toolkit.tool_advice import suggest_improvements
+from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
 from tests.kit.tools import new_tool
 
 

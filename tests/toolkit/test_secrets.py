@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import jp_nb as jp
 from jp_nb.toolkit.builtin.notebook_variables import list_variables, read_variable
-from jp_nb.toolkit.notebook_secrets import NotebookSecrets
+from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from tests.toolkit.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
 
 ENVIRONMENT = "outside-4711-of-the-notebook"

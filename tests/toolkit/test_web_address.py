@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jp_nb.toolkit.web_address import read_web_address
+from jp_nb.toolkit.question_types.web_address import read_web_address
 from tests.kit.texts import write_text
 
 HAS_LOOKALIKES = "The host contains letters that may look like others. Browsers also write it as {}"

@@ -71,9 +71,9 @@ class ProviderConfig(ConfigTable):
 
 
 class ChatCompletionsProvider(ProviderConfig):
-    """Server that speaks chat completions. Its profile is in `providers/chat_profiles.py`."""
+    """Server that speaks chat completions. Its profile is in `chat_profiles.py`."""
 
-    FACTORY: ClassVar[str] = "openai_chat:create"
+    FACTORY: ClassVar[str] = "openai.openai_chat:create"
 
     images: Flag | None = None
     """`true` if the models accept images. Unset, it depends on the provider."""
@@ -82,7 +82,7 @@ class ChatCompletionsProvider(ProviderConfig):
 class Anthropic(ProviderConfig):
     """Anthropic's Messages API."""
 
-    FACTORY: ClassVar[str] = "anthropic:create"
+    FACTORY: ClassVar[str] = "anthropic.anthropic_messages:create"
     MODELS: ClassVar[str] = "claude|fable|haiku|mythos|opus|sonnet"
 
     api_key_env: Variable | None = "ANTHROPIC_API_KEY"
@@ -114,7 +114,7 @@ class DeepSeek(ChatCompletionsProvider):
 class Google(ProviderConfig):
     """Google Gemini."""
 
-    FACTORY: ClassVar[str] = "google_interactions:create"
+    FACTORY: ClassVar[str] = "google.google_interactions:create"
     MODELS: ClassVar[str] = "gemini-"
 
     api_key_env: Variable | None = "GEMINI_API_KEY"
@@ -196,7 +196,7 @@ class OpenRouter(ChatCompletionsProvider):
 class Scripted(ProviderConfig):
     """Prepared replies from a file, without a network or a key. A user cannot set its `folders`."""
 
-    FACTORY: ClassVar[str] = "scripted:create"
+    FACTORY: ClassVar[str] = "scripts.scripted:create"
 
     folders: list[str] = Field(default_factory=list)
 

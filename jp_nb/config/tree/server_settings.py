@@ -1,7 +1,7 @@
 """Settings of MCP servers: `providers.mcp.NAME`, `providers.mcp_files`, and `style.mcp_startup`.
 
 The keys of JP have its names. Texts keep their references to variables, such as `${TOKEN}`, until
-the server starts (`jp_nb.config.references`). Settings that do not fit together, such as `command`
+the server starts (`references.py`). Settings that do not fit together, such as `command`
 and `url`, are an error of this server when it starts, so that the other servers stay usable.
 
 Source: `docs/mcp.md`.

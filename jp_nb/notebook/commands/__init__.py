@@ -19,7 +19,7 @@ from jp_nb.notebook.commands.line_parser import make_usage_error, parse_argument
 from jp_nb.notebook.magic_help import list_groups
 from jp_nb.notebook.magic_options import Subcommand
 from jp_nb.notebook.subcommands import SUBCOMMANDS
-from jp_nb.record.turn_view import Turn
+from jp_nb.record.reading.turn_view import Turn
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
 from jp_nb.text import MAX_DIGITS, one_line
@@ -155,7 +155,7 @@ def ask_in_one_line(call: Invocation) -> None:
 
 def explain_error(call: Invocation) -> None:
     """Run `%jp why`: ask the model to explain the last error."""
-    from jp_nb.session.error_explanation import ErrorExplanation
+    from jp_nb.session.turns.error_explanation import ErrorExplanation
 
     with report_cancellation():
         ErrorExplanation(call.session).run(call.text)
@@ -163,7 +163,7 @@ def explain_error(call: Invocation) -> None:
 
 def retry_turn(call: Invocation) -> None:
     """Run `%jp retry`: ask the last request again, in a branch without the last turn."""
-    from jp_nb.session.turn_retry import TurnRetry
+    from jp_nb.session.past_turns.turn_retry import TurnRetry
 
     TurnRetry(call.session).run(model=call.options.model)
 

@@ -14,15 +14,15 @@ from jp_nb.notebook.commands import (
     Invocation,
     suggest_name,
 )
-from jp_nb.record.question_history import (
+from jp_nb.record.reading.question_history import (
     DEFAULT_LIMIT,
     NO_HISTORY,
     LoggedAnswer,
     QuestionHistory,
     validate_limit,
 )
-from jp_nb.rendering.question_table import render_question_sheets, render_question_table
 from jp_nb.rendering.report import MAX_LINE_CHARS, add_note
+from jp_nb.rendering.reports.question_table import render_question_sheets, render_question_table
 from jp_nb.text import MAX_DIGITS, one_line
 
 UNTRUSTED_QUESTIONS: Final = (

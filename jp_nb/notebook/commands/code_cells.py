@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.page.surroundings import is_headless
-from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.record.turn_view import ToolCall
-from jp_nb.rendering.call_source import find_call_source
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.record.reading.turn_view import ToolCall
 from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks
-from jp_nb.session.call_ids import find_call
+from jp_nb.rendering.transcripts.call_source import find_call_source
+from jp_nb.session.past_turns.call_ids import find_call
 from jp_nb.text import escape_invisible, one_line
-from jp_nb.toolkit.python import REGISTRY
+from jp_nb.toolkit.function_tools.python import REGISTRY
 
 MAX_LISTED_BLOCKS = 30  # limit of code blocks that an error lists
 

@@ -14,10 +14,10 @@ from jp_nb.config.validation import make_unexpected_value_error
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.conversation_commands import count_turns
-from jp_nb.record.compaction_text import format_compactions
-from jp_nb.record.turn_numbers import to_shown_turn, to_stored_turn
-from jp_nb.rendering.compaction_report import render_compaction_preview, render_compactions
-from jp_nb.session.manual_compaction import CompactionOptions, ManualCompaction
+from jp_nb.record.compactions.compaction_text import format_compactions
+from jp_nb.record.entries.turn_numbers import to_shown_turn, to_stored_turn
+from jp_nb.rendering.reports.compaction_report import render_compaction_preview, render_compactions
+from jp_nb.session.past_turns.manual_compaction import CompactionOptions, ManualCompaction
 
 NOTHING_TO_COMPACT = (
     "Nothing to compact: the selected turns contain nothing that would be omitted. "

@@ -10,15 +10,15 @@ from typing import Final, Literal
 
 from jp_nb.config.assignments import format_setting_value
 from jp_nb.config.directives import Directive
-from jp_nb.config.partial import get_path
+from jp_nb.config.partials.partial import get_path
 from jp_nb.config.schema import format_masked, format_path, mask_secrets, parse_path
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.provenance import BASE, CONVERSATION, Provenance
-from jp_nb.rendering.recorded_change_text import format_proposing_tools
+from jp_nb.record.changes.provenance import BASE, CONVERSATION, Provenance
 from jp_nb.rendering.report import make_table
-from jp_nb.session.config_file_changes import write_config_file
+from jp_nb.rendering.transcripts.recorded_change_text import format_proposing_tools
+from jp_nb.session.configuration.config_file_changes import write_config_file
 from jp_nb.session.session import Session
 from jp_nb.text import plain
 

@@ -9,13 +9,17 @@ from jp_nb.errors import StorageError
 from jp_nb.interop.directories import find_folder, load_directory, save_directory
 from jp_nb.interop.directory_writer import Dialect
 from jp_nb.notebook.commands import Invocation, report_cancellation
-from jp_nb.record.clock import utc_now
-from jp_nb.record.conversation_list import ConversationInfo, list_conversations, make_title
-from jp_nb.record.document import Document
-from jp_nb.record.events import ChatRequest, read_words
-from jp_nb.record.turn_numbers import to_stored_turn
-from jp_nb.rendering.log import render_conversations
-from jp_nb.session.resume import TurnResumption
+from jp_nb.record.documents.conversation_list import (
+    ConversationInfo,
+    list_conversations,
+    make_title,
+)
+from jp_nb.record.documents.document import Document
+from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.entries.events import ChatRequest, read_words
+from jp_nb.record.entries.turn_numbers import to_stored_turn
+from jp_nb.rendering.transcripts.log import render_conversations
+from jp_nb.session.past_turns.resume import TurnResumption
 from jp_nb.text import one_line, plain
 
 

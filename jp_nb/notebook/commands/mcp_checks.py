@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from jp_nb.config.schema import parse_path
-from jp_nb.config.server_secrets import find_literal_secrets, hide_url
+from jp_nb.config.secret_settings.server_secrets import find_literal_secrets, hide_url
 from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands.mcp_servers import find_running
@@ -53,7 +53,7 @@ def _list_pending(session: Session) -> list[str]:
 
 
 def _check_server(session: Session, name: str, server: McpServer) -> Iterator[str]:
-    from jp_nb.mcp.launch_resolution import find_missing_variables
+    from jp_nb.mcp.transports.launch_resolution import find_missing_variables
 
     yield _describe_state(session, name, server)
     yield from _describe_traffic(session, name)
@@ -88,9 +88,9 @@ def _describe_state(session: Session, name: str, server: McpServer) -> str:
 
 def _describe_launch(session: Session, name: str, server: McpServer) -> str:
     """Return the program or the address that starts next, or the reason why it cannot start."""
-    from jp_nb.mcp.launch_resolution import find_unset_variables
-    from jp_nb.mcp.launches import StdioLaunch
-    from jp_nb.session.mcp_launches import ServerLaunches
+    from jp_nb.mcp.transports.launch_resolution import find_unset_variables
+    from jp_nb.mcp.transports.launches import StdioLaunch
+    from jp_nb.session.mcp_servers.mcp_launches import ServerLaunches
 
     unset = find_unset_variables(server, os.environ)
     if len(unset) > 1:

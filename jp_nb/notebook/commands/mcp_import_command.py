@@ -14,8 +14,8 @@ from typing import Final
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.rendering.report import Report, join_reports, make_note, make_table
-from jp_nb.session.config_file_changes import write_config_file
-from jp_nb.session.mcp_import import (
+from jp_nb.session.configuration.config_file_changes import write_config_file
+from jp_nb.session.mcp_servers.mcp_import import (
     IMPORT_HEAD,
     ImportChoice,
     ImportPlan,
@@ -25,10 +25,10 @@ from jp_nb.session.mcp_import import (
     list_import_rows,
     plan_import,
 )
-from jp_nb.storage.mcp_files import ServerFiles
+from jp_nb.storage.server_lists.mcp_files import ServerFiles
 from jp_nb.text import MAX_LISTED_LINES, escape_invisible, one_line
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.select_answer import Option
+from jp_nb.toolkit.question_types.select_answer import Option
 
 NO_SERVERS: Final = (
     "No MCP servers were found in the files of other applications. `%jp mcp import FILE` reads a "

@@ -14,16 +14,20 @@ from jp_nb.config.tree.providers_table import CassetteMode, Llm
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import NOT_A_NAME, Invocation, suggest_name
 from jp_nb.notebook.commands.line_parser import make_usage_error
-from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
-from jp_nb.rendering.curl_command import format_body, format_curl_command
-from jp_nb.rendering.log import render_log
-from jp_nb.rendering.model_table import render_model_table
 from jp_nb.rendering.report import add_note
-from jp_nb.rendering.request_difference import render_request_difference
-from jp_nb.rendering.request_text import describe_key, render_request, render_token_count
-from jp_nb.rendering.usage_tables import render_input_changes, render_other_usage, render_usage
-from jp_nb.session.cassettes import Cassettes
-from jp_nb.session.requests import PastRequests
+from jp_nb.rendering.reports.cassette_miss import describe_exchange, format_exchange_count
+from jp_nb.rendering.reports.curl_command import format_body, format_curl_command
+from jp_nb.rendering.reports.model_table import render_model_table
+from jp_nb.rendering.reports.request_difference import render_request_difference
+from jp_nb.rendering.reports.request_text import describe_key, render_request, render_token_count
+from jp_nb.rendering.reports.usage_tables import (
+    render_input_changes,
+    render_other_usage,
+    render_usage,
+)
+from jp_nb.rendering.transcripts.log import render_log
+from jp_nb.session.model_access.cassettes import Cassettes
+from jp_nb.session.past_turns.requests import PastRequests
 from jp_nb.session.session import Session
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.agent.permission_rules import SCOPE_WORDS, format_rule
+from jp_nb.agent.approvals.permission_rules import SCOPE_WORDS, format_rule
 from jp_nb.config.schema import format_path
 from jp_nb.config.tree.tool_settings import STAR, ArgumentRule, ToolConfig, join_rules
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.provenance import Provenance
-from jp_nb.rendering.tool_text import RuleRow
-from jp_nb.session.kept_rules import PermissionRules
+from jp_nb.record.changes.provenance import Provenance
+from jp_nb.rendering.reports.tool_text import RuleRow
+from jp_nb.session.configuration.kept_rules import PermissionRules
 from jp_nb.session.session import Session
 from jp_nb.text import MAX_DIGITS, escape_invisible, plain
 

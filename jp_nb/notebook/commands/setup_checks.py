@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from jp_nb.agent.prompts import Unavailable
+from jp_nb.agent.prompting.prompts import Unavailable
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.mcp_checks import check_servers
@@ -17,11 +17,15 @@ from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.surroundings import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute, get_running_kernel
 from jp_nb.packages import list_versions
-from jp_nb.providers.endpoint import find_dialect
-from jp_nb.providers.local_server import find_answering_address, forget_addresses, has_answered
+from jp_nb.providers.network.endpoint import find_dialect
+from jp_nb.providers.network.local_server import (
+    find_answering_address,
+    forget_addresses,
+    has_answered,
+)
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
-from jp_nb.storage.config_files import format_paths
+from jp_nb.storage.configuration.config_files import format_paths
 
 
 def run_checks(session: Session) -> list[tuple[str, str]]:

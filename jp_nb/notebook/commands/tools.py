@@ -13,14 +13,14 @@ from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.notebook.commands.line_parser import OptionParser, split_words
 from jp_nb.notebook.commands.rules import forget_rule, list_rules
-from jp_nb.record.events import ToolCallRequest
-from jp_nb.record.marks import find_turn_to_repeat
-from jp_nb.record.turn_numbers import to_stored_turn
-from jp_nb.rendering import tool_text as tools_module
-from jp_nb.session.call_ids import find_call
-from jp_nb.session.turn_replay import replay_turn
-from jp_nb.session.typed_arguments import read_assignments, read_object
-from jp_nb.session.untrusted_calls import confirm_untrusted_calls
+from jp_nb.record.entries.events import ToolCallRequest
+from jp_nb.record.entries.turn_numbers import to_stored_turn
+from jp_nb.record.reading.marks import find_turn_to_repeat
+from jp_nb.rendering.reports import tool_text as tools_module
+from jp_nb.session.past_turns.call_ids import find_call
+from jp_nb.session.past_turns.turn_replay import replay_turn
+from jp_nb.session.past_turns.typed_arguments import read_assignments, read_object
+from jp_nb.session.past_turns.untrusted_calls import confirm_untrusted_calls
 from jp_nb.text import one_line
 
 

@@ -12,8 +12,12 @@ from pydantic import JsonValue
 
 from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.config_history import NOT_FOLLOWED
-from jp_nb.rendering.consent_text import PENDING_HEAD, format_consent_value, list_pending_rows
+from jp_nb.record.changes.config_history import NOT_FOLLOWED
+from jp_nb.rendering.prompt_texts.consent_text import (
+    PENDING_HEAD,
+    format_consent_value,
+    list_pending_rows,
+)
 from jp_nb.rendering.report import make_table
 from jp_nb.storage import trust as trust_module
 from jp_nb.text import MAX_PATH_LINE_CHARS, escape_invisible, one_line, spell_invisible

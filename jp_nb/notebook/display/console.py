@@ -15,7 +15,7 @@ from time import monotonic
 
 from jp_nb.agent.display import DisplayEvent, FunctionBegins, InterruptReceived, ToolBegins
 from jp_nb.notebook.display.console_printer import ConsolePrinter
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.threads.cell_loop import CellLoop
 
 
 class PrintedTurn:

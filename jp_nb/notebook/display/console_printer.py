@@ -31,9 +31,9 @@ from jp_nb.agent.display import (
     ToolEnds,
     Waits,
 )
-from jp_nb.rendering.call_text import render_call
 from jp_nb.rendering.status import describe_interrupt, describe_retry
-from jp_nb.rendering.transcript import CallPiece, EventPiece, TextPiece, Transcript
+from jp_nb.rendering.transcripts.call_text import render_call
+from jp_nb.rendering.transcripts.transcript import CallPiece, EventPiece, TextPiece, Transcript
 from jp_nb.text import one_line, plain
 
 _INCOMPLETE = re.compile(r"(?:\r|(?:\x1b|\x1b\[|\x9b)[0-?]{0,100}[ -/]{0,100})\Z")

@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from jp_nb.notebook.display.cell_output import OutputFactory
-from jp_nb.rendering.row_progress import RowProgress
+from jp_nb.rendering.reports.row_progress import RowProgress
 
 
 class ProgressBar:

@@ -42,10 +42,10 @@ from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.notebook.display.tool_output import SendOutput, ToolOutput
 from jp_nb.notebook.display.turn_outputs import TurnOutputs
 from jp_nb.notebook.display.update_clock import UpdateClock
-from jp_nb.rendering.prompt_summary import PromptSummary
+from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 from jp_nb.rendering.status import TurnCounts, Waiting
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.rendering.transcripts.transcript import Transcript
+from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.text import one_line
 
 STATUS_DELAY_S = 0.2

@@ -18,7 +18,7 @@ from typing import Any
 
 from jp_nb.notebook.display.cell_output import Publish, ShownOutput
 from jp_nb.notebook.display.tool_output import SendOutput
-from jp_nb.rendering.transcript import Transcript, TranscriptPart
+from jp_nb.rendering.transcripts.transcript import Transcript, TranscriptPart
 
 ShowAbove = Callable[[dict[str, Any]], None]
 """Shows a bundle above a form."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from time import monotonic
 
-from jp_nb.session.cell_jobs import Timer
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.threads.cell_jobs import Timer
+from jp_nb.session.threads.cell_loop import CellLoop
 
 CHARS_PER_INTERVAL = 20_000
 """Longer parts are updated less often, because each update sends a part completely."""

@@ -25,14 +25,14 @@ from jp_nb.notebook.page.pieces import (
     to_ascii_json,
 )
 from jp_nb.notebook.page.protocol import MessageNumbering
-from jp_nb.record.document import (
+from jp_nb.record.documents.document import (
     RECORD_VERSION,
     Document,
     get_conversation_id,
     get_conversations,
     get_events,
 )
-from jp_nb.record.merge import starts_with
+from jp_nb.record.documents.merge import starts_with
 
 MAX_RESEND_S = 60.0
 MIN_BATCH_INTERVAL_S = 0.1

@@ -40,7 +40,7 @@ from jp_nb.notebook.page.page_requests import PageRequests
 from jp_nb.notebook.page.protocol import read_page_message
 from jp_nb.notebook.page.saved_entries import SaveAnswer, SavedEntries
 from jp_nb.notebook.running_cells import RunningCells
-from jp_nb.record.document import (
+from jp_nb.record.documents.document import (
     Document,
     as_other,
     get_conversation_id,
@@ -48,7 +48,7 @@ from jp_nb.record.document import (
     get_events,
     split_damaged,
 )
-from jp_nb.record.merge import find_uncovered
+from jp_nb.record.documents.merge import find_uncovered
 
 NOT_SAVED = "the page could not save the notebook"
 

@@ -27,9 +27,8 @@ from jp_nb.notebook.page.notebook_path import (
 from jp_nb.notebook.page.page_refusal import is_text_notebook
 from jp_nb.notebook.page.pageless_stores import MemoryStore
 from jp_nb.notebook.page.surroundings import TERMINAL, find_surroundings, is_headless
-from jp_nb.record import merge
-from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
-from jp_nb.record.document import (
+from jp_nb.record.documents import merge
+from jp_nb.record.documents.document import (
     Document,
     NewerVersionError,
     count_entries,
@@ -37,6 +36,7 @@ from jp_nb.record.document import (
     is_headless_conversation,
     split_damaged,
 )
+from jp_nb.record.entries.clock import Clock, ReproducibleClock, utc_now
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import OpenedConversation, RecordStore
 from jp_nb.storage import environment

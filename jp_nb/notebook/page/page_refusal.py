@@ -17,13 +17,13 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.protocol import PROTOCOL
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import (
+from jp_nb.record.documents.document import (
     Document,
     NewerVersionError,
     find_shape,
     get_conversation_id,
 )
+from jp_nb.record.entries.clock import utc_now
 
 IN_NOTEBOOK = "kept in this notebook"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.prompt.form_output import SeparateOutput
-from jp_nb.rendering.prompt_summary import PromptSummary
+from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 
 
 class FormBelowText:

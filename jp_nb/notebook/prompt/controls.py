@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from jp_nb.agent.prompts import ActionPrompt, Answered, QuestionPrompt
+from jp_nb.agent.prompting.prompts import ActionPrompt, Answered, QuestionPrompt
 from jp_nb.notebook.prompt.form_control import FormControl
 from jp_nb.notebook.prompt.select_controls import make_select_control
 from jp_nb.notebook.prompt.text_controls import (
@@ -17,17 +17,17 @@ from jp_nb.notebook.prompt.text_controls import (
     make_secret_control,
     make_text_control,
 )
-from jp_nb.rendering import prompt_text
-from jp_nb.rendering.question_text import spell_option_labels
-from jp_nb.toolkit.answer_types import (
+from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.question_text import spell_option_labels
+from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     BooleanAnswer,
     SecretAnswer,
     TextAnswer,
     UrlAnswer,
 )
-from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
-from jp_nb.toolkit.select_answer import Option, SelectAnswer
+from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
 
 
 def make_question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormControl:

@@ -13,8 +13,8 @@ from time import sleep
 from types import TracebackType
 from typing import Self
 
-from jp_nb.session.cell_jobs import Timer
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.threads.cell_jobs import Timer
+from jp_nb.session.threads.cell_loop import CellLoop
 
 
 class IdleClock:

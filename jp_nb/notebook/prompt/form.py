@@ -10,7 +10,7 @@ from functools import partial
 
 import ipywidgets as widgets
 
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
     NotAnswered,
     QuestionPrompt,
@@ -27,8 +27,8 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_text,
 )
 from jp_nb.notebook.prompt.prompt_form import FormContext, PromptForm, make_action_row
-from jp_nb.rendering import prompt_text
-from jp_nb.rendering.change_text import render_change_table
+from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.change_text import render_change_table
 
 
 class Form(PromptForm):

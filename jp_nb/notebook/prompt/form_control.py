@@ -15,9 +15,9 @@ from typing import Final
 import ipywidgets as widgets
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered
+from jp_nb.agent.prompting.prompts import Answered
 from jp_nb.notebook.prompt.answer_widgets import SecretField
-from jp_nb.rendering import prompt_text
+from jp_nb.rendering.prompt_texts import prompt_text
 
 FormMessage = Mapping[str, JsonValue]
 """The state of one control, which the page sends with a click.

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jp_nb.agent.prompts import Answered, QuestionPrompt
+from jp_nb.agent.prompting.prompts import Answered, QuestionPrompt
 from jp_nb.notebook.prompt.answer_widgets import SecretField
 from jp_nb.notebook.prompt.controls import make_question_control
 from jp_nb.notebook.prompt.form_control import FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.form_heads import make_field_head
 from jp_nb.notebook.prompt.form_widgets import isolate_direction, make_box, make_text
-from jp_nb.rendering import form_text
+from jp_nb.rendering.prompt_texts import form_text
 from jp_nb.text import upper_first
 
 

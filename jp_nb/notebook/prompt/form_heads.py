@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import ipywidgets as widgets
 
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
     QuestionPrompt,
     SimplePrompt,
@@ -20,7 +20,7 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_markdown,
     make_text,
 )
-from jp_nb.rendering import address_text, prompt_text
+from jp_nb.rendering.prompt_texts import address_text, prompt_text
 
 
 def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from jp_nb.notebook.display.cell_output import OutputFactory
 from jp_nb.notebook.prompt.presence import get_running_kernel
-from jp_nb.rendering.prompt_summary import PromptSummary
+from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 
 
 class FormOutput(Protocol):

@@ -12,16 +12,16 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.form_draft import PageDraft
-from jp_nb.agent.prompts import Answered, QuestionPrompt
+from jp_nb.agent.prompting.form_draft import PageDraft
+from jp_nb.agent.prompting.prompts import Answered, QuestionPrompt
 from jp_nb.notebook.prompt.form_control import FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.form_field import FormField
 from jp_nb.notebook.prompt.form_heads import make_question_head
 from jp_nb.notebook.prompt.form_widgets import close_widgets, isolate_direction, make_box, make_text
-from jp_nb.rendering import form_text, prompt_text
+from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import upper_first
-from jp_nb.toolkit.form_answer import REQUIRED
 from jp_nb.toolkit.question import FormAnswer
+from jp_nb.toolkit.question_types.form_answer import REQUIRED
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from typing import Final, assert_never
 
 import ipywidgets as widgets
 
-from jp_nb.agent.form_draft import FormDraft
-from jp_nb.agent.prompts import FormPrompt, Unavailable
+from jp_nb.agent.prompting.form_draft import FormDraft
+from jp_nb.agent.prompting.prompts import FormPrompt, Unavailable
 from jp_nb.notebook.prompt.form_control import FormMessage
 from jp_nb.notebook.prompt.form_messages import guard_widgets
 from jp_nb.notebook.prompt.form_page import ALL_FIELDS, NO_PROBLEMS, FormPage
@@ -28,9 +28,9 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_text,
 )
 from jp_nb.notebook.prompt.prompt_form import FormAction, FormContext, PromptForm, make_action_row
-from jp_nb.rendering import form_text, prompt_text
-from jp_nb.rendering.form_text import SummaryLine
-from jp_nb.toolkit.tool_errors import error_summary
+from jp_nb.rendering.prompt_texts import form_text, prompt_text
+from jp_nb.rendering.prompt_texts.form_text import SummaryLine
+from jp_nb.toolkit.function_tools.tool_errors import error_summary
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from jp_nb.agent.prompts import Unavailable
+from jp_nb.agent.prompting.prompts import Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.prompt.pump import find_missing_internals

@@ -18,7 +18,7 @@ from html import escape
 
 import ipywidgets as widgets
 
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompts import (
     AnyEnd,
     AnyPrompt,
     SimplePrompt,
@@ -37,10 +37,10 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_text,
 )
 from jp_nb.notebook.prompt.presence import find_sender, note_page
-from jp_nb.rendering import form_text, prompt_text
-from jp_nb.rendering.prompt_summary import PromptSummary, format_without_form
-from jp_nb.session.cell_jobs import Timer
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.rendering.prompt_texts import form_text, prompt_text
+from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, format_without_form
+from jp_nb.session.threads.cell_jobs import Timer
+from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.text import upper_first
 
 log = logging.getLogger(__name__)

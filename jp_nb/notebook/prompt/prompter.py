@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, assert_never
 
-from jp_nb.agent.prompt_queue import PromptQueue
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompt_queue import PromptQueue
+from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
     AnyEnd,
     AnyPrompt,
@@ -45,9 +45,9 @@ from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_dialogue import InputConsole, StdinChannel
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering import prompt_text
-from jp_nb.rendering.prompt_summary import PromptSummary, summarize_prompt
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, summarize_prompt
+from jp_nb.session.threads.cell_loop import CellLoop
 
 if TYPE_CHECKING:
     from jp_nb.notebook.prompt.prompt_form import PromptForm

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from jp_nb.notebook.prompt.shell_taps import ChannelThreadTap, Frames, SameThreadTap, ShellTap
 from jp_nb.notebook.running_cells import RunningCells
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.threads.cell_loop import CellLoop
 
 log = logging.getLogger(__name__)
 

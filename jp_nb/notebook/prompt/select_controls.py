@@ -11,7 +11,7 @@ from typing import Final
 
 import ipywidgets as widgets
 
-from jp_nb.agent.prompts import EMPTY_MARK, Answered, QuestionPrompt
+from jp_nb.agent.prompting.prompts import EMPTY_MARK, Answered, QuestionPrompt
 from jp_nb.notebook.prompt.answer_widgets import NO_SUCH_OPTION, Choices
 from jp_nb.notebook.prompt.form_control import (
     FormControl,
@@ -19,11 +19,11 @@ from jp_nb.notebook.prompt.form_control import (
     NoValidAnswer,
     observe_traits,
 )
-from jp_nb.rendering import prompt_text
-from jp_nb.rendering.question_text import spell_option_labels
+from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.question_text import spell_option_labels
 from jp_nb.text import plain, spell_prose
-from jp_nb.toolkit.answer_types import NONE_OF_THESE
-from jp_nb.toolkit.select_answer import OTHER_LABEL, Picks, SelectAnswer
+from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
+from jp_nb.toolkit.question_types.select_answer import OTHER_LABEL, Picks, SelectAnswer
 
 MAX_RADIO_BUTTONS: Final = 8
 """With more options, the control is a list with a filter."""

@@ -16,7 +16,7 @@ from math import ceil
 from threading import Event
 from typing import Any
 
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.threads.cell_loop import CellLoop
 
 Frames = list[Any]
 """One received message as `zmq.Frame`s."""

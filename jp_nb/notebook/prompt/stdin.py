@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,
@@ -31,19 +31,19 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     write_lines,
 )
 from jp_nb.notebook.prompt.stdin_selection import SelectionDialogues
-from jp_nb.rendering import address_text, prompt_text
-from jp_nb.rendering.change_text import NOW_WHOLE, PROPOSED_WHOLE, spell_change
+from jp_nb.rendering.prompt_texts import address_text, prompt_text
+from jp_nb.rendering.prompt_texts.change_text import NOW_WHOLE, PROPOSED_WHOLE, spell_change
 from jp_nb.rendering.text_diff import diff_change
 from jp_nb.text import one_line, plain, spell_invisible
-from jp_nb.toolkit.answer_types import (
+from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     BooleanAnswer,
     SecretAnswer,
     TextAnswer,
     UrlAnswer,
 )
-from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
-from jp_nb.toolkit.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 
 DETAILS_KEY: Final = "d"
 SHOW_AGAIN: Final = "a"

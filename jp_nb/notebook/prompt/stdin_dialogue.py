@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompts import (
     EMPTY_MARK,
     Answered,
 )

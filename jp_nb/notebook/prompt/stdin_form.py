@@ -11,8 +11,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
+from jp_nb.agent.prompting.form_draft import BLANK, FormDraft, PageDraft
+from jp_nb.agent.prompting.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
 from jp_nb.notebook.prompt.deadlines import Expired
 from jp_nb.notebook.prompt.stdin import STDIN_DIALOGUES
 from jp_nb.notebook.prompt.stdin_dialogue import (
@@ -28,11 +28,11 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     make_empty_confirmation,
     make_key_dialogue,
 )
-from jp_nb.record.recorded_answers import EMPTY
-from jp_nb.rendering import form_text, prompt_text
+from jp_nb.record.reading.recorded_answers import EMPTY
+from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import lower_first, one_line, upper_first
-from jp_nb.toolkit.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.question_types.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 
 KEEP_KEY: Final = ""
 BACK_KEY: Final = "<"

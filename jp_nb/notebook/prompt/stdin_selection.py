@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prompting.prompts import (
     Answered,
     QuestionPrompt,
 )
@@ -22,11 +22,11 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     bar_lines,
     make_empty_confirmation,
 )
-from jp_nb.rendering import prompt_text
-from jp_nb.rendering.question_text import spell_option_labels
+from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.question_text import spell_option_labels
 from jp_nb.text import MAX_DIGITS, plain, spell_invisible
-from jp_nb.toolkit.answer_types import NONE_OF_THESE
-from jp_nb.toolkit.select_answer import OTHER_LABEL, Picks, SelectAnswer
+from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
+from jp_nb.toolkit.question_types.select_answer import OTHER_LABEL, Picks, SelectAnswer
 
 RECOMMENDED: Final = "(recommended)"
 

@@ -11,7 +11,7 @@ from datetime import date
 import ipywidgets as widgets
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import EMPTY_MARK, Answered, QuestionPrompt
+from jp_nb.agent.prompting.prompts import EMPTY_MARK, Answered, QuestionPrompt
 from jp_nb.notebook.prompt.answer_widgets import SecretField
 from jp_nb.notebook.prompt.form_control import (
     FormControl,
@@ -19,12 +19,12 @@ from jp_nb.notebook.prompt.form_control import (
     NoValidAnswer,
     observe_traits,
 )
-from jp_nb.rendering import prompt_text
-from jp_nb.toolkit.answer_types import (
+from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     TextAnswer,
 )
-from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
 
 NOTHING_TYPED = "Nothing was typed."
 

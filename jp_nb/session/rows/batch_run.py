@@ -14,13 +14,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, Final
 
-from jp_nb.agent.chat_model import read_entries
-from jp_nb.agent.model_batches import BatchState, ModelBatches, UnknownBatchError
+from jp_nb.agent.model_requests.chat_model import read_entries
+from jp_nb.agent.model_requests.model_batches import BatchState, ModelBatches, UnknownBatchError
 from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.json_values import compact_json
-from jp_nb.record.token_usage import Usage
-from jp_nb.rendering.row_progress import RowProgress
+from jp_nb.record.entries.token_usage import Usage
+from jp_nb.rendering.reports.row_progress import RowProgress
 from jp_nb.session.rows.cached_answers import find_cached
 from jp_nb.session.rows.completion_cache import CompletionCache, SubmittedBatch, make_cache_key
 from jp_nb.session.rows.completions import Completion, Completions, Failure, make_failure

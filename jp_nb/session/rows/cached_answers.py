@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.session.rows.completion_cache import CompletionCache, read_usage
 from jp_nb.session.rows.completions import Completion
-from jp_nb.session.structured import AnswerForm
-from jp_nb.toolkit.misfits import list_misfits
+from jp_nb.session.turns.structured import AnswerForm
+from jp_nb.toolkit.arguments.misfits import list_misfits
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from typing import Any, Final, Literal
 from jp_nb.errors import UsageError
 from jp_nb.json_values import replace_surrogates
 from jp_nb.session import get_session
-from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
 from jp_nb.session.rows.completion_runner import CompletionRunner
@@ -32,6 +31,7 @@ from jp_nb.session.rows.progress_display import (
 from jp_nb.session.rows.prompt_images import read_images
 from jp_nb.session.rows.row_run import RunOptions
 from jp_nb.session.rows.single_completion import RowPrompt
+from jp_nb.session.threads.agent_thread import AgentThread
 
 MAX_WORKERS: Final = 1000
 """Requests that one call may run at once."""

@@ -19,31 +19,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.agent.chat_model import ChatModel, make_model_parameters
+from jp_nb.agent.model_requests.chat_model import ChatModel, make_model_parameters
 from jp_nb.agent.provider import Provider
 from jp_nb.config.aliases import get_aliases, parse_model_reference, resolve_model
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import merge_layers
-from jp_nb.config.partial import Partial
-from jp_nb.config.partial_change import apply_change
-from jp_nb.config.partial_merge import merge_partials
+from jp_nb.config.partials.partial import Partial
+from jp_nb.config.partials.partial_change import apply_change
+from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.providers_table import Llm
 from jp_nb.config.validation import validate_config
-from jp_nb.providers.scripted import ScriptedProvider
+from jp_nb.providers.scripts.scripted import ScriptedProvider
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.base_config import (
+from jp_nb.session.configuration.base_config import (
     apply_overrides,
     model_partial,
     requested_changes,
     with_model,
 )
-from jp_nb.session.cassettes import Cassettes
+from jp_nb.session.configuration.scripts import FolderScripts
+from jp_nb.session.configuration.settings import Settings
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.provider_pool import ProviderPool, check_ready
-from jp_nb.session.scripts import FolderScripts
-from jp_nb.session.settings import Settings
-from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.session.model_access.cassettes import Cassettes
+from jp_nb.session.model_access.provider_pool import ProviderPool, check_ready
+from jp_nb.storage.configuration.config_files import ConfigFiles
 
 
 class ChosenModel(NamedTuple):

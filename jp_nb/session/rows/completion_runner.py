@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from jp_nb.agent.model_batches import ModelBatches
+from jp_nb.agent.model_requests.model_batches import ModelBatches
 from jp_nb.errors import UsageError
-from jp_nb.record.token_usage import Usage
-from jp_nb.session.agent_thread import AgentThread
+from jp_nb.record.entries.token_usage import Usage
 from jp_nb.session.rows.batch_run import BatchRun
 from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completion_models import ChosenModel, CompletionModels
@@ -25,7 +24,8 @@ from jp_nb.session.rows.request_pace import RequestPace
 from jp_nb.session.rows.row_prompts import read_rows
 from jp_nb.session.rows.row_run import RowRun, RunOptions
 from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt, request_completion
-from jp_nb.session.structured import read_answer_form
+from jp_nb.session.threads.agent_thread import AgentThread
+from jp_nb.session.turns.structured import read_answer_form
 
 
 class CompletionRunner:

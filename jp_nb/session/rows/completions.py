@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.chat_model import RefusalError
+from jp_nb.agent.model_requests.chat_model import RefusalError
 from jp_nb.errors import AnswerError, ProviderError, UsageError
-from jp_nb.record.token_usage import Usage
+from jp_nb.record.entries.token_usage import Usage
 
 FailureReason = Literal[
     "prompt", "refused", "invalid", "too_long", "incomplete", "rate_limit", "budget",

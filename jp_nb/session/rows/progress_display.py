@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final, Protocol, TextIO
 
-from jp_nb.rendering.row_progress import RowProgress
+from jp_nb.rendering.reports.row_progress import RowProgress
 
 PLAIN_STEPS: Final = 10
 """Number of lines that show the progress where lines cannot be replaced."""

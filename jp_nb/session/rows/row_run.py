@@ -17,10 +17,10 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final, Literal
 
-from jp_nb.agent.chat_model import RefusalError
+from jp_nb.agent.model_requests.chat_model import RefusalError
 from jp_nb.errors import JpNbError, ProviderError, StorageError
-from jp_nb.record.token_usage import Usage
-from jp_nb.rendering.row_progress import RowProgress
+from jp_nb.record.entries.token_usage import Usage
+from jp_nb.rendering.reports.row_progress import RowProgress
 from jp_nb.session.rows.cached_answers import find_cached
 from jp_nb.session.rows.completion_cache import CompletionCache, make_cache_key
 from jp_nb.session.rows.completions import Completion, Completions, Failure, make_failure

@@ -11,23 +11,23 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from jp_nb.agent.answer_retries import MISFIT_MESSAGE
-from jp_nb.agent.chat_model import ChatModel, request_once
+from jp_nb.agent.model_requests.answer_retries import MISFIT_MESSAGE
+from jp_nb.agent.model_requests.chat_model import ChatModel, request_once
+from jp_nb.agent.model_requests.retries import backoff, with_retries
 from jp_nb.agent.provider import ModelRequest, Retry
-from jp_nb.agent.retries import backoff, with_retries
 from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.images import Image
 from jp_nb.json_values import compact_json
-from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import ChatRequest, ChatResponse, Entry
-from jp_nb.record.marks import make_schema_retry
-from jp_nb.record.token_usage import Usage
-from jp_nb.record.turn_view import UNTYPED
-from jp_nb.session.answer_reader import AnswerReader
+from jp_nb.record.entries.events import ChatRequest, ChatResponse, Entry
+from jp_nb.record.entries.token_usage import Usage
+from jp_nb.record.reading.marks import make_schema_retry
+from jp_nb.record.reading.turn_view import UNTYPED
+from jp_nb.record.request_context.context import ContextItem, RequestContext
 from jp_nb.session.rows.completions import Completion
 from jp_nb.session.rows.request_pace import RequestPace
-from jp_nb.session.structured import AnswerForm
-from jp_nb.toolkit.misfits import excerpt
+from jp_nb.session.turns.answer_reader import AnswerReader
+from jp_nb.session.turns.structured import AnswerForm
+from jp_nb.toolkit.arguments.misfits import excerpt
 
 CountUsage = Callable[[str, Usage], None]
 """Receives the model and the tokens of each attempt."""

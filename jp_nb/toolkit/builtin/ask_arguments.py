@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import mentions_secret
 from jp_nb.text import has_right_to_left, make_lookalike_key, spell_invisible
-from jp_nb.toolkit.answer_types import TextAnswer
+from jp_nb.toolkit.arguments.json_types import has_type
 from jp_nb.toolkit.builtin.ask_schema import (
     ASK_SCHEMA,
     MAX_ASK_CHARS,
@@ -27,9 +27,9 @@ from jp_nb.toolkit.builtin.ask_schema import (
     MAX_LIST_ITEMS,
     QUESTION_SCHEMA,
 )
-from jp_nb.toolkit.json_types import has_type
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.select_answer import OTHER_LABEL, Option, SelectAnswer
+from jp_nb.toolkit.question_types.answer_types import TextAnswer
+from jp_nb.toolkit.question_types.select_answer import OTHER_LABEL, Option, SelectAnswer
 
 _CALL: Final[dict[str, JsonValue]] = {
     **ASK_SCHEMA,

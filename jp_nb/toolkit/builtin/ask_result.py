@@ -22,17 +22,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.record.outcomes import (
+from jp_nb.record.entries.outcomes import (
     ANSWER_MARKS,
     CHANNEL_WORDS,
     END_WORDS,
     QuestionEnd,
     QuestionOutcome,
 )
-from jp_nb.toolkit.answer_types import NONE_OF_THESE
 from jp_nb.toolkit.builtin.ask_arguments import CallProblem, CheckedQuestion
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
-from jp_nb.toolkit.select_answer import Picks
+from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
+from jp_nb.toolkit.question_types.select_answer import Picks
 from jp_nb.toolkit.tool_context import ToolContext
 
 SCHEMA_NAME: Final = "jp_nb.ask"

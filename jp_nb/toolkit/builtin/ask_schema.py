@@ -11,8 +11,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.toolkit.arguments.parameters import argument
 from jp_nb.toolkit.outcome import MAX_QUESTIONS
-from jp_nb.toolkit.parameters import argument
 
 ASK_DESCRIPTION: Final = """\
 Ask the user one or several questions in one form, and get the answers back.

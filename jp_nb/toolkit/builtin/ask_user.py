@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from jp_nb.json_values import compact_json
-from jp_nb.toolkit.answer_types import AnswerType
+from jp_nb.toolkit.arguments.parameters import argument
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
-from jp_nb.toolkit.parameters import argument
 from jp_nb.toolkit.question import QUESTION_KINDS, Question
+from jp_nb.toolkit.question_types.answer_types import AnswerType
 from jp_nb.toolkit.tool_context import ToolContext
 
 ANSWER_ID = "answer"

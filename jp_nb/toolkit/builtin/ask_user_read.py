@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import compact_json
-from jp_nb.record.question_history import (
+from jp_nb.record.reading.question_history import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     NO_HISTORY,
@@ -23,10 +23,10 @@ from jp_nb.record.question_history import (
     QuestionHistory,
     validate_limit,
 )
+from jp_nb.toolkit.arguments.parameters import argument
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
-from jp_nb.toolkit.parameters import argument
 from jp_nb.toolkit.tool_context import ToolContext
 
 ACTIONS: Final = ("list", "get", "query")

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from jp_nb.toolkit.arguments.parameters import argument
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
-from jp_nb.toolkit.parameters import argument
 from jp_nb.toolkit.tool_context import ToolContext
 
 DESCRIBE_TOOLS_DESCRIPTION = """\

@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import ToolError
+from jp_nb.toolkit.arguments.parameters import argument
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin.notebook_cells import (
     CELLS_AT_ONCE,
@@ -28,9 +29,8 @@ from jp_nb.toolkit.builtin.notebook_variables import list_variables, read_variab
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.data_sections import DataSection, frame_sections
 from jp_nb.toolkit.notebook_access import NotebookAccess
-from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.outcome import Outcome, Success
-from jp_nb.toolkit.parameters import argument
+from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.values.data_parts import DataPart
 

@@ -17,8 +17,8 @@ from jp_nb.text import one_line, plain
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.data_sections import DataSection, frame_sections
 from jp_nb.toolkit.notebook_access import CellOutput, NotebookCell, NotebookCells
-from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.outcome import Success
+from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import ValueBudget
 from jp_nb.values.describe import describe
 

@@ -25,8 +25,8 @@ pytestmark = [
 
 FIRST_CELL = """
 from in_cell import *
-from jp_nb.toolkit.answer_types import TextAnswer
-from jp_nb.toolkit.select_answer import Option
+from jp_nb.toolkit.question_types.answer_types import TextAnswer
+from jp_nb.toolkit.question_types.select_answer import Option
 
 def ask_each(*questions):
     for end in [ask(question)[0] for question in questions]:

@@ -13,7 +13,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.threads.cell_loop import CellLoop
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered, not_answered
 
@@ -165,7 +165,7 @@ def test_before_the_first_cell_no_user_is_available() -> None:
 
 def test_importing_it_brings_no_widgets() -> None:
     code = (
-        f"import sys, jp_nb.session.cell_loop, {NotebookPrompter.__module__}\n"
+        f"import sys, jp_nb.session.threads.cell_loop, {NotebookPrompter.__module__}\n"
         "heavy = {'ipywidgets', 'anywidget', 'httpx', 'IPython', 'zmq'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

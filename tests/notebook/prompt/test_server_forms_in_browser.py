@@ -30,7 +30,7 @@ SCRIPT = (
 FIRST_CELL = """
 %load_ext jp_nb
 import jp_nb as jp
-from jp_nb.mcp.elicitations import make_answer, make_question
+from jp_nb.mcp.tool_calls.elicitations import make_answer, make_question
 from jp_nb.mcp.exchange import ServerQuestion
 
 SCHEMA = {

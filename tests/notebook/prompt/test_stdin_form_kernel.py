@@ -84,7 +84,7 @@ def test_interrupt_ends_the_whole_form(user: FrontEnd) -> None:
 def test_cancelling_the_task_takes_the_form_away(user: FrontEnd) -> None:
     user.run(
         "from pathlib import Path\n"
-        "from jp_nb.agent.prompts import FormPrompt, QuestionPrompt\n"
+        "from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt\n"
         "async def impatient():\n"
         f"    pages = tuple(QuestionPrompt(question) for question in ({QUESTIONS}))\n"
         "    asking = asyncio.ensure_future(prompter.ask(FormPrompt(pages, menu=True)))\n"
@@ -127,7 +127,7 @@ def test_open_form_that_no_page_shows_is_a_text_with_its_questions(user: FrontEn
 
 @pytest.mark.req("RPI-84", "RCP-93")
 def test_code_in_the_cell_leaves_the_record_of_its_form(user: FrontEnd) -> None:
-    user.run("from jp_nb.agent.prompts import FormPrompt, QuestionPrompt")
+    user.run("from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt")
     pages = f"tuple(QuestionPrompt(question) for question in ({QUESTIONS}))"
     cell = user.start(f"prompter.ask_in_cell(FormPrompt({pages})); print('not reached')")
     user.form("Which store?")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.providers import create_provider
-from jp_nb.session import provider_pool
+from jp_nb.session.model_access import provider_pool
 from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
 
 

@@ -1,0 +1,1 @@
+"""Rules about tool calls, and changes that the user makes before a call runs."""

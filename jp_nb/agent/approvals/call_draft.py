@@ -1,0 +1,173 @@
+"""A call that waits for permission: its content for the user, and the choices about it.
+
+Source: `docs/turns.md`, `docs/decisions.md` D10, D35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from jp_nb.agent.approvals.argument_editor import format_visible_json
+from jp_nb.agent.approvals.permission_rules import (
+    KeptRule,
+    Ruling,
+    judge,
+)
+from jp_nb.agent.approvals.rule_editor import make_rule
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.prompting.prompts import (
+    Action,
+    ActionPrompt,
+    Channel,
+    PromptDetail,
+    label_name,
+)
+from jp_nb.config.tree.tool_settings import RuleCoverage
+from jp_nb.json_values import JsonObject
+from jp_nb.text import escape_invisible, spell_invisible
+from jp_nb.toolkit.arguments.text_arguments import TextArgument, text_arguments
+from jp_nb.toolkit.base import CommandLine
+from jp_nb.toolkit.outcome import ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
+
+
+def permission_actions(
+    tool: str, covers: RuleCoverage, *, can_keep_rule: bool = False
+) -> tuple[Action, ...]:
+    """Return the choices about a call of `tool`; their labels name the calls that they cover.
+
+    With `can_keep_rule`, the user can make a rule for calls like this one.
+    """
+    name = label_name(tool)
+    allowed = {"tool": name, "arguments": "this exact call"}[covers]
+    always = Action("a", "Always allow calls like this …", "always")
+    rule_actions = [always] if can_keep_rule else []
+
+    return (
+        Action("y", f"Run {name}", "run"),
+        Action("Y", f"Allow {allowed} for this turn", "run_turn"),
+        *rule_actions,
+        Action("n", f"Skip {name}", "skip", is_separated=True),
+        Action("N", f"Skip all calls of {name} in this turn", "skip_turn"),
+        Action("p", "Print the arguments", "print", on_form=False),
+        Action("r", "Skip and say why …", "reason", is_separated=True),
+        Action("e", "Edit the arguments …", "edit"),
+    )
+
+
+ARGUMENTS_CAPTION = "Arguments"
+EDITED_CAPTION = "Arguments as you edited them"
+EDITED_TEXT_CAPTION = "{} as you edited it"
+FORMATTED_CAPTION = "Arguments, formatted for display (the tool receives those above)"
+COMMAND_CAPTION = "Command line"
+SHELL_CAPTION = "Command line, run by a shell (sh -c)"
+FIRST_RUN_NOTE = "(for the first run; the next run gets the answers to its questions)"
+FOLDER_CAPTION = "Folder"
+NO_COMMAND_CAPTION = "The tool cannot run: it has no command line"
+SERVER_CAPTION = "The server says about this tool (not checked)"
+ASKING_RULE_CAPTION = "Your rule that asks about this call"
+
+
+@dataclass(frozen=True, slots=True)
+class CallDraft:
+    """A call that waits for permission. `original_arguments` are the model's.
+
+    `edited` is the channel through which the user changed the arguments. `ruling` is the permission
+    of `arguments`, and `proposed_rule` the rule for calls with these, if the user may keep one.
+    """
+
+    tool: OfferedTool
+    original_arguments: JsonObject
+    arguments: JsonObject
+    formatted: str | None
+    context: ToolContext
+    ruling: Ruling
+    proposed_rule: KeptRule | None = None
+    edited: Channel | None = None
+
+    def command(self) -> CommandLine | ToolFailure | None:
+        """Return the command line, or why there is none; None if the tool is not a command."""
+        return self.tool.executor.command_line(self.arguments, self.context)
+
+    def edit(self, arguments: JsonObject, channel: Channel | None) -> CallDraft:
+        """Return the call with other arguments, which do not count as edited if the model's."""
+        text = format_visible_json(arguments)  # 1 and true are equal to Python
+        if text == format_visible_json(self.arguments):
+            return self
+        if text == format_visible_json(self.original_arguments):
+            channel = None
+
+        ruling = judge(self.tool, arguments, self.context.root)
+        changed = replace(self, arguments=arguments, formatted=None, edited=channel, ruling=ruling)
+        if self.proposed_rule is None:
+            return changed
+        return changed.propose_rule()
+
+    def propose_rule(self) -> CallDraft:
+        """Return the call with a rule for its arguments, unless they are too long for one."""
+        rule = make_rule(self.tool, self.arguments, self.context.root, self.ruling)
+        return replace(self, proposed_rule=rule)
+
+    def details(self) -> Iterator[PromptDetail]:
+        """Yield what the user decides about: the command line, the arguments, and their rule."""
+        command = self.command()
+        if isinstance(command, ToolFailure):
+            yield PromptDetail(NO_COMMAND_CAPTION, command.message)
+        elif command is not None:
+            caption = SHELL_CAPTION if command.shell else COMMAND_CAPTION
+            if command.is_first_run:
+                caption += f" {FIRST_RUN_NOTE}"
+            yield PromptDetail(caption, command.text)
+            yield PromptDetail(FOLDER_CAPTION, command.folder)
+
+        texts, others = _split_arguments(self.tool, self.arguments)
+        for each, text in texts.items():
+            caption = spell_invisible(each.caption)
+            changed = self.edited and text != self.original_arguments.get(each.name)
+            shown = EDITED_TEXT_CAPTION.format(caption) if changed else caption
+            yield PromptDetail(shown, text, language=each.language)
+
+        if others:
+            caption = EDITED_CAPTION if self.edited else ARGUMENTS_CAPTION
+            yield PromptDetail(caption, others)
+        if self.formatted:
+            yield PromptDetail(FORMATTED_CAPTION, self.formatted)
+        if self.tool.executor.hints:
+            yield PromptDetail(SERVER_CAPTION, _format_hints(self.tool.executor.hints))
+        if self.ruling.words is not None:
+            yield PromptDetail(ASKING_RULE_CAPTION, escape_invisible(self.ruling.words))
+
+    def prompt(self) -> ActionPrompt:
+        """Return the prompt for the permission."""
+        text = f"Run the tool `{spell_invisible(self.tool.name)}`?"
+        if self.tool.owner:
+            text = f"{text[:-1]} of the server `{spell_invisible(self.tool.owner)}`?"
+
+        can_keep_rule = self.proposed_rule is not None
+        return ActionPrompt(
+            text=text,
+            actions=permission_actions(
+                self.tool.name, self.tool.covers, can_keep_rule=can_keep_rule
+            ),
+            exhibits=tuple(self.details()),
+            only_buttons=True,
+            origin=self.tool.origin,
+        )
+
+
+def _format_hints(hints: Mapping[str, bool]) -> str:
+    words = {True: "yes", False: "no"}
+    lines = [f"{name.replace('_', ' ')}: {words[value]}" for name, value in hints.items()]
+    return "\n".join(lines)
+
+
+def _split_arguments(
+    tool: OfferedTool, arguments: JsonObject
+) -> tuple[dict[TextArgument, str], JsonObject]:
+    """Return the text arguments, and the others."""
+    shown_as_text = text_arguments(tool.definition.parameters, arguments)
+    texts = {each: str(arguments[each.name]) for each in shown_as_text}
+    names = {each.name for each in texts}
+    others = {name: value for name, value in arguments.items() if name not in names}
+    return texts, others

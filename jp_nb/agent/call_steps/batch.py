@@ -1,0 +1,264 @@
+"""Run the tool calls of one response concurrently, and deliver their results in call order.
+
+All calls start at once. Each is a task that takes its call through all steps (`CallRunner`).
+Prompts wait in line, and one of them is on screen. The batch ends when each call has a response.
+An interrupt of the kernel may cancel the tasks, and start some of them again (`BatchInterrupts`).
+
+Source: `docs/turns.md`, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from jp_nb.agent.call_steps.batch_interrupts import BatchInterrupts
+from jp_nb.agent.call_steps.call_runner import CallRunner, end_runs
+from jp_nb.agent.call_steps.result_delivery import UNDELIVERED_TEXT
+from jp_nb.agent.calls.activity import Activity
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.calls.call_decisions import INTERRUPT_FIRST_REASON, STOPPED_FIRST_REASON
+from jp_nb.agent.calls.call_response import CANCELED_ITSELF_TEXT, stopped_text
+from jp_nb.agent.calls.cell_functions import CellFunctions
+from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.display import Notice
+from jp_nb.agent.interrupts import (
+    Verdict,
+)
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.turn_state import BatchContext, TurnContext
+from jp_nb.images import Image
+from jp_nb.record.entries.events import ConfigDelta
+
+log = logging.getLogger(__name__)
+
+CLEANUP_GRACE_S = 2.0
+"""Seconds that canceled tools have to clean up."""
+BROKEN_OFF_TEXT = (
+    "The turn ended before this tool call finished. Its effects up to then may remain."
+)
+NEVER_RAN_TEXT = "This tool call did not run. The turn ended first."
+DISCARDED_CHANGES_NOTICE = (
+    "⟳ The turn ended before these tool calls finished, so their approved configuration changes "
+    "are not applied"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnd:
+    """The end of a batch.
+
+    Attributes:
+        ends_turn: None: the turn continues. `stopped`: the user stopped it at a question of a tool.
+        unsent_message: Message of the user to the model, if no response has it.
+    """
+
+    ends_turn: Literal["interrupted", "stopped"] | None = None
+    unsent_message: str = ""
+    change: ConfigDelta | None = None
+
+
+class Batch:
+    """Runs the tool calls of one response: a task for each call."""
+
+    def __init__(self, turn: TurnContext, calls: Sequence[Call], context: BatchContext) -> None:
+        self._turn = turn
+        self._calls = calls
+        self._is_replay = context.results is not None
+        self._activity = Activity()
+        self._functions = CellFunctions(turn.cell, turn.display)
+        self._line = PromptLine(turn.prompter, self._activity, self._functions)
+        self._runner = CallRunner(turn, context, self._line)
+        self._changed = asyncio.Event()  # the loop in `_run` has something to do
+        self._error: BaseException | None = None  # of the task of a call
+        self._interrupts = BatchInterrupts(
+            turn,
+            self._line,
+            calls,
+            self._runner.changes,
+            context.basis.config.interrupt,
+            self._changed.set,
+        )
+
+    async def run(self) -> BatchEnd:
+        """Run the calls, and record their responses and configuration changes in one step."""
+        try:
+            end = await self._run()
+        except (asyncio.CancelledError, Exception):  # the record stays well formed
+            await self._cancel_tasks()
+            for call in self._open_calls():
+                content = BROKEN_OFF_TEXT if call.state.ran else NEVER_RAN_TEXT
+                self._runner.finish(call, content, skipped=True)
+            self._discard_changes()
+            self._record()
+            raise
+
+        changes = [] if end.change is None else [end.change]
+        self._record(*changes)
+        return end
+
+    def _record(self, *changes: ConfigDelta) -> None:
+        responses = [call.state.response for call in self._calls if call.state.response is not None]
+        images: list[Image] = []
+        for call in self._calls:
+            images += call.state.result.shown_images.images
+        self._turn.record.add(*responses, *changes, images=images)
+
+    async def _run(self) -> BatchEnd:
+        """Run the calls until each of them has a response."""
+        seen: Counter[str] = Counter()
+        if not self._is_replay:
+            # A call of a tool with rules is permitted when its arguments have been judged.
+            free = [call for call in self._calls if _runs_unattended(call.tool)]
+            self._runner.progress.write(*free, stage="permitted")
+
+        for index, call in enumerate(self._calls):
+            seen[call.request.id] += 1
+            call.index = index
+            call.number = seen[call.request.id]
+            self._start(call)
+        await asyncio.sleep(0)  # every call begins before an interrupt takes effect
+
+        while True:
+            self._changed.clear()
+            error = self._error or self._interrupts.error
+            if error is not None:
+                raise error
+
+            verdict = self._interrupts.take_verdict()
+            if verdict is not None:
+                end = await self._carry_out(verdict)
+                if end is not None:
+                    return end
+            elif self._interrupts.has_new:  # also one that came with the last response
+                self._interrupts.decide_new()
+            elif self._interrupts.menu is not None or self._has_running_calls():
+                self._runner.progress.write_results()
+                await self._changed.wait()
+            else:
+                return BatchEnd(change=self._runner.changes.take())
+
+    def _has_running_calls(self) -> bool:
+        return any(call.task is not None for call in self._calls)
+
+    def _start(self, call: Call, *, again: bool = False) -> None:
+        self._activity.begin()
+        call.task = asyncio.get_running_loop().create_task(self._runner.run(call, again=again))
+        call.task.add_done_callback(partial(self._on_call_end, call))
+
+    def _on_call_end(self, call: Call, task: asyncio.Task[bool]) -> None:
+        self._activity.end()
+        if self._interrupts.is_canceling or call.task is not task:
+            return
+
+        call.task = None
+        if task.cancelled():
+            if call.state.response is None:
+                self._runner.questions.inquiries.drop("cancelled", call)
+                self._runner.finish(call, CANCELED_ITSELF_TEXT, is_error=True)
+        elif task.exception() is not None:
+            self._error = task.exception()
+        elif task.result():
+            self._interrupts.stop_turn()
+
+        is_waited_for = self._error is not None or self._interrupts.has_verdict
+        if is_waited_for or not self._has_running_calls():
+            self._changed.set()
+        else:
+            self._runner.progress.write_results()
+
+    def _discard_changes(self) -> list[Call]:
+        """Discard the approved changes; return the calls that proposed them."""
+        calls = self._runner.changes.discard()
+        if calls:
+            self._turn.display(Notice(DISCARDED_CHANGES_NOTICE))
+        return calls
+
+    def _open_calls(self) -> list[Call]:
+        return [call for call in self._calls if call.state.response is None]
+
+    def interrupt(self) -> None:
+        """Handle an interrupt of the kernel, on the agent's event loop."""
+        self._interrupts.receive()
+
+    async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
+        """Cancel the calls as the user decided; return None if they run again."""
+        if verdict.interrupted:
+            await self._cancel_tasks(asked="interrupted")
+        else:
+            await self._cancel_tasks(asked="cancelled")
+        later = self._interrupts.take_verdict()
+        if later is not None and later.escalated:  # a second interrupt during the cancellation
+            verdict = later
+
+        if verdict.choice == "restart":
+            self._functions.resume()
+            calls = [*self._open_calls(), *self._discard_changes()]
+            again = {call.index for call in calls}
+            for index in sorted(again):
+                self._start(self._calls[index], again=True)
+            await asyncio.sleep(0)  # every call begins again
+            return None
+
+        if verdict.escalated:
+            self._discard_changes()
+        why = INTERRUPT_FIRST_REASON if verdict.interrupted else STOPPED_FIRST_REASON
+        unsent_message = verdict.text
+        for call in self._open_calls():
+            ran_to_its_end = call.state.result.is_under_review
+            if ran_to_its_end or self._runner.changes.is_approved(call):
+                self._runner.finish(call, UNDELIVERED_TEXT.format(why), skipped=True)
+            else:
+                self._runner.finish(call, stopped_text(call, verdict), skipped=True)
+                unsent_message = ""
+
+        change = self._runner.changes.take()
+        if verdict.choice == "reply":
+            self._functions.resume()
+            return BatchEnd(unsent_message=unsent_message, change=change)
+        if verdict.interrupted:
+            return BatchEnd("interrupted", change=change)
+        return BatchEnd("stopped", change=change)
+
+    async def _cancel_tasks(
+        self, *, asked: Literal["cancelled", "interrupted"] = "interrupted"
+    ) -> None:
+        """Cancel all tasks, and give open questions the outcome `asked`."""
+        every = (*(call.task for call in self._calls), self._interrupts.menu)
+        tasks = [task for task in every if task is not None and not task.done()]
+
+        self._interrupts.is_canceling = True
+        try:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                # A tool that ignores its cancellation must not block the turn.
+                await asyncio.wait(tasks, timeout=CLEANUP_GRACE_S)
+            self._interrupts.decide_new()
+        finally:
+            self._interrupts.is_canceling = False
+
+        for task in tasks:
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                # The other calls still get their responses.
+                log.error("A canceled tool call failed", exc_info=task.exception())
+
+        for call in self._calls:
+            if call.task is not None and not call.task.done():  # it ignores its cancellation
+                end_runs(call)
+            call.task = None
+        self._interrupts.menu = None
+        self._interrupts.error = None
+        self._error = None
+        self._functions.settled.set()  # the function before was canceled
+        self._line.clear()
+        self._runner.questions.inquiries.drop(asked)
+
+
+def _runs_unattended(tool: OfferedTool | None) -> bool:
+    return tool is not None and tool.run == "unattended" and not tool.rules

@@ -1,0 +1,148 @@
+"""Decide what interrupts of the kernel do to the tool calls of a batch.
+
+An interrupt first holds all prompts back. Then it has an effect at once, by the configuration or
+because it soon followed another one, or it opens a menu in which the user decides. The decision is
+a *verdict*. `continue` takes effect here. `Batch` carries out the others, which cancel calls.
+
+Source: `docs/turns.md`, `docs/decisions.md` D24.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from jp_nb.agent.call_steps.change_review import ConfigChanges
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.display import InterruptReceived
+from jp_nb.agent.interrupts import (
+    USER_STOPPED_VERDICT,
+    Choice,
+    Verdict,
+    ask_menu,
+    decide_without_menu,
+    tool_menu,
+)
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.config.tree.app import Interrupt as InterruptConfig
+from jp_nb.toolkit.cancellation import raise_if_cancelled
+
+
+class BatchInterrupts:
+    """Turns interrupts into verdicts. `wake` is called when the batch has something to do.
+
+    Attributes:
+        menu: The task of the open menu; None without one.
+        error: The exception with which a menu failed. It ends the batch.
+        is_canceling: True while the batch cancels calls. A further interrupt then escalates.
+    """
+
+    def __init__(
+        self,
+        turn: TurnContext,
+        line: PromptLine,
+        calls: Sequence[Call],
+        changes: ConfigChanges,
+        settings: InterruptConfig,
+        wake: Callable[[], None],
+    ) -> None:
+        self._turn = turn
+        self._line = line
+        self._calls = calls
+        self._changes = changes
+        self._settings = settings
+        self._wake = wake
+        self._new_count = 0
+        self._verdict: Verdict | None = None  # not yet carried out
+        self.menu: asyncio.Task[None] | None = None
+        self.error: BaseException | None = None
+        self.is_canceling = False
+
+    @property
+    def has_new(self) -> bool:
+        """True if an interrupt arrived that `decide_new` has not seen."""
+        return self._new_count > 0
+
+    @property
+    def has_verdict(self) -> bool:
+        """True if the batch has to carry out a verdict."""
+        return self._verdict is not None
+
+    def take_verdict(self) -> Verdict | None:
+        """Return the verdict that the batch has to carry out, and forget it."""
+        verdict = self._verdict
+        self._verdict = None
+        return verdict
+
+    def receive(self) -> None:
+        """Note an interrupt of the kernel, on the agent's event loop."""
+        self._line.hold()  # no other prompt appears before the effect is decided
+        self._new_count += 1
+        self._wake()
+
+    def stop_turn(self) -> None:
+        """Stop the turn, because the user chose so in the form of a tool's question."""
+        self._verdict = self._verdict or USER_STOPPED_VERDICT
+
+    def decide_new(self) -> None:
+        """Decide about the new interrupts, or open the menu."""
+        while self._new_count:
+            self._new_count -= 1
+            self._line.functions.note_interrupt()
+            in_menu = self.menu is not None or self.is_canceling
+            verdict = decide_without_menu(self._turn, "tool_call", self._settings, in_menu=in_menu)
+            interrupted = self._open_names()
+            self._turn.prompter.interrupt()  # closes the current prompt first: D24
+            if verdict is not None:
+                self._decide(verdict)
+                continue
+
+            self._turn.display(InterruptReceived("menu"))
+            self._line.activity.begin()
+            self.menu = asyncio.get_running_loop().create_task(self._show_menu(interrupted))
+            self.menu.add_done_callback(self._on_menu_end)
+
+    async def _show_menu(self, interrupted: Sequence[str]) -> None:
+        # The interrupt may have ended functions: the menu offers what is then possible.
+        await self._line.functions.wait_until_ended()
+        async with self._line.turn(first=True) as ask:
+            calls = self._open_calls()
+            disabled: list[Choice] = []  # choices without effect
+            if calls and all(call.state.was_interrupted for call in calls):
+                disabled.append("continue")
+            if not calls and not self._changes.has_approved:
+                disabled.append("restart")
+
+            menu = tool_menu(self._open_names(), interrupted=interrupted, disabled=disabled)
+            verdict = await ask_menu(ask, "tool_call", self._settings, menu)
+            raise_if_cancelled()
+            self.menu = None
+            self._decide(verdict)
+
+    def _on_menu_end(self, menu: asyncio.Task[None]) -> None:
+        self._line.activity.end()
+        if menu is self.menu and not self.is_canceling:  # it ended without a decision
+            if menu.cancelled():
+                self.error = RuntimeError("the menu failed")
+            else:
+                self.error = menu.exception()
+        self._wake()
+
+    def _decide(self, verdict: Verdict) -> None:
+        self._turn.display(InterruptReceived(verdict.choice))
+        if verdict.choice == "continue":
+            self._line.release()
+            self._line.functions.resume(verdict)
+            return
+
+        self._line.hold()  # no other prompt appears before the calls are canceled
+        if self._verdict is None or not self._verdict.escalated:  # escalation is final
+            self._verdict = verdict
+        self._wake()
+
+    def _open_calls(self) -> list[Call]:
+        return [call for call in self._calls if call.state.response is None]
+
+    def _open_names(self) -> list[str]:
+        return [call.request.name for call in self._open_calls()]

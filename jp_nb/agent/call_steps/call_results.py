@@ -1,0 +1,120 @@
+"""Results of tool calls: keep them within limits, and keep them for the journal.
+
+A result is in the journal before the next function of a tool starts in the cell's thread: that
+function may end the process.
+
+Source: `docs/turns.md`, `docs/record.md` (the journal).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from jp_nb.agent.call_steps.change_review import ConfigChanges
+from jp_nb.agent.call_steps.result_delivery import Delivery
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.calls.call_progress import ProgressWriter
+from jp_nb.agent.calls.call_response import make_response, truncate_result
+from jp_nb.agent.calls.image_limits import NO_IMAGES, limit_images
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.turn_state import BatchContext, TurnContext
+from jp_nb.record.entries.events import ToolCallResponse
+from jp_nb.toolkit.cell_thread import PendingResult, ToolRun
+from jp_nb.toolkit.outcome import (
+    MAX_TRACE_CHARS,
+    STRUCTURED_OMITTED,
+    NeedsInput,
+    Success,
+    ToolFailure,
+)
+from jp_nb.toolkit.truncation import join_lines
+
+log = logging.getLogger(__name__)
+
+CHANGE_LOST_TEXT = (
+    "The configuration change that this call proposed was not applied. The kernel "
+    "stopped before the change was saved."
+)
+"""Last words of a journaled result. The model gets them only if the kernel stops too early."""
+
+
+class CallResults:
+    """Limits the results of a batch's calls, and keeps them for the journal."""
+
+    def __init__(
+        self,
+        turn: TurnContext,
+        batch: BatchContext,
+        changes: ConfigChanges,
+        progress: ProgressWriter,
+    ) -> None:
+        self._turn = turn
+        self._batch = batch
+        self._changes = changes
+        self._progress = progress
+
+    def limit(self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure) -> Delivery:
+        """Return the result for the model, within the limits of texts and images."""
+        if isinstance(outcome, ToolFailure):
+            content = outcome.message
+            if outcome.trace:
+                content += f"\n\nTrace:\n{join_lines(outcome.trace, MAX_TRACE_CHARS)}"
+            result = Delivery(content, is_error=True)
+        else:
+            result = Delivery(outcome.content, images=outcome.images)
+            if outcome.proposes and not tool.executor.may_propose:
+                log.warning("%s may not propose configuration changes: ignored", tool.name)
+
+        limits = self._batch.basis.config.record
+        shown = limit_images(result.images, limits, before=self._turn.images)
+        short = truncate_result(result.content, tool)
+        whole_chars = None if short == result.content else len(result.content)
+        if outcome.omits_structured:
+            short = f"{short}\n\n{STRUCTURED_OMITTED}".lstrip()
+        delivered = shown.add_omissions_to(short)
+
+        state = call.state.result
+        state.structured = outcome.structured
+        state.shown_images = shown
+        state.whole_chars = whole_chars
+        state.delivered = delivered
+        return Delivery(delivered, result.is_error, shown.images)
+
+    def drop_images(self, call: Call) -> None:
+        """Omit the images of the result: the model gets another text, or none."""
+        self._turn.images -= len(call.state.result.shown_images.images)
+        call.state.result.shown_images = NO_IMAGES
+
+    def keep(self, call: Call, response: ToolCallResponse) -> None:
+        """Keep the `response` to `call` for the next write to the journal."""
+        if self._changes.is_approved(call):  # it is saved when the batch ends
+            content = f"{response.content}\n\n{CHANGE_LOST_TEXT}"
+            response = response.model_copy(update={"content": content})
+        self._progress.keep_result(call, response)
+
+    def keep_function_result(
+        self, call: Call, tool: OfferedTool, run: ToolRun, outcome: object
+    ) -> bool:
+        """Keep a result that needs no decision, on the cell's thread; return False for another.
+
+        The next function writes it before it starts. It does not wait for a result that the agent's
+        loop awaits, as it does not wait for `async def` tools.
+        """
+        if isinstance(outcome, PendingResult):
+            return True
+        if (
+            not isinstance(outcome, Success | ToolFailure)
+            or tool.result != "unattended"
+            or run.is_over
+        ):
+            return False
+        if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
+            return False
+
+        hidden = self._turn.secrets.hide_in_outcome(outcome)
+        assert not isinstance(hidden, NeedsInput)
+        result = self.limit(call, tool, hidden)
+        response = make_response(call, result.content, is_error=result.is_error)
+        self.keep(call, response)
+        call.state.result.kept = response
+        return True

@@ -1,0 +1,380 @@
+"""Take a tool call through its steps, from the model's arguments to the response.
+
+1. The arguments are completed, and the permission is found by rules or asked.
+2. The tool runs. If it asks questions, or its configuration change is rejected, it runs again.
+3. The result is limited and perhaps reviewed. It becomes the response.
+
+At any step the call can end with another response (`CallEnded`), for example if the user declines.
+
+Source: `docs/turns.md`, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import monotonic
+from typing import Literal, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.approvals.permission_rules import Ruling, judge
+from jp_nb.agent.call_steps.call_results import CallResults
+from jp_nb.agent.call_steps.change_review import ConfigChanges
+from jp_nb.agent.call_steps.permissions import (
+    SKIPPED_BY_USER_TEXT,
+    PermissionRequests,
+    skipped_text,
+)
+from jp_nb.agent.call_steps.questions import ToolQuestions
+from jp_nb.agent.call_steps.result_delivery import (
+    NOT_DELIVERED_BY_CONFIGURATION_TEXT,
+    Delivery,
+    DeliveryRequests,
+)
+from jp_nb.agent.calls.call import Call, CallEnded
+from jp_nb.agent.calls.call_decisions import CallDecisions
+from jp_nb.agent.calls.call_display import CallDisplay
+from jp_nb.agent.calls.call_progress import ProgressWriter
+from jp_nb.agent.calls.call_response import (
+    CANCELED_ITSELF_TEXT,
+    RAN_BEFORE_TEXT,
+    describe_missing_tool,
+    make_response,
+    stopped_text,
+    truncate_result,
+)
+from jp_nb.agent.calls.cell_functions import CellCall
+from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.recorded_results import RecordedResult
+from jp_nb.agent.display import Waits
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.turn_state import BatchContext, TurnContext
+from jp_nb.errors import ToolError
+from jp_nb.json_values import copy_json
+from jp_nb.toolkit.cancellation import raise_if_cancelled
+from jp_nb.toolkit.cell_thread import (
+    CURRENT_RUN,
+    CallInterrupted,
+    ControlFlowError,
+    ToolRun,
+)
+from jp_nb.toolkit.function_tools.tool_errors import (
+    error_summary,
+    format_error_text,
+    format_traceback,
+    tool_frames,
+)
+from jp_nb.toolkit.outcome import (
+    NeedsInput,
+    Outcome,
+    Success,
+    ToolFailure,
+)
+from jp_nb.toolkit.tool_context import DeltaRejection, ToolContext
+
+log = logging.getLogger(__name__)
+
+NOT_RECORDED_TEXT = (
+    "The cassette has no result for this call, so the tool did not run. To run the "
+    'tool, set `providers.cassette.tools = "run"`.'
+)
+NOT_FORMATTED_TEXT = "Tool '{}' was not executed because the argument formatter failed: {}"
+RESTARTED = "restarted"
+
+
+class CallRunner:
+    """Takes each call of a batch from its arguments to its response."""
+
+    def __init__(self, turn: TurnContext, batch: BatchContext, line: PromptLine) -> None:
+        self._turn = turn
+        self._batch = batch
+        self._functions = line.functions
+        self.questions = ToolQuestions(turn, line)
+        self._decisions = CallDecisions(turn)
+        self._permissions = PermissionRequests(turn, line, self._decisions)
+        self._deliveries = DeliveryRequests(turn, line, self._decisions)
+        self.changes = ConfigChanges(turn, batch.basis, line)
+        self.progress = ProgressWriter(turn)
+        self._results = CallResults(turn, batch, self.changes, self.progress)
+        self._display = CallDisplay(turn)
+
+    async def run(self, call: Call, *, again: bool = False) -> bool:
+        """Take `call` from its arguments to its response, perhaps `again`.
+
+        Return True if the user stopped the turn at a question.
+        """
+        if again:
+            if call.view.is_displayed and call.state.response is None:
+                # End its line before a new one begins.
+                self._display.show_end(call, RESTARTED, is_error=False, skipped=True)
+            self._results.drop_images(call)
+            call.reset()
+
+        try:
+            result = await self._run(call)
+        except CallEnded as end:
+            content = end.content
+            if end.is_error and call.tool is not None:
+                content = truncate_result(content, call.tool)
+            self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
+            return end.stops_turn
+        finally:
+            if call.task is asyncio.current_task():  # else it was abandoned, and has ended before
+                end_runs(call)
+
+        self.finish(call, result.content, is_error=result.is_error)
+        return False
+
+    async def _run(self, call: Call) -> Delivery:
+        if self._batch.results is not None:
+            return self._recorded_result(call, self._batch.results)
+
+        tool = self._prepare(call)
+        call.state.ruling = judge(tool, call.state.arguments, self._turn.shared.get("root", ""))
+        if call.state.ruling.run != "unattended":
+            await self._get_permission(call, tool, call.state.ruling)
+        if tool.run != "unattended" or tool.rules:
+            self.progress.write(call, stage="permitted")
+        await self._format_arguments(call, tool)
+        self._display.show_begin(call, tool)
+
+        while True:
+            outcome = await self._execute(call, tool)
+            kept = call.state.result.kept
+            if kept is not None:
+                return Delivery(kept.content, kept.is_error)
+
+            match outcome:
+                case NeedsInput():
+                    await self.questions.ask(call, tool, outcome, self._batch)
+                case Success() if outcome.proposes and tool.executor.may_propose:
+                    raise_if_cancelled()  # while the batch ends, nothing can be approved
+                    if await self.changes.review(call, tool, outcome):
+                        return await self._deliver(call, tool, outcome)
+                case Success() | ToolFailure():
+                    return await self._deliver(call, tool, outcome)
+                case _:
+                    assert_never(outcome)
+
+    def _recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
+        """Return the result of a replay, which runs no tool and asks no user."""
+        if call.tool is not None:
+            call.state.arguments = copy_json(call.request.arguments)
+            self._display.show_begin(call, call.tool)
+
+        if call.index >= len(results):
+            raise CallEnded(NOT_RECORDED_TEXT, is_error=True)
+        result = results[call.index]
+        call.may_have_run = False  # its result is known
+        return Delivery(result.content, is_error=result.is_error)
+
+    def _prepare(self, call: Call) -> OfferedTool:
+        """Set the arguments of `call`, and return its tool, unless the call cannot run."""
+        if call.tool is None:
+            raise CallEnded(describe_missing_tool(call.request.name), is_error=True)
+        if call.bad_arguments is not None:
+            raise CallEnded(call.bad_arguments, is_error=True)
+
+        prepared = call.tool.prepare_arguments(call.request.arguments)
+        if isinstance(prepared, ToolFailure):
+            raise CallEnded(prepared.message, is_error=True)
+        call.state.arguments = prepared
+        return call.tool
+
+    async def _get_permission(self, call: Call, tool: OfferedTool, ruling: Ruling) -> None:
+        if ruling.run == "skip":
+            raise CallEnded(skipped_text(ruling), skipped=True)
+
+        context = self._tool_context(call, tool)
+        if self._permissions.find_kept_rule(call, tool, ruling, context.root):
+            return
+
+        call.state.ruling = None  # the user decides, or the answers file
+        self.progress.write(call, stage="asked")
+        self._display.show_begin(call, tool, asked=True)
+
+        permitted = self._decisions.decide_by_file("permission", tool, call.state)
+        if permitted is False:
+            raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
+        if permitted is None:
+            # By default, a tool that runs unattended formats first. It does not if a rule asks.
+            if tool.format == "unattended" and tool.run != "unattended":
+                await self._format_arguments(call, tool)
+                context = self._tool_context(call, tool)
+            await self._permissions.request_run(call, tool, context, ruling)
+
+    async def _format_arguments(self, call: Call, tool: OfferedTool) -> None:
+        """Format the arguments for the user, if a formatter is configured."""
+        if tool.formatter is None or call.view.formatted is not None:
+            return
+
+        context = self._tool_context(call, tool, for_formatter=True)
+        await asyncio.sleep(0)  # the other calls of the batch begin first
+
+        try:
+            text = await tool.formatter.format(copy_json(call.state.arguments), context)
+        except (Exception, asyncio.CancelledError) as exc:
+            raise_if_cancelled()
+            problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
+            raise CallEnded(NOT_FORMATTED_TEXT.format(tool.name, problem), is_error=True) from exc
+
+        raise_if_cancelled()
+        call.view.formatted = text
+        call.view.needs_redisplay = True
+        if call.view.is_displayed:
+            self._display.show_begin(call, tool, asked=call.view.texts_in_prompt)
+
+    def _tool_context(
+        self, call: Call, tool: OfferedTool, *, for_formatter: bool = False
+    ) -> ToolContext:
+        """Return the context for a run of `tool`, or for its formatter, which gets less."""
+        action: Literal["run", "format_arguments"] = "format_arguments"
+        config: JsonValue = None
+        delta_rejection: DeltaRejection | None = None
+        show_progress: Callable[[str], None] | None = None
+        if not for_formatter:
+            action = "run"
+            config = self.changes.visible_config(tool)
+            delta_rejection = call.state.rejection
+            show_progress = partial(self._display.show_progress, call)
+
+        return ToolContext(
+            name=tool.name,
+            call_id=call.request.id,
+            answers=copy_json(call.state.answers.values),
+            ends=dict(call.state.answers.ends),
+            reply=call.state.answers.reply,
+            options=copy_json(dict(tool.options)),
+            access=copy_json(tool.access),
+            config=config,
+            delta_rejection=delta_rejection,
+            catalog=self._batch.catalog,
+            action=action,
+            call_key=call.key,
+            has_answers=self._has_answers(tool),
+            show_progress=show_progress,
+            **self._turn.shared,
+        )
+
+    def _has_answers(self, tool: OfferedTool) -> bool:
+        if self._turn.prepared.answers_questions_of(tool.name):
+            return True
+        return any(question.answer is not None for question in tool.questions.values())
+
+    async def _execute(self, call: Call, tool: OfferedTool) -> Outcome:
+        """Run `tool` once. The call ends if an interrupt ended its function."""
+        raise_if_cancelled()
+        self._turn.display(Waits(call.key, call.title))
+        await asyncio.sleep(0)  # the other calls of the batch begin first
+
+        run = ToolRun(call_id=call.key)
+        cell = CellCall(self._functions, call)
+        write_start = partial(self.progress.write, call, stage="started")
+        in_cell = tool.executor.waits_for_cell
+        if in_cell:  # it may wait for others before it starts
+            cell.on_start = write_start
+            cell.on_result = partial(self._results.keep_function_result, call, tool, run)
+        else:
+            write_start()
+
+        call.state.ran = True
+        context = self._tool_context(call, tool)
+        CURRENT_RUN.set(run)  # in the context of this task
+        began = monotonic()
+        error: BaseException | None = None
+
+        try:
+            arguments = copy_json(call.state.arguments)  # a run may change what it gets
+            outcome = await tool.executor.run(arguments, context, cell)
+        except asyncio.CancelledError:
+            raise_if_cancelled()
+            outcome = ToolFailure(CANCELED_ITSELF_TEXT)
+        except ToolError as exc:
+            outcome = ToolFailure(str(exc))
+        except BaseException as exc:
+            # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
+            error = _original_error(exc)
+            outcome = ToolFailure(format_error_text(error))
+        finally:
+            run.is_over = True
+            call.state.seconds += cell.total_seconds if in_cell else monotonic() - began
+            if call.state.result.kept is None:
+                # The result is kept before the loop comes to it: what follows does not wait.
+                asyncio.get_running_loop().call_soon(cell.settled.set)
+
+        if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
+            raise asyncio.CancelledError
+
+        if isinstance(error, CallInterrupted) and isinstance(error.__cause__, KeyboardInterrupt):
+            call.state.was_interrupted = True
+            raise_if_cancelled()
+            verdict = await self._functions.decision_about(cell)
+            raise CallEnded(stopped_text(call, verdict), skipped=True)
+
+        if error is not None:
+            self._report_error(call, error)
+        return self._turn.secrets.hide_in_outcome(outcome)
+
+    def _report_error(self, call: Call, error: BaseException) -> None:
+        call.view.traceback = format_traceback(error)
+        call.exception = error
+        if self._turn.on_tool_error is not None:
+            self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
+
+    async def _deliver(
+        self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure
+    ) -> Delivery:
+        """Return the result for the model, reviewed by the user if configured."""
+        result = self._results.limit(call, tool, outcome)
+        self._turn.images += len(result.images)
+
+        if tool.result == "skip":
+            raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION_TEXT, skipped=True)
+        if tool.result == "unattended":
+            return result
+        return await self._deliveries.request_delivery(call, tool, result)
+
+    def finish(
+        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    ) -> None:
+        """End `call` with a response, and display it."""
+        if call.may_have_run and not call.state.ran:
+            content = RAN_BEFORE_TEXT.format(content)
+        if skipped or content != call.state.result.delivered:  # the user may have edited the text
+            self._results.drop_images(call)
+
+        kept = call.state.result.kept
+        if kept is not None and not skipped:
+            response = kept
+        else:
+            response = make_response(call, content, is_error=is_error, skipped=skipped)
+        call.state.response = response
+
+        if skipped:  # it has no result: a restart of the kernel may have closed a form
+            self.progress.drop_result(call)
+        elif kept is None:
+            self._results.keep(call, response)
+        self._display.show_end(call, content, is_error=is_error, skipped=skipped)
+
+
+def end_runs(call: Call) -> None:
+    """Tell the tool of `call` that the call does not run again."""
+    if call.tool is None:
+        return
+    try:
+        call.tool.executor.ended(call.key)
+    except Exception:  # the call has its response
+        log.exception("The tool %s did not release a call", call.tool.name)
+
+
+def _original_error(exc: BaseException) -> BaseException:
+    """Return the exception that the tool raised: the cause of an exception that replaced it."""
+    cause = exc.__cause__
+    if isinstance(exc, CallInterrupted) and isinstance(cause, KeyboardInterrupt):
+        return exc
+    if isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None:
+        return cause
+    return exc

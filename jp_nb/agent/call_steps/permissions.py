@@ -1,0 +1,248 @@
+"""Ask the user for the permission to run a tool call.
+
+In the dialogue, the user can also edit the arguments, give a reason for a refusal, or keep a rule
+for calls like this one. It keeps the screen until the user has decided.
+
+Source: `docs/turns.md`, `docs/decisions.md` D10, D52, D35.
+"""
+
+from __future__ import annotations
+
+from jp_nb.agent.approvals.argument_editor import ArgumentEditor
+from jp_nb.agent.approvals.call_draft import CallDraft
+from jp_nb.agent.approvals.permission_rules import (
+    SCOPE_WORDS,
+    KeptRule,
+    Ruling,
+    describe_rule,
+    find_kept,
+    may_keep,
+)
+from jp_nb.agent.approvals.rule_editor import RuleEditor
+from jp_nb.agent.approvals.rule_prompts import RulePrompts
+from jp_nb.agent.calls.call import Call, CallEnded
+from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_decision
+from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.display import Notice, Waits
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.prompts import (
+    Answered,
+    FormEnd,
+    NotAnswered,
+    PromptEnd,
+    QuestionPrompt,
+    Unavailable,
+    is_back,
+)
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.text import escape_invisible, one_line, spell_invisible
+from jp_nb.toolkit.outcome import ToolFailure
+from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.tool_context import ToolContext
+
+RUN_EDITED_LABEL = "Run with these arguments"
+USE_EDITED_LABEL = "Use these arguments …"
+"""For a program: the user sees its new command line, and decides again."""
+
+SKIPPED_BY_USER_TEXT = "Tool skipped by user."
+SKIPPED_REMEMBERED_TEXT = "Tool skipped by user (remembered)."
+SKIPPED_BY_RULE_TEXT = "Tool skipped by user: a rule does not allow this call ({})."
+SKIPPED_WITH_REASON_TEXT = "Tool skipped by user: {}"
+
+MAX_KEPT_RULE_CHARS = 300
+"""Maximum length of a rule in a notice."""
+
+
+def skipped_text(ruling: Ruling) -> str:
+    """Return the response to a call that the configuration skips."""
+    if ruling.words is None:
+        return SKIPPED_BY_USER_TEXT
+    return SKIPPED_BY_RULE_TEXT.format(one_line(ruling.words, limit=MAX_KEPT_RULE_CHARS))
+
+
+def _format_kept_rule(kept: KeptRule) -> str:
+    shown = describe_rule(kept.when, only_these=kept.only_these)
+    return one_line(escape_invisible(f"{kept.tool}: {shown}"), limit=MAX_KEPT_RULE_CHARS)
+
+
+class PermissionRequests:
+    """Asks the user for permission, call by call."""
+
+    def __init__(self, turn: TurnContext, line: PromptLine, decisions: CallDecisions) -> None:
+        self._turn = turn
+        self._line = line
+        self._decisions = decisions
+
+    def find_kept_rule(self, call: Call, tool: OfferedTool, ruling: Ruling, root: str) -> bool:
+        """Return True if a rule that the user kept permits `call`, and note the rule.
+
+        A decision in the answers file, or a refusal for the rest of the turn, has precedence.
+        """
+        if tool.executor.is_outdated:
+            return False
+
+        found = find_kept(self._turn.kept_rules, tool, call.state.arguments, root, ruling)
+        if found is None or self._turn.permission(tool, call.state.arguments) is False:
+            return False
+        prepared = self._turn.prepared.decision("permission", tool.name, call.state.arguments)
+        if prepared is not None:
+            return False
+
+        call.state.ruling = found
+        call.view.needs_redisplay = True
+        return True
+
+    async def request_run(
+        self, call: Call, tool: OfferedTool, context: ToolContext, ruling: Ruling
+    ) -> None:
+        """Wait until the user permits `call`, and perhaps edits its arguments.
+
+        There is no question if the user has decided about it together with another call.
+
+        Raises:
+            CallEnded: The user does not permit it.
+        """
+        self._turn.display(Waits(call.key, f"your permission to run {call.title}", person=True))
+        pending = CallDraft(
+            tool, call.state.arguments, call.state.arguments, call.view.formatted, context, ruling
+        )
+        if may_keep(tool) and self._turn.kept_rules.scopes:
+            pending = pending.propose_rule()
+
+        async with self._line.turn() as ask:
+            # The user may have decided about this call together with another one meanwhile.
+            if self.find_kept_rule(call, tool, ruling, context.root):
+                return
+            remembered = self._turn.permission(tool, call.state.arguments, ruling.asked_by)
+            if remembered is False:
+                raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
+            if remembered:
+                return
+            choice, pending = await self._ask_permission(ask, pending)
+
+        if choice in ("run", "run_turn") and pending.ruling.run == "skip":  # edited arguments
+            call.state.ruling = pending.ruling
+            raise CallEnded(skipped_text(pending.ruling), skipped=True)
+        if choice in ("run_turn", "skip_turn"):
+            runs = choice == "run_turn"
+            self._turn.remember_permission(
+                tool, pending.arguments, runs=runs, asked_by=pending.ruling.asked_by
+            )
+        if choice in ("skip", "skip_turn"):
+            raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
+
+        if pending.edited is not None:
+            call.state.arguments = pending.arguments
+            call.state.edited = pending.edited
+            call.view.formatted = None
+            call.view.needs_redisplay = True
+
+    async def _ask_permission(self, ask: SafeAsk, call: CallDraft) -> tuple[str, CallDraft]:
+        """Return the user's choice about `call`, perhaps with edited arguments.
+
+        The mode `edit` edits them first. The user sees the final command line of a command before
+        it runs: after edited arguments, the question returns.
+        """
+        if call.ruling.run == "edit":
+            edited = await _edit_arguments(ask, call)
+            if is_back(edited):
+                raise CallEnded(SKIPPED_WITH_REASON_TEXT.format("Edit cancelled"), skipped=True)
+            if isinstance(edited, NotAnswered | Unavailable):
+                raise self._undecided(call, edited)
+
+            call = edited
+            if call.command() is None:
+                return "run", call
+        return await self._ask_until_decided(ask, call)
+
+    async def _ask_until_decided(self, ask: SafeAsk, call: CallDraft) -> tuple[str, CallDraft]:
+        while True:
+            end = await ask(call.prompt())
+            if not isinstance(end, Answered):
+                raise self._undecided(call, end)
+
+            match end.value:
+                case "reason":
+                    await _ask_reason(ask, call.tool)
+                case "always":
+                    if await self._keep_rule(ask, call):
+                        return "run", call
+                case "edit":
+                    edited = await _edit_or_go_back(ask, call)
+                    if edited is not None and edited.command() is None:
+                        return "run", edited
+                    call = edited or call
+                case "run" | "run_turn" | "skip" | "skip_turn" as choice:
+                    return choice, call
+
+    async def _keep_rule(self, ask: SafeAsk, call: CallDraft) -> bool:
+        """Show the rule for calls like this one; return True if the user keeps it."""
+        assert call.proposed_rule is not None  # else there is no button
+        editor = RuleEditor(call.tool, call.arguments, call.context.root)
+        kept = await RulePrompts(ask, editor, self._turn.kept_rules).ask(call.proposed_rule)
+        if isinstance(kept, NotAnswered | Unavailable):
+            raise _not_permitted(kept)
+        if kept is None:
+            return False
+
+        self._turn.display(
+            Notice(f"▸ Rule kept {SCOPE_WORDS[kept.scope]}: {_format_kept_rule(kept)}")
+        )
+        return True
+
+    def _undecided(self, call: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
+        if isinstance(end, Unavailable):
+            return self._decisions.fail_without_user(
+                call.tool, "permission", end.reason, arguments=call.arguments
+            )
+        return _not_permitted(end)
+
+
+async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
+    """End the call with the user's reason; return if the user went back."""
+    name = spell_invisible(tool.name)
+    question = Question.text("reason", f"Why should {name} not run? (sent to the model)")
+    end = await ask(QuestionPrompt(question))
+
+    if isinstance(end, Answered):
+        text = str(end.value).strip()
+        content = SKIPPED_WITH_REASON_TEXT.format(text) if text else SKIPPED_BY_USER_TEXT
+        raise CallEnded(content, skipped=True)
+    if not is_back(end):
+        raise _not_permitted(end)
+
+
+async def _edit_arguments(ask: SafeAsk, call: CallDraft) -> CallDraft | NotAnswered | Unavailable:
+    """Return the call with the arguments that the user edited."""
+    editor = ArgumentEditor(call.tool, call.arguments)
+    submit = RUN_EDITED_LABEL if call.command() is None else USE_EDITED_LABEL
+
+    while True:
+        end = await ask(editor.prompt(submit))
+        if not isinstance(end, FormEnd):
+            return end
+        [edited] = end.ends
+        if not isinstance(edited, Answered):
+            return edited
+
+        # A form sends only what fits. Nothing else may run.
+        arguments = editor.read(edited.value)
+        if not isinstance(arguments, ToolFailure):
+            return call.edit(arguments, edited.channel)
+
+
+async def _edit_or_go_back(ask: SafeAsk, call: CallDraft) -> CallDraft | None:
+    """Return the call with edited arguments; None if the user went back."""
+    edited = await _edit_arguments(ask, call)
+    if isinstance(edited, CallDraft):
+        return edited
+    if is_back(edited):
+        return None
+    raise _not_permitted(edited)
+
+
+def _not_permitted(end: PromptEnd[Answered]) -> CallEnded:
+    why = describe_missing_decision(end)
+    content = SKIPPED_BY_USER_TEXT if why is None else f"Tool not run: {why}."
+    return CallEnded(content, skipped=True)

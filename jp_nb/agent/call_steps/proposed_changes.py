@@ -1,0 +1,139 @@
+"""Describe a proposed configuration change to the user, line by line, and tell if it has an effect.
+
+Each line has a path, its value now, and the proposed value:
+
+    assistant.model.id: "anthropic/claude-haiku" → "anthropic/claude-opus"
+
+A path is either that of a setting, or, for an item of a list, that of the list and the item's name.
+
+Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prompting.prompts import (
+    ProposedChange,
+)
+from jp_nb.config.partials.partial import Partial, get_identity, get_path
+from jp_nb.config.proposal import (
+    Proposal,
+)
+from jp_nb.config.schema import (
+    Element,
+    PathKeys,
+    SchemaNode,
+    format_path,
+    mask_secrets,
+    node_at,
+    parse_path,
+)
+
+
+def list_proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
+    """Yield the changes of `proposal`, first the new values, then the unset ones.
+
+    A model's provider and name are one change. Possible secrets are hidden.
+    """
+    now = proposal.basis.values
+    after = proposal.after
+    shown = dict[PathKeys, None]()
+    for keys, value in proposal.change.leaves.items():
+        above = node_at(keys[:-1])
+        line = keys[:-1] if above is not None and _is_model(above) else keys
+        if line in shown:
+            continue
+
+        shown[line] = None
+        if _is_item(line):
+            item = _json(mask_secrets(value, line))
+            has = _format_count(now, line[:-1])
+            yield ProposedChange(format_path(line[:-1]), has, item, added=True)
+        else:
+            text = _format_value(after, line)
+            proposed = _json(mask_secrets(value, line)) if text is None else text
+            yield ProposedChange(format_path(line), _format_value(now, line), proposed)
+
+    for path in proposal.change.unsets:
+        keys = parse_path(path)
+        if keys in shown:
+            continue
+        if _is_item(keys):
+            yield ProposedChange(path, _format_item(now, keys), None)
+        else:
+            then = _format_value(after, keys)
+            yield ProposedChange(path, _format_value(now, keys), None, then=then)
+
+
+def has_no_effect(proposal: Proposal) -> bool:
+    """Return True if `proposal` would not change the configuration with which the batch began."""
+    stored = proposal.basis.partial
+    for keys in map(parse_path, proposal.change.unsets):
+        value: JsonValue
+        if _is_item(keys):
+            value = _format_item(stored, keys)
+        else:
+            value = get_path(stored, format_path(keys))
+        if value is not None:
+            return False  # it removes a stored value, even if a file sets the same
+
+    now = proposal.basis.values
+    after = proposal.after
+    paths = set(map(_path_of_setting, proposal.change.leaves))
+    # Compared as JSON: to Python, 1 is true.
+    return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
+
+
+def _path_of_setting(keys: PathKeys) -> str:
+    # An item changes its list.
+    return format_path(keys[:-1]) if _is_item(keys) else format_path(keys)
+
+
+def _is_model(node: SchemaNode) -> bool:
+    return node.required_fields == ["provider", "name"]
+
+
+def _is_item(keys: PathKeys) -> bool:
+    above = node_at(keys[:-1])
+    return isinstance(keys[-1], Element) and above is not None and above.kind == "list"
+
+
+def _format_count(partial: Partial, keys: PathKeys) -> str | None:
+    """Return the number of items of a list as text; None if it is empty."""
+    items: JsonValue = get_path(partial, format_path(keys))
+    if not isinstance(items, list) or not items:
+        return None
+    return "1 item" if len(items) == 1 else f"{len(items)} items"
+
+
+def _format_item(partial: Partial, keys: PathKeys) -> str | None:
+    """Return the list item with the identity `keys` as JSON; None if there is none."""
+    items: JsonValue = get_path(partial, format_path(keys[:-1]))
+    node = node_at(keys[:-1])
+    name = keys[-1]
+    assert isinstance(name, Element)
+    assert node is not None
+
+    if not isinstance(items, list):
+        return None
+    for item in items:
+        if item == name.json or get_identity(node, item) == name:
+            return _json(mask_secrets(item, keys))
+    return None
+
+
+def _format_value(partial: Partial, keys: PathKeys) -> str | None:
+    """Return the value at `keys` as JSON, a model as `provider/name`; None if it is not set."""
+    value: JsonValue = get_path(partial, format_path(keys))
+    node = node_at(keys)
+    if node is not None and _is_model(node) and isinstance(value, dict):
+        value = f"{value.get('provider', '?')}/{value.get('name', '?')}"
+    return None if value is None else _json(mask_secrets(value, keys))
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,154 @@
+"""Delivery of a result to the model, which the user may review, edit, or withhold.
+
+Source: `docs/turns.md`, `docs/decisions.md` D10, D52.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jp_nb.agent.calls.call import Call, CallEnded
+from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_decision
+from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.display import Waits
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.prompts import (
+    Action,
+    ActionPrompt,
+    Answered,
+    NotAnswered,
+    PromptDetail,
+    PromptEnd,
+    QuestionPrompt,
+    Unavailable,
+    is_back,
+)
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.images import Image
+from jp_nb.text import spell_invisible
+from jp_nb.toolkit.question import Question
+
+DELIVERY_ACTIONS = (
+    Action("y", "Deliver the result", "deliver"),
+    Action("n", "Withhold the result", "skip", is_separated=True),
+    Action("e", "Edit the result …", "edit", is_separated=True),
+)
+DELIVER_EDITED_LABEL = "Deliver this text"
+
+NOT_DELIVERED_TEXT = "Result delivery skipped by user."
+UNDELIVERED_TEXT = "The tool ran. Its result is not delivered: {}."
+NOT_DELIVERED_BY_CONFIGURATION_TEXT = "Result delivery skipped by configuration."
+RESULT_EDIT_CANCELLED_NOTICE = "Result edit cancelled."
+IMAGES_CAPTION = "Images (delivered unless you edit the text)"
+IMAGES_AND_PDFS_CAPTION = "Images and PDFs (delivered unless you edit the text)"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The result that the model gets. `images` are sent only with an unedited text."""
+
+    content: str
+    is_error: bool = False
+    images: tuple[Image, ...] = ()
+
+
+class DeliveryRequests:
+    """Asks the user for the delivery of results, call by call."""
+
+    def __init__(self, turn: TurnContext, line: PromptLine, decisions: CallDecisions) -> None:
+        self._turn = turn
+        self._line = line
+        self._decisions = decisions
+
+    async def request_delivery(self, call: Call, tool: OfferedTool, result: Delivery) -> Delivery:
+        """Return the result that the user, or the answers file, lets the model read.
+
+        The mode `edit` edits it first. An editor that is closed or emptied decides nothing: the
+        question follows.
+
+        Raises:
+            CallEnded: The result is withheld, or no user is available.
+        """
+        delivered = self._decisions.decide_by_file("result", tool, call.state)
+        if delivered is not None:
+            if delivered:
+                return result
+            raise CallEnded(NOT_DELIVERED_TEXT, skipped=True)
+
+        call.state.result.is_under_review = True
+        self._turn.display(
+            Waits(call.key, f"your decision on the result of {call.title}", person=True)
+        )
+        async with self._line.turn(after_run=True) as ask:
+            if tool.result == "edit":
+                edited = await _edit_result(ask, tool, result)
+                if isinstance(edited, Unavailable):
+                    raise self._fail_without_user(call, tool, edited.reason)
+                if edited is not None:
+                    return edited
+            return await self._ask_delivery(ask, call, tool, result)
+
+    async def _ask_delivery(
+        self, ask: SafeAsk, call: Call, tool: OfferedTool, result: Delivery
+    ) -> Delivery:
+        caption = "Error" if result.is_error else "Result"
+        exhibits = [PromptDetail(caption, result.content)]
+        if result.images:
+            has_pdf = any(image.noun == "PDF" for image in result.images)
+            title = IMAGES_AND_PDFS_CAPTION if has_pdf else IMAGES_CAPTION
+            exhibits.append(PromptDetail(title, "\n".join(map(repr, result.images))))
+
+        prompt = ActionPrompt(
+            text=f"Deliver {spell_invisible(tool.name)} result to assistant?",
+            actions=DELIVERY_ACTIONS,
+            exhibits=tuple(exhibits),
+            only_buttons=True,
+        )
+
+        while True:
+            end = await ask(prompt)
+            match end:
+                case Unavailable(reason=reason):
+                    raise self._fail_without_user(call, tool, reason)
+                case Answered(value="deliver"):
+                    return result
+                case Answered(value="edit"):
+                    edited = await _edit_result(ask, tool, result)
+                    if isinstance(edited, Unavailable):
+                        raise CallEnded(RESULT_EDIT_CANCELLED_NOTICE, skipped=True)
+                    if edited is not None:
+                        return edited
+                case _:
+                    raise _not_delivered(end)
+
+    def _fail_without_user(self, call: Call, tool: OfferedTool, reason: str) -> CallEnded:
+        state = call.state
+        return self._decisions.fail_without_user(
+            tool, "result", reason, arguments=state.arguments, result=state.result.delivered
+        )
+
+
+async def _edit_result(
+    ask: SafeAsk, tool: OfferedTool, result: Delivery
+) -> Delivery | Unavailable | None:
+    """Return the edited result; None if the text was emptied or editing was cancelled."""
+    text = f"Result of {spell_invisible(tool.name)}, as sent to the model:"
+    question = Question.text("result", text).with_default(result.content)
+    end = await ask(QuestionPrompt(question, consents=True, submit=DELIVER_EDITED_LABEL))
+
+    if isinstance(end, Unavailable):
+        return end
+    if isinstance(end, NotAnswered) and not is_back(end):
+        raise _not_delivered(end)
+
+    edited = str(end.value) if isinstance(end, Answered) else ""
+    if not edited.strip():
+        return None
+    return Delivery(edited) if edited != result.content else result
+
+
+def _not_delivered(end: PromptEnd[Answered]) -> CallEnded:
+    why = describe_missing_decision(end)
+    content = NOT_DELIVERED_TEXT if why is None else UNDELIVERED_TEXT.format(why)
+    return CallEnded(content, skipped=True)

@@ -1,0 +1,111 @@
+"""Decisions about a call without a prompt: from the answers file, or because no user is available.
+
+They are about the permission of a call, and the delivery of its result to the model. If the answers
+file has no decision, the user is asked (`permissions.py`, `result_delivery.py`).
+
+Source: `docs/answers.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from jp_nb.agent.calls.call import CallEnded, CallState
+from jp_nb.agent.display import Notice
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.prepared_answers import (
+    DecisionKind,
+    DeclinedByFile,
+    GivenAnswer,
+    OpenDecision,
+)
+from jp_nb.agent.prompting.prompts import (
+    Answered,
+    NotAnswered,
+    PromptEnd,
+)
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.record.entries.outcomes import NOT_IN_TIME
+from jp_nb.text import spell_invisible
+
+INTERRUPT_FIRST_REASON = "an interrupt came first"
+STOPPED_FIRST_REASON = "the user stopped the turn first"
+_UNDECIDED: Mapping[str, str] = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST_REASON}
+"""Outcomes of a prompt without a decision of the user."""
+
+
+def describe_missing_decision(end: PromptEnd[Answered]) -> str | None:
+    """Return why the user did not decide; None if closing the prompt is a decision."""
+    return _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
+
+
+_FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
+    ("permission", True): "▸ {} allows {} to run",
+    ("permission", False): "▸ {} does not allow {} to run",
+    ("result", True): "▸ {} allows the model to read the result of {}",
+    ("result", False): "▸ {} withholds the result of {} from the model",
+}
+"""Notices about decisions of an answers file."""
+
+
+class CallDecisions:
+    """Decisions about calls without a prompt: from the answers file, or if no user is available."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+
+    def decide_by_file(self, kind: DecisionKind, tool: OfferedTool, call: CallState) -> bool | None:
+        """Return and display the decision in the answers file; None: ask the user.
+
+        Raises:
+            CallEnded: The file has no decision, and no user is available.
+        """
+        decided = self._turn.prepared.decision(kind, tool.name, call.arguments)
+        if isinstance(decided, GivenAnswer | DeclinedByFile):
+            agrees = isinstance(decided, GivenAnswer)
+            text = _FILE_NOTICES[kind, agrees].format(decided.place, spell_invisible(tool.name))
+            self._turn.display(Notice(text))
+            return agrees
+
+        unavailable = self._turn.prompter.unavailable()
+        if unavailable is not None:
+            raise self.fail_without_user(
+                tool,
+                kind,
+                unavailable.reason,
+                arguments=call.arguments,
+                result=call.result.delivered,
+            )
+        return None
+
+    def fail_without_user(
+        self,
+        tool: OfferedTool,
+        kind: DecisionKind,
+        reason: str,
+        *,
+        arguments: Mapping[str, JsonValue],
+        result: str | None = None,
+    ) -> CallEnded:
+        """Note that a decision needs a user, and return the end of the call.
+
+        The decision is about the call with these `arguments`, or about its `result`.
+        """
+        self._turn.unavailable_reason = reason
+        decision = OpenDecision(kind, tool.name, reason, arguments=arguments, result=result)
+        self._turn.note_open(decision)
+
+        what = "did not run: it needs the user's permission"
+        setting = "run"
+        if kind == "result":
+            what = "ran, but its result is not delivered: that needs the user's approval"
+            setting = "result"
+
+        return CallEnded(
+            f"{tool.name} {what}, and no user is available: {reason}. The user can set "
+            f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
+            "this tool call in this turn.",
+            is_error=True,
+        )

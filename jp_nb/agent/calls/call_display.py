@@ -1,0 +1,105 @@
+"""Show a tool call while it runs: its line with the arguments, its progress, and its result.
+
+Source: `docs/turns.md`, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.toolkit.arguments.text_arguments import text_arguments
+
+
+class CallDisplay:
+    """Sends the display events of calls. `CallView` remembers what is on the screen."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+
+    def show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
+        """Show the line of `call`, unless it is on the screen as it is.
+
+        `asked` is True while a prompt about the call displays its text arguments.
+        """
+        texts = text_arguments(tool.definition.parameters, call.state.arguments)
+        asked = asked and bool(texts)
+        view = call.view
+        if view.is_displayed and not view.needs_redisplay and view.texts_in_prompt == asked:
+            return
+
+        view.is_displayed = True
+        view.needs_redisplay = False
+        view.texts_in_prompt = asked
+
+        shown: Literal["line", "json", "off"] = "line"
+        if tool.formatter is not None or tool.parameters == "off":
+            shown = "off"
+        elif tool.parameters == "json":
+            shown = "json"
+
+        ruling = call.state.ruling
+        rule = None if ruling is None else ruling.words
+        begins = ToolBegins(
+            call.key,
+            call.request.name,
+            call.state.arguments,
+            tool.hidden,
+            shown,
+            formatted=view.formatted,
+            edited=call.state.edited is not None,
+            texts=texts,
+            asked=asked,
+            rule=rule,
+        )
+        self._turn.display(begins)
+
+    def show_progress(self, call: Call, text: str) -> None:
+        """Show a report of the running tool in the status line."""
+        if call.state.response is None:
+            self._turn.display(Waits(call.key, call.title, progress=text))
+
+    def show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
+        """Show the result of `call` with the response `content`, as far as its style says so."""
+        tool = call.tool
+        style = None if tool is None else tool.inline_results
+        if tool is not None and is_error and tool.inline_errors is not None:
+            style = tool.inline_errors
+
+        result_lines: int | None = 0  # None: all
+        can_unfold = False
+        if not skipped:
+            match style:
+                case "full":
+                    result_lines = None
+                case int():
+                    result_lines = style
+                case None:  # the default style: the user can unfold the result
+                    can_unfold = tool is not None
+                case "off":
+                    pass
+
+        shown_images = call.state.result.shown_images
+        traceback = call.view.traceback
+        if traceback:
+            traceback = self._turn.secrets.hide(traceback)
+
+        self._turn.display(
+            ToolEnds(
+                call_id=call.key,
+                name=call.request.name,
+                content=content,
+                is_error=is_error,
+                seconds=call.state.seconds,
+                hidden=tool is not None and tool.hidden,
+                traceback=traceback or None,
+                skipped=skipped,
+                images=shown_images.images,
+                omitted_images=shown_images.omitted,
+                result_lines=result_lines,
+                folds_result=can_unfold,
+            )
+        )

@@ -1,0 +1,57 @@
+"""Write the progress of a batch's tool calls to the journal.
+
+Source: `docs/record.md` (the journal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.record.entries.entry_images import make_image_entry
+from jp_nb.record.entries.events import Entry, ToolCallResponse
+from jp_nb.record.interrupted_turn import CallProgress, CallStage
+
+
+class ProgressWriter:
+    """Writes the progress of the calls of one batch. A result is written with the next progress.
+
+    So the result of a function is in the journal before the next function starts. Both the agent's
+    thread and the cell's thread use it. Of each call, only one of them does at a time.
+    """
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._results: dict[str, CallProgress] = {}  # by event id, not yet written
+
+    def write(self, *calls: Call, stage: CallStage) -> None:
+        """Write that `calls` have reached `stage`."""
+        progress: dict[str, CallProgress] = {}
+        for call in calls:
+            reached: CallStage = "started" if call.may_have_run else stage
+            progress[call.event_id] = CallProgress(reached)
+        self.write_results(progress)
+
+    def write_results(self, progress: Mapping[str, CallProgress] = MappingProxyType({})) -> None:
+        """Write the results that the journal does not have yet, and then more `progress`."""
+        results = self._results.copy()
+        if self._turn.progress is not None and (results or progress):
+            self._turn.progress({**results, **progress})
+        for key in results:  # not before: an interrupt may end the write
+            self._results.pop(key, None)
+
+    def keep_result(self, call: Call, response: ToolCallResponse) -> None:
+        """Keep the `response` to `call` for the next write."""
+        entries: list[Entry] = [
+            *map(make_image_entry, call.state.result.shown_images.images),
+            response,
+        ]
+        now = self._turn.record.stream.now()
+        raw = tuple(entry.to_raw() | {"timestamp": now} for entry in entries)
+        self._results[call.event_id] = CallProgress("finished", raw)
+
+    def drop_result(self, call: Call) -> None:
+        """Drop the result of `call`, if it is not written: the call gets another response."""
+        self._results.pop(call.event_id, None)

@@ -1,0 +1,106 @@
+"""Make the response to a tool call: its text in special cases, and its entry of the record.
+
+Source: `docs/turns.md`, `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import JsonValue
+
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.interrupts import (
+    Verdict,
+    format_stopped_call,
+)
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.json_values import copy_json, copy_nested_json
+from jp_nb.record.entries.entry_images import make_images_metadata
+from jp_nb.record.entries.events import ToolCallResponse
+from jp_nb.record.reading.marks import RULE, make_edit_metadata, make_server_marks
+from jp_nb.record.reading.marks import SKIPPED_KEY as SKIPPED_MARK
+from jp_nb.toolkit.truncation import truncate_middle
+
+UNAVAILABLE_TOOL_TEXT = (
+    "Tool '{}' is not available. It may have been available earlier in this conversation but is "
+    "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
+    "tools."
+)
+NO_SUCH_NAME_TEXT = (
+    "There is no tool {}, so nothing ran. Call one of the tools in your list by its exact name."
+)
+"""Response to a call whose name no tool can have."""
+MAX_MADE_UP_NAME_CHARS = 80
+"""Maximum number of characters of such a name that are repeated to the model."""
+_POSSIBLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+def describe_missing_tool(name: str) -> str:
+    """Return the response to a call of a tool that is not offered."""
+    if _POSSIBLE_NAME.fullmatch(name):
+        return UNAVAILABLE_TOOL_TEXT.format(name)
+    if not name.strip():
+        return NO_SUCH_NAME_TEXT.format("without a name")
+
+    # A word such as `<|channel|>` may be a command of the model's format.
+    shown = re.sub("[^A-Za-z0-9_.:-]", "_", name)[:MAX_MADE_UP_NAME_CHARS]
+    return NO_SUCH_NAME_TEXT.format(f"with the name `{shown}`")
+
+
+CANCELLED_WITH_MESSAGE_TEXT = "Tool run cancelled by user with a custom message:\n\n{}"
+
+
+def stopped_text(call: Call, verdict: Verdict) -> str:
+    """Return the response to a call that the user canceled, or that was stopped."""
+    if verdict.text:
+        return CANCELLED_WITH_MESSAGE_TEXT.format(verdict.text)
+
+    # Not if the user only left a question.
+    is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
+    if is_canceled and verdict.interrupted and call.tool is not None:
+        return call.tool.cancellation_response
+    return format_stopped_call(verdict, ran=call.state.ran)
+
+
+def make_response(
+    call: Call, content: str, *, is_error: bool, skipped: bool = False
+) -> ToolCallResponse:
+    """Return the entry of the record with the response `content`.
+
+    Its metadata has facts about the call that the model does not get, such as the rule that
+    permitted it. The structured result is omitted if the user edited the text.
+    """
+    state = call.state
+    result = state.result
+    metadata: dict[str, JsonValue] = {}
+
+    if call.tool is not None:
+        metadata |= make_server_marks(call.tool.executor.server, call.tool.executor.server_tool)
+    if state.edited is not None:
+        metadata |= make_edit_metadata(copy_json(state.arguments), state.edited)
+    if result.structured is not None and not skipped and content == result.delivered:
+        metadata["structured"] = copy_nested_json(result.structured)
+    if state.ruling is not None and state.ruling.metadata is not None:
+        metadata[RULE] = copy_nested_json(state.ruling.metadata)
+    metadata |= make_images_metadata(result.shown_images.images)
+    if skipped:
+        metadata[SKIPPED_MARK] = True
+
+    return ToolCallResponse(
+        id=call.request.id, content=content, is_error=is_error, metadata=metadata
+    )
+
+
+def truncate_result(text: str, tool: OfferedTool) -> str:
+    """Return `text` within the setting `result_max_chars` of `tool`."""
+    path = f"conversation.tools.{tool.name}.result_max_chars"
+    return truncate_middle(text, tool.result_max_chars, path)
+
+
+RAN_BEFORE_TEXT = (
+    "This call may already have run, fully or partly, and its effects may remain. It "
+    "did not run again: {}"
+)
+"""Response to a call that does not run again, with the reason."""
+CANCELED_ITSELF_TEXT = "The tool cancelled itself."

@@ -1,0 +1,179 @@
+"""Run the functions of a batch's tools in the cell's thread, and tell which an interrupt ended.
+
+A *function* is the part of a run that needs the cell's thread: all of a `def` tool. The thread runs
+one at a time. `CellFunctions` knows those of the whole batch, `CellCall` those of one run.
+
+Source: `docs/turns.md`, `docs/architecture.md` (two threads).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from threading import Event, get_ident
+from time import monotonic
+from typing import TypeVar
+
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
+from jp_nb.agent.interrupts import USER_CONTINUED_VERDICT, Verdict
+from jp_nb.toolkit.cell_thread import CURRENT_RUN, CellThread, PendingResult
+
+T = TypeVar("T")
+SETTLE_S = 1.0
+"""Maximum time that a function waits until the result of the previous one is recorded.
+
+Recording takes a few milliseconds, unless a tool blocks the agent's loop.
+"""
+
+
+class CellFunctions:
+    """Functions of a turn's tools on the cell's thread, and interrupts that end them.
+
+    Attributes:
+        running: Runs with a function that has not returned.
+        pending: Number of functions that have not returned, including those that wait.
+        interrupts: Number of interrupts so far.
+        is_deciding: True while the effect of an interrupt is not decided.
+        settled: `CellCall.settled` of the last function that began. The next function waits for
+            it, so that a function that ends the process does not destroy the earlier result.
+    """
+
+    def __init__(self, cell: CellThread, display: Display) -> None:
+        self.cell = cell
+        self.display = display
+        self.running: set[CellCall] = set()
+        self.pending = 0
+        self.interrupts = 0
+        self.is_deciding = False
+        self.settled = Event()
+        self.settled.set()
+        self._last_continue = USER_CONTINUED_VERDICT
+        self._changed = asyncio.Event()
+        self._agent = asyncio.get_running_loop()
+        self._begin_waiters = 0
+
+    def note_interrupt(self) -> None:
+        """Note an interrupt whose effect is not yet decided."""
+        self.interrupts += 1
+        self.is_deciding = True
+
+    def resume(self, verdict: Verdict | None = None) -> None:
+        """Let functions run again. `verdict` ends the calls with an interrupted function."""
+        self.is_deciding = False
+        self._last_continue = verdict or self._last_continue
+        self._changed.set()
+        self.cell.release()
+
+    async def decision_about(self, interrupted: CellCall) -> Verdict:
+        """Wait until the turn continues after the interrupt that ended a function of `interrupted`.
+
+        Return the decision. The function may end before the interrupt itself arrives here, or after
+        the decision.
+        """
+        while self.is_deciding or self.interrupts <= interrupted.interrupts:
+            await self._wait_for_change()
+        return self._last_continue
+
+    async def wait_until_ended(self) -> None:
+        """Wait until all functions have returned."""
+        while self.running:
+            await self._wait_for_change()
+
+    async def wait_until_begun(self) -> None:
+        """Wait until a function runs, or none waits."""
+        self._begin_waiters += 1  # before it looks at `running`, to which another thread adds
+        try:
+            while self.pending and not self.running:
+                await self._wait_for_change()
+        finally:
+            self._begin_waiters -= 1
+
+    async def _wait_for_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def on_begin(self, begun: CellCall) -> None:
+        """Note that a function begins, on the cell's thread."""
+        self.running.add(begun)
+        if self._begin_waiters:
+            self._agent.call_soon_threadsafe(self._changed.set)
+
+    def on_end(self, ended: CellCall) -> None:
+        """Note the end of a function."""
+        self.running.discard(ended)
+        self.pending -= 1
+        self._changed.set()
+
+
+class CellCall:
+    """The cell's thread for one run of a tool.
+
+    A function waits for the previous one, and for the decision about an interrupt that ended it.
+
+    Attributes:
+        interrupts: Number of interrupts when the function began.
+        seconds: Duration of the functions, without the time that they waited.
+        settled: Set when the result of the run is known: the next function may run.
+        on_start: Called on the thread before each function.
+        on_result: Called on the thread with each result. If it returns True, the result is settled.
+    """
+
+    def __init__(self, functions: CellFunctions, call: Call) -> None:
+        self._all = functions
+        self._call = call
+        self.on_start: Callable[[], None] = lambda: None
+        self.on_result: Callable[[object], bool] = lambda result: False
+        self.settled = Event()
+        self.interrupts = functions.interrupts
+        self.seconds = 0.0
+        self._pending_since: float | None = None
+
+    @property
+    def total_seconds(self) -> float:
+        """`seconds`, and the time since a function returned an awaitable."""
+        if self._pending_since is None:
+            return self.seconds
+        return self.seconds + monotonic() - self._pending_since
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` on the cell's thread, and display its beginning and its end."""
+        agent = get_ident()
+        run = CURRENT_RUN.get()
+
+        def begin() -> T:
+            token = CURRENT_RUN.set(run)  # on the cell's thread, for code that copies the context
+            self.interrupts = self._all.interrupts
+            self._all.on_begin(self)
+            self._all.display(FunctionBegins(self._call.key, self._call.title))
+            before = self._all.settled
+            self._all.settled = self.settled
+            began = monotonic()
+
+            try:
+                # On the agent's thread, waiting would block the recording.
+                if before is not self.settled and get_ident() != agent:
+                    before.wait(SETTLE_S)
+                    began = monotonic()
+
+                self.on_start()
+                result = function()
+                if isinstance(result, PendingResult):
+                    self._pending_since = monotonic()
+                if self.on_result(result):
+                    self.settled.set()
+                return result
+            finally:
+                CURRENT_RUN.reset(token)
+                self.seconds += monotonic() - began
+                self._all.display(FunctionEnds(self._call.key))
+
+        self._all.pending += 1
+        try:
+            return await self._all.cell.call(begin)
+        finally:
+            self._all.on_end(self)
+
+    def release(self) -> None:
+        """Let waiting functions run."""
+        self._all.cell.release()

@@ -1,0 +1,1 @@
+"""Compaction of a conversation that is too long."""

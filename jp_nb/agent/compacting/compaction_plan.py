@@ -1,0 +1,181 @@
+"""Plan a compaction: its steps, and the tokens that it saves.
+
+A compaction makes requests shorter, and leaves the record as it is. A *rule* of the configuration
+selects turns, and replaces them by a summary, or omits their reasoning or tool calls. A *step* is
+such a rule with the turns that it selects in one conversation.
+
+Source: `docs/record.md`, `docs/turns.md` (RFD 064).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+
+from jp_nb.agent.token_estimates import (
+    ContextTokens,
+)
+from jp_nb.config.tree.compaction_settings import (
+    CompactionRule,
+    TurnBound,
+    parse_bound,
+)
+from jp_nb.record.compactions.compaction import list_active_compactions, list_turn_treatments
+from jp_nb.record.compactions.compaction_range import (
+    CompactionBounds,
+    TurnRange,
+    list_summary_ranges,
+    widen_to_summaries,
+)
+from jp_nb.record.entries.events import (
+    Compaction,
+    Summary,
+    ToolCallPolicy,
+)
+from jp_nb.record.request_context.context_builder import build_context
+from jp_nb.record.stream import ConversationStream
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStep:
+    """Turns that are compacted by a rule."""
+
+    turns: TurnRange
+    rule: CompactionRule
+
+    def entry(self, summary: str | None = None) -> Compaction:
+        """Return the entry for the record, with the `summary` if the rule needs one."""
+        first = self.turns.first
+        last = self.turns.last
+        rule = self.rule
+
+        if rule.summary is not None:
+            text = Summary(summary=summary or "")
+            return Compaction(from_turn=first, to_turn=last, summary=text)
+
+        calls = None
+        setting = rule.tool_calls
+        if setting == "omit":
+            calls = ToolCallPolicy(policy="omit")
+        elif setting is not None:
+            request = setting != "strip-responses"
+            response = setting != "strip-requests"
+            calls = ToolCallPolicy(policy="strip", request=request, response=response)
+
+        return Compaction(from_turn=first, to_turn=last, reasoning=rule.reasoning, tool_calls=calls)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """Steps of a compaction, and the estimated tokens of the messages `before` and `after`.
+
+    The text of a new summary is not known yet. The estimate and `outcome`, the conversation after
+    the compaction, use the text of the summaries that it replaces.
+    """
+
+    steps: tuple[CompactionStep, ...]
+    before: int
+    after: int
+    outcome: ConversationStream
+
+    @property
+    def frees(self) -> int:
+        """Estimated number of tokens that the compaction saves."""
+        return self.before - self.after
+
+
+class CompactionPlanner:
+    """Estimates the effect of compaction rules on a conversation. Changes nothing.
+
+    `providers` are those of `Projection.providers`. A running last turn (`in_turn`) is not
+    compacted.
+    """
+
+    def __init__(
+        self,
+        stream: ConversationStream,
+        providers: Sequence[str],
+        *,
+        now: datetime,
+        in_turn: bool = False,
+    ) -> None:
+        self._stream = stream
+        self._providers = providers
+        self._in_turn = in_turn
+        self._bounds = CompactionBounds(stream, now, in_turn=in_turn)
+        self._active = list_active_compactions(stream.entries)
+
+    def steps(
+        self,
+        rules: Iterable[CompactionRule],
+        *,
+        first: TurnBound | None = None,
+        last: TurnBound | None = None,
+    ) -> list[CompactionStep]:
+        """Return a step for each of `rules` that applies. `first` and `last` override bounds."""
+        steps: list[CompactionStep] = []
+        summaries = list_summary_ranges(self._active)
+        has_bounds = first is not None or last is not None
+
+        for rule in rules:
+            keep_first = parse_bound(rule.keep_first)
+            keep_last = parse_bound(rule.keep_last, may_be_last=False)
+            kept = self._bounds.between_kept(keep_first, keep_last)
+            turns = self._bounds.between(first, last, kept) if has_bounds else kept
+            if turns is None:
+                continue
+
+            if rule.summary is not None:
+                turns = widen_to_summaries(turns, summaries)
+                summaries.append(turns)
+            steps.append(CompactionStep(turns, rule))
+
+        return steps
+
+    def plan(
+        self, steps: Iterable[CompactionStep], *, wants_summary: bool = False
+    ) -> CompactionPlan:
+        """Return a plan with the steps that save tokens. `wants_summary` includes any summary."""
+        copy = self._stream.until(len(self._stream))
+        before = self._estimate_size(copy)
+        size = before
+        kept: list[CompactionStep] = []
+
+        for step in steps:
+            entry = step.entry(_summaries_in(copy, step.turns))
+            copy.append(entry)
+            after = self._estimate_size(copy)
+            is_wanted = wants_summary and step.rule.summary is not None
+            if after < size or is_wanted:
+                kept.append(step)
+                size = after
+            else:
+                copy = copy.until(len(copy) - 1)
+
+        return CompactionPlan(tuple(kept), before, size, copy)
+
+    def _estimate_size(self, stream: ConversationStream) -> int:
+        context = build_context(stream, self._providers, in_turn=self._in_turn)
+        return ContextTokens().of(context)
+
+
+def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
+    """Return the text of the current summaries of `turns`, without duplicates."""
+    treatments = list_turn_treatments(stream)[turns.first : turns.last + 1]
+    summaries = {id(x.summary): x.summary.summary for x in treatments if x.summary is not None}
+    return "\n".join(text.summary for text in summaries.values() if text is not None)
+
+
+def count_uncompacted_turns(stream: ConversationStream) -> int:
+    """Return the number of turns without a compaction."""
+    edges = [0] * (stream.turn_count + 1)
+    for placed in list_active_compactions(stream.entries):
+        entry = placed.effective
+        if entry.from_turn <= entry.to_turn:
+            edges[entry.from_turn] += 1
+            edges[entry.to_turn + 1] -= 1
+
+    depths = accumulate(edges[:-1])
+    return sum(depth == 0 for depth in depths)

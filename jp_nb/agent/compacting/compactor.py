@@ -1,0 +1,244 @@
+"""Compact a conversation: on request, before a turn that is too long, or after an error.
+
+Source: `docs/record.md`, `docs/turns.md` (RFD 064), `docs/decisions.md` D105, D128, D130, D131.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from jp_nb.agent.compacting.compaction_plan import (
+    CompactionPlan,
+    CompactionPlanner,
+    CompactionStep,
+    count_uncompacted_turns,
+)
+from jp_nb.agent.compacting.summarizer import Summarizer, make_compactions
+from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, Answered, PromptDetail
+from jp_nb.agent.token_estimates import (
+    ContextTokens,
+    estimate_attachment_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
+)
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.config.tree.compaction_settings import (
+    AutoCompaction,
+    CompactionRule,
+    SummaryConfig,
+)
+from jp_nb.errors import JpNbError, ProviderError
+from jp_nb.record.compactions.compaction_text import format_compaction_line, format_compactions
+from jp_nb.record.entries.clock import Clock, utc_now
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.context_builder import build_context
+from jp_nb.record.stream import ConversationStream
+from jp_nb.toolkit.function_tools.tool_errors import error_summary
+
+log = logging.getLogger(__name__)
+
+UNDO_COMMAND: Final = "`%jp compact --undo`"
+MIN_EFFECT_DIVISOR: Final = 10
+"""Automatic compaction must save a tenth of its limit. Otherwise, it would run in every turn.
+
+After a failure, it runs again when the context has grown by a tenth of the limit.
+"""
+SUMMARY_TOO_LONG_REASON: Final = "the summary is not shorter than the turns that it replaces"
+NO_EFFECT_NOTICE: Final = "⊟ No rule makes the conversation shorter. It is sent unchanged."
+_TOO_LONG: Final = "The conversation is longer than the model's context window"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSize:
+    """Estimated tokens and number of uncompacted turns of a conversation; 0 without a limit."""
+
+    stream: ConversationStream | None = None
+    tokens: int = 0
+    turns: int = 0
+
+    def has_grown_since(self, before: ContextSize, auto: AutoCompaction) -> bool:
+        """Return True if a compaction that failed at the size `before` should be tried again.
+
+        The context has grown enough, is smaller than before, or is of another conversation.
+        """
+        tokens = self.tokens - before.tokens
+        turns = self.turns - before.turns
+        if self.stream is not before.stream or tokens < 0 or turns < 0:
+            return True
+
+        if auto.max_tokens and tokens * MIN_EFFECT_DIVISOR >= auto.max_tokens:
+            return True
+        return bool(auto.max_turns) and turns * MIN_EFFECT_DIVISOR >= auto.max_turns
+
+
+@dataclass(slots=True)
+class CompactionSettings:
+    """Settings for compaction, with the state that outlives a turn.
+
+    `last_failure` is the size of the last context that automatic compaction could not reduce.
+    """
+
+    providers: Callable[[], Sequence[str]]
+    summarizer: Callable[[Resolved, CompactionRule], Summarizer]
+    tokens: ContextTokens = field(default_factory=ContextTokens)
+    now: Clock = utc_now
+    last_failure: ContextSize = field(default_factory=ContextSize)
+
+
+@dataclass(frozen=True, slots=True)
+class Compactor:
+    """Compacts the conversation of one turn."""
+
+    turn: TurnContext
+    settings: CompactionSettings
+
+    async def compact_on_request(self, resolved: Resolved) -> None:
+        """Compact the conversation by the configured rules. Errors are only displayed."""
+        plan = self._plan(resolved.basis.config.conversation.compaction.effective_rules)
+        if not plan.steps:
+            self.turn.display(Notice(NO_EFFECT_NOTICE))
+            return
+
+        await self._apply(plan, resolved, why="")
+
+    async def compact_if_due(self, resolved: Resolved, request_text: str) -> None:
+        """Compact the conversation before a turn if it exceeds a limit. Errors are displayed."""
+        settings = resolved.basis.config.conversation.compaction
+        stream = self.turn.record.stream
+        auto = settings.auto
+
+        tokens = 0
+        size = 0
+        if auto.max_tokens:
+            tokens = self.settings.tokens.of(self.turn.record.context)
+            size = tokens + _estimate_overhead(resolved, request_text)
+        turns = count_uncompacted_turns(stream) if auto.max_turns else 0
+        context = ContextSize(stream, tokens, turns)
+
+        is_long = size > auto.max_tokens
+        many_turns = 0 < auto.max_turns < context.turns
+        if not (is_long or many_turns):
+            return
+        if not context.has_grown_since(self.settings.last_failure, auto):
+            return
+
+        plan = self._plan(settings.effective_rules)
+        # After a small effect, compaction would be due again in the next turn.
+        is_worth_it = many_turns or plan.frees * MIN_EFFECT_DIVISOR >= auto.max_tokens
+        why = f"More than {auto.max_turns} turns"
+        if is_long and size:
+            why = f"About {size:,} tokens, limit {auto.max_tokens:,}"
+
+        is_done = False
+        if plan.steps and is_worth_it:
+            is_done = await self._apply(plan, resolved, why=why)
+        if not is_done:
+            self.settings.last_failure = context
+
+    async def compact_after_error(self, error: ProviderError, resolved: Resolved) -> bool:
+        """Return True if the conversation was compacted after an `error` about its length.
+
+        Without automatic compaction, or if the rules have no effect, the user decides. Return False
+        if no user is available.
+        """
+        if error.kind != "too_long":
+            return False
+
+        settings = resolved.basis.config.conversation.compaction
+        summarize_all = CompactionRule(keep_first="0", keep_last="0", summary=SummaryConfig())
+        choices = {"compact": settings.effective_rules, "summarise": (summarize_all,)}
+        plans = {choice: self._plan(rules, in_turn=True) for choice, rules in choices.items()}
+        plans = {choice: plan for choice, plan in plans.items() if plan.steps}
+
+        if settings.auto.is_on and "compact" in plans:  # it saves tokens, so the retries end
+            return await self._apply(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
+        if not plans or self.turn.prompter.unavailable() is not None:
+            return False
+
+        ask = SafeAsk(self.turn.prompter)
+        end = await ask(_plan_prompt(plans))
+        chosen = plans.get(str(end.value)) if isinstance(end, Answered) else None
+        if chosen is None:
+            return False
+        return await self._apply(chosen, resolved, why="", in_turn=True)
+
+    def _plan(self, rules: Iterable[CompactionRule], *, in_turn: bool = False) -> CompactionPlan:
+        stream = self.turn.record.stream
+        providers = self.settings.providers()
+        planner = CompactionPlanner(stream, providers, now=self.settings.now(), in_turn=in_turn)
+        return planner.plan(planner.steps(rules))
+
+    async def _apply(
+        self, plan: CompactionPlan, resolved: Resolved, *, why: str, in_turn: bool = False
+    ) -> bool:
+        """Apply a plan and display the result; return True on success."""
+
+        async def summarize(step: CompactionStep, context: RequestContext) -> str:
+            summarizer = self.settings.summarizer(resolved, step.rule)
+            return await summarizer.summarize(context, waits=self._wait, spent=self.turn.tokens.add)
+
+        stream = self.turn.record.stream
+        providers = self.settings.providers()
+
+        try:
+            entries = await make_compactions(plan.steps, stream, providers, summarize)
+            outcome = stream.until(len(stream))
+            outcome.append(*entries)
+            context = build_context(outcome, providers, in_turn=in_turn)
+            if ContextTokens().of(context) >= plan.before:  # a summary may be longer than its turns
+                raise ProviderError(SUMMARY_TOO_LONG_REASON)
+        except Exception as exc:
+            if not isinstance(exc, JpNbError):
+                log.exception("Compaction failed")
+            reason = exc if isinstance(exc, JpNbError) else error_summary(exc)
+            self.turn.display(Notice(f"⚠ The conversation was not compacted: {reason}"))
+            return False
+        finally:
+            self.turn.display(Waits(MODEL_WAITS, ""))
+
+        self.turn.record.add(*self.turn.tokens.attach_usage_to_last(entries))
+        self.turn.record.context = build_context(stream, providers, in_turn=in_turn)
+        text = format_compaction_line(entries)
+        if why:
+            text = f"⊟ {why}: from now on, {format_compactions(entries)}"
+        self.turn.display(Notice(f"{text}. Undo: {UNDO_COMMAND}"))
+        return True
+
+    def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
+        text = f"{model}, which is summarizing earlier turns"
+        if again:
+            text += f": {again}"
+        self.turn.display(Waits(MODEL_WAITS, text, until))
+
+
+_KEYS: Final = {"compact": "c", "summarise": "u"}
+_NAMES: Final = {"compact": "Compact", "summarise": "Summarize"}
+_HELP: Final = "The record keeps every turn. A model writes the summary. The numbers are estimates."
+
+
+def _plan_prompt(plans: dict[str, CompactionPlan]) -> ActionPrompt:
+    actions = [Action(_KEYS[choice], f"{_NAMES[choice]} and try again", choice) for choice in plans]
+    actions.append(Action("s", "End the turn", "stop"))
+
+    exhibits: list[PromptDetail] = []
+    for choice, plan in plans.items():
+        made = format_compactions([step.entry() for step in plan.steps])
+        text = f"{made}: about {plan.frees:,} tokens less"
+        exhibits.append(PromptDetail(_NAMES[choice], text))
+
+    return ActionPrompt(
+        _TOO_LONG, tuple(actions), label="Too long", exhibits=tuple(exhibits), help=_HELP
+    )
+
+
+def _estimate_overhead(resolved: Resolved, request_text: str) -> int:
+    """Estimate the tokens of the next request without the earlier turns."""
+    tokens = sum(map(estimate_text_tokens, resolved.system)) + estimate_text_tokens(request_text)
+    tokens += sum(estimate_tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
+    return tokens + sum(map(estimate_attachment_tokens, resolved.attachments))

@@ -1,0 +1,1 @@
+"""Questions of tools: who answers them, and their entries in the record."""

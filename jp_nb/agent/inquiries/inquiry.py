@@ -1,0 +1,65 @@
+"""Interface for questions of tools that a model answers, in place of the user.
+
+Such a question is an *inquiry*. `jp_nb/agent/inquiries/llm_inquiry.py` implements the interface.
+
+Source: `docs/turns.md` (RFD 028, RFD 034).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from jp_nb.agent.model_requests.retries import WaitCallback
+from jp_nb.agent.provider import (
+    Usage,
+)
+from jp_nb.errors import JpNbError
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.toolkit.question import Question
+
+
+class InquiryError(JpNbError):
+    """A model gave no valid answer. The message is for the model that called the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInquiry:
+    """A question of a tool call for a model, neither secret nor exclusive.
+
+    Attributes:
+        id: Id in the record, `<call>.<question>.<attempt>`.
+        number: Position among the open calls with this id, from 1. Models repeat ids.
+        spent: Receives the model and the tokens of each request, including failed ones.
+        when_idle: Waits until each other task of the batch is done, or waits here or for a prompt.
+    """
+
+    id: str
+    call_id: str
+    tool: str
+    question: Question
+    number: int
+    waits: WaitCallback = field(compare=False)
+    spent: Callable[[str, Usage], None] = field(compare=False)
+    when_idle: Callable[[], Awaitable[None]] = field(compare=False)
+
+    @property
+    def schema_id(self) -> str:
+        """Constant that the answer has to repeat (R028-8)."""
+        return f"tool_call.{self.tool}.{self.call_id}"
+
+
+class InquiryBackend(Protocol):
+    """Asks a model questions of tools."""
+
+    async def inquire(self, context: RequestContext, inquiry: ModelInquiry) -> JsonValue:
+        """Return a valid answer. The question goes into a copy of `context`, the current context.
+
+        The copy is made before the first await.
+
+        Raises:
+            InquiryError: There is no valid answer.
+        """

@@ -1,0 +1,1 @@
+"""Requests to models: attempts, retries, recordings, and responses."""

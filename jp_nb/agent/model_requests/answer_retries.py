@@ -1,0 +1,79 @@
+"""Send a structured answer that does not fit its schema back to the model.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Final
+
+from jp_nb.agent.display import Notice
+from jp_nb.agent.provider import FinishReason
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.record.entries.events import Entry
+from jp_nb.record.reading.marks import is_schema_retry, make_schema_retry
+from jp_nb.text import one_line
+
+RETRIES_SETTING: Final = "assistant.request.max_schema_retries"
+MISFIT_MESSAGE: Final = """\
+Your answer does not fit the JSON schema:
+
+{}
+
+Answer again with exactly one JSON value that fits the schema, and no other text."""
+
+AnswerCheck = Callable[[Sequence[Entry]], Sequence[str]]
+"""Returns the problems of the last structured answer in some entries; none if it fits."""
+
+
+class AnswerRetries:
+    """Checks the answer of a turn at its end, and asks the model for another one.
+
+    `check` runs on the cell's thread, because a schema can have validators, which are user code.
+    """
+
+    def __init__(self, turn: TurnContext, check: AnswerCheck | None) -> None:
+        self._turn = turn
+        self._check = check
+        self._count = 0
+
+    async def reject_answer(self, *, max_retries: int, finish: FinishReason) -> bool:
+        """Tell the model the problems of its answer; return False if the answer is final.
+
+        An answer is final if it fits, if it was cut or refused, or after `max_retries`.
+
+        Raises:
+            CallInterrupted: An interrupt ended a validator.
+        """
+        if self._check is None:
+            return False
+
+        check = self._check
+        entries = self._entries_of_answer()
+        problems = await self._turn.cell.call(lambda: check(entries))
+
+        can_improve = finish in ("completed", "other") and not self._turn.tokens.is_over
+        if not problems or not can_improve or self._count >= max_retries:
+            return False
+
+        self._count += 1
+        first = one_line(problems[0], limit=300).rstrip(". ")
+        number = f"{self._count} of {max_retries}, {RETRIES_SETTING}"
+        self._turn.display(
+            Notice(
+                f"⚠ The answer does not fit the schema: {first}. "
+                f"The model is asked for another answer ({number})"
+            )
+        )
+        listed = "\n".join(f"- {problem}" for problem in problems)
+        message = self._turn.secrets.hide(MISFIT_MESSAGE.format(listed))
+        self._turn.record.add(make_schema_retry(message))
+        return True
+
+    def _entries_of_answer(self) -> list[Entry]:
+        """Return the entries of the turn since the last rejected answer, if there is one."""
+        turn = self._turn.record.stream.current_turn()
+        newest = list(takewhile(lambda entry: not is_schema_retry(entry), reversed(turn)))
+        return newest[::-1]

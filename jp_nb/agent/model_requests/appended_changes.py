@@ -1,0 +1,144 @@
+"""Bound the changes of instructions, tools, and attachments that requests append to their messages.
+
+A change becomes a message, so that each request begins with the previous one. A tool or a file that
+changes often would fill the context with values that no longer apply. So a request begins a new
+head if they take too much of the context.
+
+Source: `docs/providers.md` (requests only grow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest, Provider, SentRequest
+from jp_nb.agent.token_estimates import (
+    MAX_IMAGE_TOKENS,
+    estimate_attachment_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.images import PDF, Image
+from jp_nb.json_values import compact_json
+from jp_nb.record.request_context.request_head import (
+    MAX_HEAD_CHARS,
+    RequestHead,
+    ToolDefinition,
+    is_recordable_change,
+)
+
+DEFAULT_CONTEXT_TOKENS: Final = 32_768
+"""Context of a model if its provider has not listed it in this kernel."""
+CONTEXT_PARTS: Final = 4
+"""Appended changes may take one of this many parts of the context."""
+
+
+def explain_new_head(
+    provider: Provider, request: ModelRequest, context_tokens: int | None
+) -> str | None:
+    """Return the reason why `request` has to begin a new head; None if it can append its changes.
+
+    `context_tokens` is the size of the model's context; None if it is unknown.
+    """
+    if not is_recordable_change(request.context.head, request.head):
+        return (
+            f"Instructions and tools changed by more than {MAX_HEAD_CHARS:,} characters, which the "
+            "record does not store as a change"
+        )
+
+    parts = _find_excessive_changes(provider, request, context_tokens)
+    if not parts:
+        return None
+
+    size = f"{context_tokens or DEFAULT_CONTEXT_TOKENS:,}"
+    return (
+        f"Changes of {', '.join(parts)} take more than a quarter of the model's context "
+        f"({size} tokens)"
+    )
+
+
+def _find_excessive_changes(
+    provider: Provider, request: ModelRequest, context_tokens: int | None
+) -> list[str]:
+    """Return the names of the changed parts that take too much of the context together."""
+    allowed = (context_tokens or DEFAULT_CONTEXT_TOKENS) // CONTEXT_PARTS
+    heads = [*(position.head for position in request.context.heads), request.head]
+    if sum(_iter_change_tokens(heads, request)) <= allowed:
+        return []
+
+    # Not every model gets each change as a message: some have the current values in front.
+    try:
+        sent = provider.preview(request)
+    except ProviderError:
+        return []  # sending the request raises it as well
+
+    tokens: dict[str, int] = {}
+    for part, count in _count_tokens(request, sent, heads[0]):
+        tokens[part] = tokens.get(part, 0) + count
+
+    if sum(tokens.values()) <= allowed:
+        return []
+    return [part for part, count in tokens.items() if count]
+
+
+def _count_tokens(
+    request: ModelRequest, sent: SentRequest, first: RequestHead
+) -> Iterator[tuple[str, int]]:
+    """Yield the tokens of the appended changes that a new head would save, by part."""
+    front = sent.front or request
+    sources = {each.source for each in front.attachments}
+    names = {tool.name for tool in front.tools}
+
+    for change in sent.changes:
+        yield _count_content(change, request, sources)
+        outdated = [tool for tool in change.tools if tool not in request.tools]
+        again = [tool for tool in change.tools if tool in request.tools and tool.name in names]
+        yield "tools", _count_definitions([*outdated, *again])
+        names |= {tool.name for tool in change.tools}
+
+    # Some APIs have all tools in front that a request had.
+    kept = [x for x in front.tools if x not in request.tools and x not in first.tools]
+    yield "tools", _count_definitions(kept)
+
+
+def _count_content(
+    change: AppendedChange, request: ModelRequest, sources: set[str]
+) -> tuple[str, int]:
+    content = change.content
+    if not isinstance(content, Attachment):
+        return change.part, estimate_text_tokens(content)
+
+    # An additional attachment that still applies would be in front of a new head.
+    is_new = content.source not in sources and content in request.attachments
+    sources.add(content.source)
+    tokens = 0 if is_new else _count_attachment(content)
+    return "attachments", tokens
+
+
+def _iter_change_tokens(heads: Sequence[RequestHead], request: ModelRequest) -> Iterator[int]:
+    """Yield the most tokens that the change from each of `heads` to the next one can append."""
+    contents = request.context.contents
+    for before, after in pairwise(heads):
+        is_extended = after.system[: len(before.system)] == before.system
+        texts = after.system[len(before.system) :] if is_extended else after.system
+        yield sum(map(estimate_text_tokens, texts))
+
+        yield _count_definitions([tool for tool in after.tools if tool not in before.tools])
+        marks = [x for x in after.attachments if x not in before.attachments and x in contents]
+        yield sum(_count_attachment(contents[mark]) for mark in marks)
+        if after.schema is not None and after.schema != before.schema:
+            yield estimate_text_tokens(compact_json(dict(after.schema)))
+
+
+def _count_attachment(attachment: Attachment) -> int:
+    if attachment.media_type != PDF or isinstance(attachment.content, str):
+        return estimate_attachment_tokens(attachment)
+    pages = Image(PDF, attachment.content, attachment.source).pages
+    return MAX_IMAGE_TOKENS * (pages or 1)
+
+
+def _count_definitions(tools: list[ToolDefinition]) -> int:
+    return sum(map(estimate_tool_tokens, tools))

@@ -1,0 +1,122 @@
+"""Record exchanges with a model for cassettes, while they happen.
+
+An exchange is a request and its response. A recorded response has no timing: keep-alives are
+omitted, and adjacent pieces of text are joined. Known secrets are removed.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from jp_nb.agent.model_requests.request_normalizer import HideSecrets, NormalizedRequest
+from jp_nb.agent.provider import (
+    Finished,
+    KeepAlive,
+    OmittedFiles,
+    ProviderEvent,
+    Retry,
+    TextPart,
+    ToolCallArguments,
+)
+from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
+
+
+@dataclass(frozen=True, slots=True)
+class FailedResponse:
+    """A failed request or an incomplete response, with the attributes of `ProviderError`."""
+
+    message: str
+    kind: ProviderErrorKind = "other"
+    status: int | None = None
+    retry_after: float | None = None
+    is_protocol: bool = False
+
+    def error(self) -> ProviderError:
+        """Return the error. A replay retries without a pause, so `retry_after` is 0."""
+        made = ProtocolError if self.is_protocol else ProviderError
+        error = made(self.message, kind=self.kind, status=self.status, retry_after=self.retry_after)
+        if error.retryable:
+            error.retry_after = 0.0
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteResponse:
+    """The response ended without `Finished` and without an error."""
+
+
+End = Finished | Retry | FailedResponse | IncompleteResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request, and its response: the events before its `end`, which may be a failure."""
+
+    request: NormalizedRequest
+    events: tuple[ProviderEvent, ...]
+    end: End
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the model did not respond completely."""
+        return isinstance(self.end, FailedResponse | IncompleteResponse)
+
+
+class ExchangeRecorder:
+    """Records one exchange while it happens, without secrets."""
+
+    def __init__(self, request: NormalizedRequest, hide: HideSecrets = str) -> None:
+        self._asked = request
+        self._hide = hide
+        self._events: list[ProviderEvent] = []
+        self._texts: list[str] = []
+
+    def on_event(self, event: ProviderEvent) -> Exchange | None:
+        """Add one event; return the exchange if it is complete."""
+        if isinstance(event, Retry):
+            reason = self._hide(event.reason)
+            notice = self._hide(event.notice)
+            event = replace(event, reason=reason, notice=notice)
+        if isinstance(event, OmittedFiles):
+            names = tuple(map(self._hide, event.names))
+            event = replace(event, names=names, reason=self._hide(event.reason))
+
+        if isinstance(event, (Finished, Retry)):
+            return self._make_exchange(event)
+        if isinstance(event, KeepAlive):
+            return None
+
+        before = self._events[-1] if self._events else None
+        if isinstance(event, (TextPart, ToolCallArguments)):
+            if before is None or replace(event, text="") != before:
+                self._flush_text()
+                self._events.append(replace(event, text=""))
+            self._texts.append(event.text)
+        else:
+            self._flush_text()
+            self._events.append(event)
+        return None
+
+    def _flush_text(self) -> None:
+        """Put the collected text into the last event."""
+        last = self._events[-1] if self._events else None
+        if self._texts and isinstance(last, (TextPart, ToolCallArguments)):
+            self._events[-1] = replace(last, text="".join(self._texts))
+        self._texts.clear()
+
+    def failed(self, error: ProviderError) -> Exchange:
+        """Return the exchange of a request that failed with `error`."""
+        text = self._hide(error.without_address)
+        is_protocol = isinstance(error, ProtocolError)
+        end = FailedResponse(text, error.kind, error.status, error.retry_after, is_protocol)
+        return self._make_exchange(end)
+
+    def incomplete(self) -> Exchange:
+        """Return the exchange of a response that ended without `Finished`."""
+        return self._make_exchange(IncompleteResponse())
+
+    def _make_exchange(self, end: End) -> Exchange:
+        self._flush_text()
+        return Exchange(self._asked, tuple(self._events), end)

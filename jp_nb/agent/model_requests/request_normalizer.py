@@ -1,0 +1,269 @@
+"""Normalize model requests, for the comparison with those of a cassette.
+
+A normalized request has no address, header, key, limit, or conversation id. Positions replace tool
+call ids, and digests replace images and other bytes. Requests with the same digest are equivalent.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Final, TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Attachment,
+    ModelRequest,
+    ToolDefinition,
+)
+from jp_nb.images import Image
+from jp_nb.json_values import (
+    JsonObject,
+    encode_utf8,
+    make_storable,
+    map_texts,
+    sorted_json,
+)
+from jp_nb.record.entries.events import USAGE_KEY, ChatRequest, ToolCallRequest, ToolCallResponse
+from jp_nb.record.entries.shapes import SHAPE
+from jp_nb.record.reading.marks import CONTINUES, EDITED_ARGUMENTS_KEY
+from jp_nb.record.request_context.context import ContextItem, RequestContext
+from jp_nb.record.request_context.host_marks import HOST
+from jp_nb.record.request_context.request_head import HEAD_CHANGE_KEY, HEAD_KEY
+
+PART_DIGEST_CHARS: Final = 20
+"""Length of the id of a part, in hexadecimal digits: 80 bits."""
+MAX_CONTEXTS: Final = 4
+"""Number of contexts to remember: the conversation, and its concurrent inquiries."""
+NO_MESSAGE: Final = ""
+"""Id of the message before the first one."""
+_OWN_METADATA_KEYS: Final = frozenset(
+    {USAGE_KEY, CONTINUES, EDITED_ARGUMENTS_KEY, HEAD_KEY, HEAD_CHANGE_KEY, SHAPE, HOST}
+)
+"""Metadata keys of `jp_nb` in responses, which are never sent to the model."""
+
+HideSecrets = Callable[[str], str]
+"""Removes the known secrets from a text."""
+P = TypeVar("P")
+
+
+def make_digest(value: JsonValue) -> str:
+    """Return the digest of `value`, independent of the order of keys."""
+    return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()[:PART_DIGEST_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPart:
+    """A `system` text, `attachment`, `tool`, or `message` of a request.
+
+    `id` is the digest of the part and, for a message, of the messages before it (`after`).
+    """
+
+    kind: str
+    id: str
+    value: JsonObject
+    after: str = NO_MESSAGE
+
+
+def make_part(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
+    """Return the part with `value` and its id."""
+    return RequestPart(kind, make_digest([kind, after, value]), value, after)
+
+
+@dataclass(frozen=True)
+class NormalizedRequest:
+    """A request without incidental content, for comparison.
+
+    `settings` are provider, model, and tool choice, and the parameters and schema if there are any.
+    """
+
+    settings: JsonObject
+    system: tuple[RequestPart, ...] = ()
+    attachments: tuple[RequestPart, ...] = ()
+    tools: tuple[RequestPart, ...] = ()
+    messages: tuple[RequestPart, ...] = ()
+
+    @cached_property
+    def summary(self) -> JsonObject:
+        """The settings and the ids of the parts. The id of the last message covers all messages."""
+        listed = {"system": self.system, "attachments": self.attachments, "tools": self.tools}
+        ids: JsonObject = {}
+        for name, parts in listed.items():
+            if parts:
+                ids[name] = [part.id for part in parts]
+        last = self.messages[-1].id if self.messages else NO_MESSAGE
+        return {**self.settings, **ids, "messages": last}
+
+    @cached_property
+    def id(self) -> str:
+        """Digest of the request."""
+        return make_digest(self.summary)
+
+    @property
+    def parts(self) -> tuple[RequestPart, ...]:
+        """All parts in the order of the request."""
+        return (*self.system, *self.attachments, *self.tools, *self.messages)
+
+    @property
+    def is_inquiry(self) -> bool:
+        """True if the request asks a model a tool's question. Several may run concurrently."""
+        return bool(self.messages) and "inquiry" in self.messages[-1].value
+
+
+class RequestNormalizer:
+    """Normalizes requests to one provider without secrets, and reuses parts of earlier requests."""
+
+    def __init__(self, provider: str, hide: HideSecrets = str) -> None:
+        self._provider = provider
+        self._hide = hide
+        self._contexts: list[tuple[RequestContext, _Messages]] = []
+        self._known: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
+
+    def normalize(self, request: ModelRequest) -> NormalizedRequest:
+        """Return `request` in normalized form."""
+        messages = self._messages(request.context)
+        settings: JsonObject = {
+            "provider": self._provider,
+            "model": request.model,
+            "tool_choice": request.tool_choice,
+        }
+        parameters = asdict(request.parameters)
+        effective = {key: value for key, value in parameters.items() if value not in (None, (), {})}
+        if effective:
+            settings["parameters"] = effective
+        if request.schema is not None:
+            settings["schema"] = messages.with_positions(dict(request.schema))
+
+        return NormalizedRequest(
+            self._clean(settings),
+            self._parts("system", request.system, lambda text: {"text": text}),
+            self._parts("attachment", request.attachments, _attachment),
+            self._parts("tool", request.tools, ToolDefinition.to_json),
+            tuple(messages.parts),
+        )
+
+    def _parts(
+        self, kind: str, items: tuple[P, ...], as_json: Callable[[P], JsonObject]
+    ) -> tuple[RequestPart, ...]:
+        known, parts = self._known.get(kind, ((), ()))
+        if known != items:
+            parts = tuple(self._part(kind, as_json(item)) for item in items)
+            self._known[kind] = items, parts
+        return parts
+
+    def last_message(self, context: RequestContext) -> str:
+        """Return the id of the last message of `context`; `NO_MESSAGE` if it is empty."""
+        parts = self._messages(context).parts
+        return parts[-1].id if parts else NO_MESSAGE
+
+    def _messages(self, context: RequestContext) -> _Messages:
+        found = next((known for known in self._contexts if known[0] is context), None)
+        if found is None:
+            found = (context, _Messages(self._provider, self._part))
+
+        others = [known for known in self._contexts if known[0] is not context]
+        self._contexts = [*others, found][-MAX_CONTEXTS:]
+        found[1].follow(context)
+        return found[1]
+
+    def _part(self, kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
+        return make_part(kind, self._clean(value), after)
+
+    def _clean(self, value: JsonObject) -> JsonObject:
+        cleaned = make_storable(map_texts(value, self._hide))
+        assert isinstance(cleaned, dict)
+        return cleaned
+
+
+class _Messages:
+    """Normalized messages of one context. `follow` adds the items that the context got since."""
+
+    def __init__(self, provider: str, part: Callable[[str, JsonObject, str], RequestPart]) -> None:
+        self.parts: list[RequestPart] = []
+        self._provider = provider
+        self._part = part
+        self._positions: dict[str, int] = {}
+        self._waiting: dict[str, deque[int]] = {}
+        self._calls = 0
+
+    def follow(self, context: RequestContext) -> None:
+        for item in context.since(len(self.parts)):
+            after = self.parts[-1].id if self.parts else NO_MESSAGE
+            self.parts.append(self._part("message", self._normalize_item(item), after))
+
+    def _normalize_item(self, item: ContextItem) -> JsonObject:
+        entry = item.entry
+        images = _images(item.images)
+
+        match entry:
+            case ChatRequest(content=text):
+                inquiry = entry.metadata.get("inquiry")
+                mark = {"inquiry": inquiry} if inquiry else {}
+                return {"role": "user", **mark, "text": text, **images}
+            case ToolCallRequest(id=raw):
+                self._calls += 1
+                self._positions[raw] = self._calls
+                self._waiting.setdefault(raw, deque()).append(self._calls)
+                return {
+                    "role": "call",
+                    "call": self._calls,
+                    "name": entry.name,
+                    "arguments": entry.arguments,
+                    **_provider_metadata(entry.metadata),
+                }
+            case ToolCallResponse(id=raw):
+                waiting = self._waiting.get(raw)
+                number = waiting.popleft() if waiting else 0
+                role = "error" if entry.is_error else "result"
+                return {"role": role, "call": number, "text": entry.content, **images}
+
+        value: JsonObject = {"role": "assistant", "text": entry.message}
+        if entry.kind == "structured":
+            value = {"role": "assistant", "data": entry.data}
+        elif entry.kind == "reasoning":
+            value = {"role": "reasoning", "text": entry.reasoning}
+            if item.provider != self._provider:  # reasoning of another provider is sent as text
+                value["from"] = item.provider
+        return {**value, **_provider_metadata(entry.metadata)}
+
+    def with_positions(self, schema: JsonValue) -> JsonValue:
+        """Return `schema` with positions in place of tool call ids, which inquiries contain."""
+        if isinstance(schema, dict):
+            return {key: self.with_positions(each) for key, each in schema.items()}
+        if isinstance(schema, list):
+            return [self.with_positions(each) for each in schema]
+        if isinstance(schema, str) and schema.startswith("tool_call."):
+            for raw, number in self._positions.items():
+                if schema.endswith(f".{raw}"):
+                    return f"{schema.removesuffix(raw)}{number}"
+        return schema
+
+
+def _provider_metadata(metadata: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the part of `metadata` that later requests send to the provider."""
+    kept = {key: each for key, each in metadata.items() if key not in _OWN_METADATA_KEYS}
+    return {"metadata": kept} if kept else {}
+
+
+def _images(images: Sequence[Image]) -> JsonObject:
+    if not images:
+        return {}
+    shown: list[JsonValue] = [
+        {"type": image.media_type, "name": image.name, "digest": image.digest} for image in images
+    ]
+    return {"images": shown}
+
+
+def _attachment(attachment: Attachment) -> JsonObject:
+    content = attachment.content
+    value: JsonObject = {"source": attachment.source, "type": attachment.media_type}
+    if isinstance(content, str):
+        return {**value, "text": content}
+    sha256 = hashlib.sha256(content).hexdigest()
+    return {**value, "bytes": len(content), "digest": f"sha256:{sha256}"}

@@ -1,0 +1,100 @@
+"""Handle interrupts of the kernel while the model answers.
+
+The response is still received while the menu is open. If the user then ends it, the task of the
+response is cancelled, and `verdict` has the reason.
+
+Source: `docs/turns.md`, `docs/decisions.md` D24.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.display import (
+    InterruptReceived,
+)
+from jp_nb.agent.interrupts import (
+    ESCALATED_VERDICT,
+    STOP_VERDICT,
+    Verdict,
+    ask_menu,
+    decide_without_menu,
+    stream_menu,
+)
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.config.tree.app import Interrupt as InterruptConfig
+
+log = logging.getLogger(__name__)
+
+
+class StreamInterrupts:
+    """Handles interrupts while `work` streams a response. It cancels `work` to end the turn."""
+
+    def __init__(
+        self, work: asyncio.Future[list[Call]], turn: TurnContext, settings: InterruptConfig
+    ) -> None:
+        self._work = work
+        self._turn = turn
+        self._settings = settings
+        self._menu: asyncio.Task[None] | None = None
+        self.decided = asyncio.Event()
+        self.decided.set()
+        self.verdict: Verdict | None = None  # the reason for canceling `work` here
+        self.interrupted_after_end = False  # when the response was just complete
+
+    def interrupt(self) -> None:
+        """Handle an interrupt of the kernel."""
+        if self.verdict is not None:  # a slow cleanup may delay the end
+            if self.verdict.choice == "reply":
+                self._turn.display(InterruptReceived("stop"))
+                self.verdict = ESCALATED_VERDICT  # the message is not sent: the user wants to stop
+            self._work.cancel()
+            return
+
+        if self._work.done():
+            self.interrupted_after_end = True
+            return
+
+        in_menu = self._menu is not None
+        verdict = decide_without_menu(self._turn, "streaming", self._settings, in_menu=in_menu)
+        if verdict is not None:
+            self.close()
+            self._carry_out(verdict)
+            return
+
+        self._turn.display(InterruptReceived("menu"))
+        self.decided.clear()
+        self._menu = asyncio.get_running_loop().create_task(self._show_menu())
+
+    def close(self) -> None:
+        """Close the menu."""
+        menu_task = self._menu
+        self._menu = None
+        if menu_task is not None:
+            menu_task.cancel()
+
+    async def _show_menu(self) -> None:
+        menu = stream_menu(self._turn.record.request)
+        ask = SafeAsk(self._turn.prompter)
+        try:
+            verdict = await ask_menu(ask, "streaming", self._settings, menu)
+        except Exception:
+            log.exception("The menu failed")
+            verdict = STOP_VERDICT
+
+        self._menu = None
+        self._carry_out(verdict)
+
+    def _carry_out(self, verdict: Verdict) -> None:
+        self._turn.display(InterruptReceived(verdict.choice))
+        if verdict.choice in ("continue", "reply"):
+            self._turn.cell.release()
+
+        if verdict.choice == "continue":
+            self.decided.set()
+        elif self.verdict is None:
+            self.verdict = verdict
+            self._work.cancel()

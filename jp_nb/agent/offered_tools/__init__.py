@@ -1,0 +1,1 @@
+"""The tools that a configuration offers to the model, and their sources."""

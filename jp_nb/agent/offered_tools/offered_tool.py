@@ -1,0 +1,141 @@
+"""A tool that the model can call now: its executor, its definition, and its effective settings.
+
+The *executor* runs it (`jp_nb/toolkit/base.py`). The *definition* is sent with requests: the name,
+the description, and the schema of the arguments. The settings are those in
+`conversation.tools.NAME`, on top of those of `*` and of defaults (`tool_set.py`).
+
+Source: `docs/turns.md`, `docs/decisions.md` D11, D22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import ToolDefinition
+from jp_nb.config.access_rules import Grants
+from jp_nb.config.tree.tool_settings import (
+    ArgumentRule,
+    FormatMode,
+    QuestionConfig,
+    ResultMode,
+    RuleCoverage,
+    RunMode,
+)
+from jp_nb.json_values import as_object, canonical_json, copy_json, make_storable
+from jp_nb.toolkit.arguments.call_arguments import coerce_arguments, drop_optional_nulls
+from jp_nb.toolkit.arguments.parameter_docs import format_documentation
+from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.command_tools.command import CommandFormatter
+from jp_nb.toolkit.function_tools.tool_errors import error_summary
+from jp_nb.toolkit.outcome import ToolFailure
+from jp_nb.toolkit.truncation import MAX_RESULT_CHARS
+
+DESCRIPTION_KEYS: Final = ("summary", "description", "examples")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """An available tool: its executor and its resolved configuration (`conversation.tools.NAME`).
+
+    Attributes:
+        origin: Kind of source for the user: `Python`, `built-in`.
+        rules: Permission by arguments, in place of `run`. The first one that matches applies.
+        owner: Server that has the tool; "" if it runs here.
+        format: `unattended` if `formatter` may run before the user permits the call.
+        parameters: Display of arguments without a formatter; None: in the line of the call.
+        inline_results: Number of displayed lines of a result; None: the result is folded.
+        inline_errors: The same for an error; None: as `inline_results`.
+        access: Configured access rules, for the tool; `grants` has those of the configuration.
+        described: Parameters in the configuration.
+    """
+
+    name: str
+    executor: Tool
+    definition: ToolDefinition
+    run: RunMode
+    result: ResultMode
+    cancellation_response: str
+    hidden: bool
+    questions: Mapping[str, QuestionConfig]
+    options: Mapping[str, JsonValue]
+    origin: str
+    owner: str = ""
+    covers: RuleCoverage = "tool"
+    rules: tuple[ArgumentRule, ...] = ()
+    source: str = ""
+    command: JsonValue = None
+    format: FormatMode = "ask"
+    formatter: CommandFormatter | None = None
+    parameters: Literal["json", "function_call", "off"] | None = None
+    inline_results: Literal["off", "full"] | int | None = None
+    inline_errors: Literal["off", "full"] | int | None = None
+    access: JsonValue = None
+    grants: Grants | None = None
+    summary: str | None = None
+    description: str | None = None
+    examples: str | None = None
+    result_max_chars: int = MAX_RESULT_CHARS
+    described: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def prepare_arguments(
+        self, arguments: Mapping[str, JsonValue]
+    ) -> dict[str, JsonValue] | ToolFailure:
+        """Return the arguments that the tool will get, or the reason why it cannot run with them.
+
+        `arguments` are those of the model, or of the user who edited them.
+        """
+        schema = self.definition.parameters
+        copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
+        # Half a surrogate pair becomes U+FFFD here, so that a prompt shows what the tool gets.
+        clean = as_object(make_storable(copy))
+        coerced = coerce_arguments(clean, schema)
+        given = drop_optional_nulls(coerced, schema)
+
+        try:
+            prepared = self.executor.prepare(self.name, given, schema)
+        except Exception as exc:  # a tool's own code
+            return ToolFailure(error_summary(exc))
+        return prepared if isinstance(prepared, ToolFailure) else dict(prepared)
+
+    @property
+    def runs_in_kernel(self) -> bool:
+        """True if the tool runs in the folder of the kernel. Commands run in the workspace."""
+        return self.source.partition(".")[0] in ("python", "builtin")
+
+    @property
+    def identity(self) -> str:
+        """Digest of everything that a rule of the user about the tool relies on."""
+        parts: JsonValue = [
+            [self.name, self.source, self.executor.server_entry, self.command],
+            [self.definition.description, dict(self.definition.parameters)],
+            [dict(self.options), self.access],
+        ]
+        return sha256(canonical_json(parts).encode()).hexdigest()
+
+    @property
+    def documentation(self) -> str:
+        """Documentation in Markdown; "" if there is none."""
+        return format_documentation(
+            self.name, self.summary, self.description, self.examples, self.documented_schema
+        )
+
+    @property
+    def documented_schema(self) -> Mapping[str, JsonValue]:
+        """Schema of the arguments with all descriptions, also those that requests omit."""
+        schema = self.executor.schema
+        if schema is None:
+            return {"properties": dict(self.described)}
+
+        nodes = dict(as_object(schema.get("properties")))
+        for name, configured in self.described.items():
+            node = nodes.get(name)
+            if isinstance(node, dict) and isinstance(configured, dict):
+                texts = {key: text for key, text in configured.items() if key in DESCRIPTION_KEYS}
+                nodes[name] = {**node, **texts}
+
+        return {**schema, "properties": nodes}

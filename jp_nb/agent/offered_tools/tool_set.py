@@ -1,0 +1,220 @@
+"""Select the tools that the requests of a turn offer to the model, with their effective settings.
+
+A tool is offered if it is on and its source has it. A tool that needs a user is missing in an
+unattended run, unless answers for it are prepared. For each enabled tool that is missing, the
+reason is known.
+
+Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37, `docs/extending.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.agent.offered_tools.configured_tools import is_enabled_or_forced
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.offered_tools.tool_sources import SourceAttempt, ToolSources
+from jp_nb.agent.provider import ToolDefinition
+from jp_nb.config.access_rules import Grants
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import (
+    CANCELLATION,
+    STAR,
+    Command,
+    Enable,
+    FormatMode,
+    ToolConfig,
+    join_rules,
+)
+from jp_nb.toolkit.arguments.parameters import parameters_schema
+from jp_nb.toolkit.base import Tool, ToolSource
+from jp_nb.toolkit.command_tools.command import CommandFormatter, name_in_source
+from jp_nb.toolkit.truncation import MAX_RESULT_CHARS
+
+T = TypeVar("T")
+
+NEEDS_USER_REASON = "it needs a user, and no user is available"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """The available tools by name, and reasons for enabled ones that are `missing`.
+
+    Attributes:
+        clashes: Description of each name that two sources have.
+        problems: One text for each optional source that failed, with its name.
+        failures: The same for required sources.
+        config: The configuration, with the tools that its sources found.
+        notices: Texts for the user about the sources.
+        instructions: Texts for the model about the use of the tools.
+    """
+
+    tools: dict[str, OfferedTool]
+    missing: dict[str, str]
+    clashes: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    config: AppConfig | None = None
+    notices: tuple[str, ...] = ()
+    instructions: tuple[str, ...] = ()
+
+    @property
+    def documentation(self) -> Mapping[str, str]:
+        """Documentation by name, written on lookup."""
+        return _Documentation(self.tools)
+
+
+class _Documentation(Mapping[str, str]):
+    def __init__(self, tools: Mapping[str, OfferedTool]) -> None:
+        self._tools = tools
+
+    def __getitem__(self, name: str) -> str:
+        return self._tools[name].documentation
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def with_all_tools_enabled(config: AppConfig) -> AppConfig:
+    """Return `config` with all tools enabled."""
+    on = {"enable": Enable(state=True)}
+    switched = dict(config.conversation.tools)
+    for name, tool in switched.items():
+        if name != STAR:
+            switched[name] = tool.model_copy(update=on)
+
+    conversation = config.conversation.model_copy(update={"tools": switched})
+    return config.model_copy(update={"conversation": conversation})
+
+
+async def offer_tools(
+    config: AppConfig,
+    sources: ToolSources,
+    *,
+    unavailable_reason: str | None = None,
+    answered: Callable[[str], bool] = lambda _: False,
+    attempt: SourceAttempt | None = None,
+) -> ToolSet:
+    """Return the tools that `config` enables, and the tool that it names as `tool_choice`.
+
+    A named tool with a state that is locked off is not returned. With an `unavailable_reason`,
+    tools that need a user are missing, except those with prepared answers (`answered`). A source
+    that failed in `attempt` is not tried again.
+    """
+    attempt = SourceAttempt() if attempt is None else attempt
+    config = await sources.discover(config, attempt)
+    star = config.conversation.tools.get(STAR, ToolConfig())
+    enabled = {
+        name: tool
+        for name, tool in config.conversation.tools.items()
+        if name != STAR and is_enabled_or_forced(name, config)
+    }
+    wanted = {name: tool for name, tool in enabled.items() if tool.source is not None}
+
+    found = await sources.find(config, wanted, attempt)
+    offered = ToolSet(
+        {},
+        found.missing,
+        found.clashes,
+        found.problems,
+        found.failures,
+        config,
+        found.notices,
+        found.instructions,
+    )
+
+    for name, tool in enabled.items():
+        if tool.source is None:
+            offered.missing[name] = f"conversation.tools.{name}.source is not set"
+        elif name in found.tools:
+            executor, source = found.tools[name]
+            configured = any(question.answer is not None for question in tool.questions.values())
+            lacks_user = executor.needs_user and unavailable_reason is not None
+            if lacks_user and not configured and not answered(name):
+                offered.missing[name] = NEEDS_USER_REASON
+            else:
+                offered.tools[name] = _make_offered_tool(name, tool, star, executor, source)
+
+    return offered
+
+
+def _make_offered_tool(
+    name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, origin: ToolSource
+) -> OfferedTool:
+    style = tool.style
+    default = star.style
+    run = tool.run or star.run or origin.run
+    format_mode: FormatMode = "unattended" if run == "unattended" else "ask"
+
+    parameters = _first_set(style.parameters, default.parameters, None)
+    formatter: CommandFormatter | None = None
+    if isinstance(parameters, Command):
+        formatter = CommandFormatter(parameters, name_in_source(name, tool))
+        parameters = None
+
+    described: dict[str, JsonValue] = {
+        name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        for name, node in tool.parameters.items()
+    }
+    description = tool.description
+    if not tool.summary and not description:
+        description = executor.description or None
+    definition = ToolDefinition(
+        name,
+        tool.summary or description or "",
+        executor.schema or parameters_schema(described),
+    )
+
+    command: JsonValue = None
+    if tool.command is not None:
+        command = tool.command.model_dump(mode="json")
+    access: JsonValue = None
+    grants: Grants | None = None
+    if tool.access is not None:
+        access = tool.access.model_dump(mode="json", exclude_none=True)
+        grants = Grants(tool.access.config) if tool.access.config else None
+
+    return OfferedTool(
+        name=name,
+        executor=executor,
+        definition=definition,
+        run=run,
+        result=tool.result or star.result or "unattended",
+        result_max_chars=_first_set(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
+        cancellation_response=(
+            tool.cancellation_response or star.cancellation_response or CANCELLATION
+        ),
+        hidden=_first_set(style.hidden, default.hidden, False),
+        questions=tool.questions,
+        options=tool.options,
+        origin=origin.title,
+        rules=join_rules(tool, star),
+        source=tool.source or "",
+        command=command,
+        owner=origin.owner,
+        covers=tool.covers or star.covers or executor.covers,
+        format=tool.format or star.format or format_mode,
+        formatter=formatter,
+        parameters=parameters,
+        inline_results=_first_set(style.inline_results, default.inline_results, None),
+        inline_errors=_first_set(style.error.inline_results, default.error.inline_results, None),
+        access=access,
+        grants=grants,
+        summary=tool.summary,
+        description=description,
+        examples=tool.examples,
+        described=described,
+    )
+
+
+def _first_set(own: T | None, star: T | None, default: T) -> T:
+    if own is not None:
+        return own
+    return default if star is None else star

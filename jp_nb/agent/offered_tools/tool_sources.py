@@ -1,0 +1,302 @@
+"""Run the sources of tools: start them, list their tools, and close them.
+
+A source, such as an MCP server, may be slow or fail. It starts when a turn first needs one of its
+tools, and a failure affects only this source: its tools are missing, each with the reason.
+
+Source: `docs/turns.md`, `docs/extending.md`, `docs/decisions.md` D37, D217.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from jp_nb.agent.offered_tools.configured_tools import add_registrations, find_source_name, is_used
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import ToolConfig
+from jp_nb.errors import ToolSourceError
+from jp_nb.toolkit.base import SOURCE_TIMEOUT_S, Tool, ToolRegistrations, ToolSource
+from jp_nb.toolkit.cancellation import is_cancelled
+from jp_nb.toolkit.function_tools.tool_errors import error_summary
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailure:
+    """A source that has no tools now, with the reason. A required one ends the turn."""
+
+    text: str
+    is_required: bool = False
+
+
+@dataclass(slots=True)
+class SourceAttempt:
+    """The sources that failed while one turn was prepared: each one is tried once.
+
+    Attributes:
+        may_start: False if sources that discover tools must not start, as for a preview.
+        renewed: Names of the sources that have renewed their tools, once for each request.
+    """
+
+    may_start: bool = True
+    renewed: set[str] = field(default_factory=set)
+    failures: dict[str, SourceFailure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTools:
+    """The wanted tools that exist, each with its source, and reasons for the others.
+
+    Attributes:
+        clashes: Description of each name that two sources have.
+        problems: One text for each optional source that failed, with its name.
+        failures: The same for required sources.
+        notices: Texts for the user about the sources.
+        instructions: Texts for the model about the use of the tools.
+    """
+
+    tools: dict[str, tuple[Tool, ToolSource]]
+    missing: dict[str, str]
+    clashes: Mapping[str, str]
+    problems: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    instructions: tuple[str, ...] = ()
+
+
+class ToolSources:
+    """Runs the sources of a session on the agent's event loop.
+
+    A source starts with the first request for one of its tools. It is closed when its configuration
+    changes or is removed, when it cannot list its tools, and with the session.
+
+    Attributes:
+        discovered: The tools that sources have found, by the name of the source.
+        last_failures: The failure of each source that has not worked since, by its name.
+    """
+
+    def __init__(self, available: Callable[[AppConfig], Sequence[ToolSource]]) -> None:
+        self.available = available
+        self.discovered: Mapping[str, ToolRegistrations] = {}
+        self.last_failures: dict[str, str] = {}
+        self._running: dict[str, ToolSource] = {}
+        self._starting: dict[str, str] = {}
+        self._lock = asyncio.Lock()
+
+    async def discover(
+        self,
+        config: AppConfig,
+        attempt: SourceAttempt,
+        *,
+        named: Collection[str] = (),
+        only_named: bool = False,
+    ) -> AppConfig:
+        """Return `config` with the tools that its sources find, and remember these tools.
+
+        A source is asked if `config` uses one of its tools, or if it is `named`, or `only_named`.
+        """
+        sources = self.available(config)
+        finding = [source for source in sources if source.discovers]
+        asked = [each for each in finding if each.name in named]
+        if not only_named:
+            asked = [each for each in finding if each in asked or is_used(each, config)]
+
+        async with self._lock:
+            await self._close_outdated(sources)
+            found = await asyncio.gather(*(self._discover_tools(x, attempt) for x in asked))
+
+        known = {source.name for source in finding}
+        now = {name: tools for name, tools in self.discovered.items() if name in known}
+
+        for source, tools in zip(asked, found, strict=True):
+            if tools is not None:
+                now[source.name] = tools
+        self.discovered = now
+
+        if not finding:
+            return config
+        return add_registrations(config, now, finding)
+
+    async def find(
+        self, config: AppConfig, wanted: Mapping[str, ToolConfig], attempt: SourceAttempt
+    ) -> FoundTools:
+        """Return the `wanted` tools that exist.
+
+        The sources are asked concurrently. A failure affects only its source.
+        """
+        sources = {source.name: source for source in self.available(config)}
+        shares: dict[str, dict[str, ToolConfig]] = {}
+        missing: dict[str, str] = {}
+        for name, tool in wanted.items():
+            own = find_source_name(tool, sources)
+            if own is None:
+                missing[name] = _missing_in_source(tool)
+            else:
+                shares.setdefault(own, {})[name] = tool
+
+        async with self._lock:
+            await self._close_outdated(sources.values())
+            asked = (self._list_tools(sources[own], shares[own], attempt) for own in shares)
+            lists = await asyncio.gather(*asked)
+
+        tools: dict[str, tuple[Tool, ToolSource]] = {}
+        for (own, share), found in zip(shares.items(), lists, strict=True):
+            for name, tool in share.items():
+                if found is None:
+                    missing[name] = attempt.failures[own].text
+                elif name in found:
+                    tools[name] = found[name], sources[own]
+                else:
+                    missing[name] = _missing_in_source(tool)
+
+        clashes: dict[str, str] = {}
+        for source in sources.values():
+            clashes |= source.clashes(config.conversation.tools)
+
+        failures = [x for own, x in attempt.failures.items() if own in sources]
+        optional = dict.fromkeys(each.text for each in failures if not each.is_required)
+        required = dict.fromkeys(each.text for each in failures if each.is_required)
+        used = {source.name for _, source in tools.values()}
+        running = list(self._running.values())
+        texts = [each.instructions for each in running if each.name in used]
+        notices: list[str] = []
+        for source in running:
+            notices += source.take_notices()
+
+        return FoundTools(
+            tools,
+            missing,
+            clashes,
+            problems=tuple(optional),
+            failures=tuple(required),
+            notices=tuple(notices),
+            instructions=tuple(sorted(filter(None, texts))),
+        )
+
+    def list_starting(self) -> list[str]:
+        """Return the servers, or the names of the sources, that start now."""
+        return list(self._starting.values())
+
+    def running(self, name: str) -> ToolSource | None:
+        """Return the running source of that name."""
+        return self._running.get(name)
+
+    async def end(self, name: str) -> bool:
+        """Close the running source of that name; return False if there is none.
+
+        It starts again with the next request for one of its tools.
+        """
+        async with self._lock:
+            source = self._running.get(name)
+            if source is None:
+                return False
+
+            await self._close(source)
+            return True
+
+    async def aclose(self) -> None:
+        """Close all running sources."""
+        async with self._lock:
+            await self._close(*self._running.values())
+
+    async def _discover_tools(
+        self, source: ToolSource, attempt: SourceAttempt
+    ) -> ToolRegistrations | None:
+        return await self._ask(source, attempt, lambda running: running.discover())
+
+    async def _list_tools(
+        self, source: ToolSource, wanted: Mapping[str, ToolConfig], attempt: SourceAttempt
+    ) -> Mapping[str, Tool] | None:
+        return await self._ask(source, attempt, lambda running: running.list(wanted))
+
+    async def _ask(
+        self,
+        source: ToolSource,
+        attempt: SourceAttempt,
+        ask: Callable[[ToolSource], Awaitable[T]],
+    ) -> T | None:
+        """Start `source` if necessary, and ask it; None after a failure, which is noted."""
+        if source.name in attempt.failures:
+            return None
+
+        is_running = source.name in self._running
+        if source.discovers and not is_running and not attempt.may_start:
+            attempt.failures[source.name] = SourceFailure(NOT_STARTED_REASON.format(source.name))
+            return None
+
+        failed = "did not start"
+        self._starting[source.name] = source.owner or source.name
+        limit = asyncio.timeout(source.start_timeout_s or None)
+
+        try:
+            async with limit:
+                if not is_running:
+                    self._running[source.name] = source
+                    await source.start()
+                failed = "did not list its tools"
+                if is_running and source.name not in attempt.renewed:
+                    await self._running[source.name].renew()
+                attempt.renewed.add(source.name)
+                answer = await ask(self._running[source.name])
+                self.last_failures.pop(source.name, None)
+                return answer
+        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as exc:
+            cause = _find_cause(exc)
+            log.debug("A tool source failed", exc_info=True)
+            await self._close(source)
+            if is_cancelled():
+                raise asyncio.CancelledError from exc
+        finally:
+            self._starting.pop(source.name, None)
+
+        if isinstance(cause, ToolSourceError):
+            text = str(cause)
+        else:
+            reason = error_summary(cause)
+            if limit.expired():
+                reason = f"no response within {source.start_timeout_s:g} s"
+            text = f"the tool source {source.name!r} {failed}: {reason}"
+
+        attempt.failures[source.name] = SourceFailure(text, source.is_required)
+        self.last_failures[source.name] = text
+        return None
+
+    async def _close_outdated(self, sources: Collection[ToolSource]) -> None:
+        current = {source.name: source for source in sources}
+        await self._close(*(x for x in self._running.values() if current.get(x.name) != x))
+
+    async def _close(self, *sources: ToolSource) -> None:
+        """Close `sources` concurrently, because one may hang."""
+        found = [self._running.pop(source.name, None) for source in sources]
+        running = [source for source in found if source is not None]
+        await asyncio.gather(*map(_close_one, running))
+
+
+NOT_STARTED_REASON: Final = "the tool source {!r} has not started. It starts with the next turn"
+
+
+async def _close_one(source: ToolSource) -> None:
+    try:
+        async with asyncio.timeout(SOURCE_TIMEOUT_S):
+            await source.close()
+    except (Exception, BaseExceptionGroup, asyncio.CancelledError):  # the others must be closed too
+        if is_cancelled():
+            raise
+        log.warning("The tool source %r did not close", source.name, exc_info=True)
+
+
+def _find_cause(exc: BaseException) -> BaseException:
+    """Return the first single exception in a group of exceptions."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc
+
+
+def _missing_in_source(tool: ToolConfig) -> str:
+    return f"the source {tool.source!r} has no tool of this name"

@@ -1,0 +1,1 @@
+"""Prompts for the user, one at a time."""

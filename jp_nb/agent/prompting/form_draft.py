@@ -1,0 +1,316 @@
+"""State of a form with pages up to its end, for the notebook and stdin.
+
+A front end draws the form, and calls a method for each input: `store_draft` for the content of the
+page, `next` and `back`, `submit`, `cancel`, `expire` at a deadline. It then draws the new `screen`.
+The form is over when `end` is set. Nothing is sent before.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from jp_nb.agent.prompting.prompts import (
+    REFUSED_MARK,
+    Answered,
+    Channel,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    PromptEnd,
+    QuestionPrompt,
+    apply_timeout_default,
+)
+
+Screen = Literal["page", "summary", "menu", "discard"]
+"""A page, the summary before sending, the menu of Cancel, or the question before discarding."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageDraft:
+    """Content of one page. Its question is open while it has no `answer`.
+
+    `empty` is the answer if the user confirms an empty page; None if that is not valid. `problem`
+    is an error message about the input. `timed_out` is True if no answer came in time, and
+    `declined` if the user pressed Decline.
+    """
+
+    answer: Answered | None = None
+    empty: Answered | None = None
+    problem: str = ""
+    timed_out: bool = False
+    declined: bool = False
+
+    @property
+    def is_blank(self) -> bool:
+        """True if it has neither an answer nor invalid input."""
+        return self.answer is None and not self.problem
+
+
+BLANK = PageDraft()
+
+
+class FormDraft:
+    """State machine of a form up to its `end`, for the notebook and stdin. It draws nothing.
+
+    Attributes:
+        step: Changes with each change of the display. Clicks with an older step are stale.
+        must_answer: True if Submit led to this page because it needs an answer.
+        reviewed: True once Submit was tried. Each page offers it from then on.
+        end: Outcome of the form; None while it is open. Later input is ignored.
+    """
+
+    def __init__(self, prompt: FormPrompt, channel: Channel) -> None:
+        self.prompt = prompt
+        self.page = 0
+        self.screen: Screen = "page"
+        self.step = 0
+        self.must_answer = False
+        self.reviewed = False
+        self.end: PromptEnd[FormEnd] | None = None
+        self._channel = channel
+        self._pages = [BLANK] * len(prompt.pages)
+        self._end_after_discard = NotAnswered("cancelled", channel)
+
+    @property
+    def question(self) -> QuestionPrompt:
+        """Question of the current page."""
+        return self.prompt.pages[self.page]
+
+    @property
+    def pages(self) -> Sequence[PageDraft]:
+        """Content of each page."""
+        return self._pages
+
+    @property
+    def is_first(self) -> bool:
+        """True on the first page."""
+        return self.page == 0
+
+    @property
+    def is_last(self) -> bool:
+        """True on the last page."""
+        return self.page == len(self._pages) - 1
+
+    @property
+    def can_submit(self) -> bool:
+        """True if the current page offers Submit."""
+        return self.is_last or self.reviewed
+
+    @property
+    def open_pages(self) -> list[int]:
+        """Indexes of the pages that are neither answered nor declined."""
+        pages = enumerate(self._pages)
+        return [index for index, page in pages if page.answer is None and not page.declined]
+
+    @property
+    def blocking_page(self) -> int | None:
+        """Index of the first page that prevents Submit; None if the form is complete."""
+        for index in self.open_pages:
+            if self._pages[index].problem or self._is_missed(index):
+                return index
+
+        return None
+
+    def _is_missed(self, index: int) -> bool:
+        required = self.prompt.pages[index].question.required
+        page = self._pages[index]
+        return required and not self.prompt.partial and page.answer is None and not page.declined
+
+    def store_draft(self, draft: PageDraft) -> None:
+        """Store the content of the current page. A blank one leaves a declined page declined."""
+        if self.end is not None:
+            return
+
+        stays_declined = draft.is_blank and self._pages[self.page].declined
+        if not stays_declined:
+            self._pages[self.page] = draft
+
+    def next(self) -> None:
+        """Go to the next page, if there is one."""
+        self.go(self.page + 1)
+
+    def back(self) -> None:
+        """Go to the previous page, if there is one."""
+        self.go(self.page - 1)
+
+    def go(self, page: int) -> None:
+        """Go to `page`, if there is one."""
+        if self.end is not None:
+            return
+
+        if 0 <= page < len(self._pages):
+            self.page = page
+            self._show("page")
+
+    def _show(self, screen: Screen) -> None:
+        self.screen = screen
+        self.must_answer = False
+        self.step += 1
+
+    def submit(self) -> None:
+        """Send all answers, or show the page that prevents it, or the summary of open pages."""
+        if self.end is not None:
+            return
+
+        self.reviewed = True
+        if (blocking := self.blocking_page) is not None:
+            self.go(blocking)
+            self.must_answer = True
+        elif self.open_pages:
+            self._show("summary")
+        else:
+            self._send_answers()
+
+    def review(self) -> None:
+        """Show the summary, even if a page prevents Submit."""
+        if self.end is not None:
+            return
+
+        self.reviewed = True
+        self._show("summary")
+
+    def confirm_empty(self, page: int) -> None:
+        """Accept the empty answer of `page`."""
+        if self.end is not None:
+            return
+
+        if 0 <= page < len(self._pages) and (empty := self._pages[page].empty) is not None:
+            self._pages[page] = PageDraft(empty)
+            self.step += 1
+
+    def send(self) -> None:
+        """Send the answers if the summary is displayed. Open questions are declined.
+
+        If a page prevents it, that page is shown instead.
+        """
+        if self.end is not None or self.screen != "summary":
+            return
+
+        if self.blocking_page is None:
+            self._send_answers()
+        else:
+            self.submit()
+
+    def cancel(self, *, entered: bool = False) -> None:
+        """Display the menu, or ask before answers are discarded, or end the form.
+
+        `entered` is True if the current page has input that is not stored yet.
+        """
+        if self.end is not None:
+            return
+
+        if self.prompt.menu:
+            self._show("menu")
+        else:
+            self._leave(NotAnswered("cancelled", self._channel), entered=entered)
+
+    def decline(self, *, entered: bool = False) -> None:
+        """Decline the current page, and go to the next one, or to the summary after the last.
+
+        A form with one page ends, but asks before input is discarded, as `cancel` does.
+        """
+        if self.end is not None:
+            return
+
+        if len(self._pages) == 1:
+            self._leave(NotAnswered("declined", self._channel, marks=REFUSED_MARK), entered=entered)
+            return
+
+        self._pages[self.page] = PageDraft(declined=True)
+        if self.is_last or self.reviewed:
+            self.review()
+        else:
+            self.next()
+
+    def _leave(self, end: NotAnswered, *, entered: bool) -> None:
+        self._end_after_discard = end
+        if entered or not all(page.is_blank for page in self._pages):
+            self._show("discard")
+        else:
+            self._finish_with(end)
+
+    def resume(self) -> None:
+        """Return to the current page."""
+        if self.end is None:
+            self._show("page")
+
+    def discard(self) -> None:
+        """End the form and discard the answers."""
+        self._finish_with(self._end_after_discard)
+
+    def reply(self, text: str) -> None:
+        """Send `text` to the model with the answers so far."""
+        self._finish_with(FormEnd(self._list_ends("cancelled"), then="reply", text=text))
+
+    def stop(self) -> None:
+        """Stop the turn. All questions are cancelled."""
+        cancelled = NotAnswered("cancelled", self._channel)
+        self._finish_with(FormEnd((cancelled,) * len(self._pages), then="stop"))
+
+    def _send_answers(self) -> None:
+        self._finish_with(FormEnd(self._list_ends("declined")))
+
+    def _finish_timed_out(self) -> None:
+        # Without a required answer, the whole form has timed out.
+        if any(map(self._is_missed, range(len(self._pages)))):
+            self._finish_with(NotAnswered("timed_out", self._channel))
+        else:
+            self._send_answers()
+
+    def _list_ends(
+        self, left: Literal["declined", "cancelled"]
+    ) -> tuple[Answered | NotAnswered, ...]:
+        ends = (page.answer or self._make_end_without_answer(page, left) for page in self._pages)
+        return tuple(ends)
+
+    def _make_end_without_answer(
+        self, page: PageDraft, left: Literal["declined", "cancelled"]
+    ) -> NotAnswered:
+        if page.declined:
+            return NotAnswered("declined", self._channel, marks=REFUSED_MARK)
+        if page.timed_out:
+            return NotAnswered("timed_out", self._channel)
+        return NotAnswered(left, self._channel)
+
+    def _finish_with(self, end: PromptEnd[FormEnd]) -> None:
+        if self.end is None:
+            self.end = end
+            self.step += 1
+
+    def expire(self, picked: Answered | None = None) -> None:
+        """Handle the timeout of the current page, and go to the next page.
+
+        `picked` is a selection on the page that was not sent. On the last page, the form ends. On
+        the summary, all open pages time out and the form ends.
+        """
+        if self.end is not None:
+            return
+
+        if self.screen == "summary":
+            for index in self.open_pages:
+                self._time_out(index)
+            self._finish_timed_out()
+            return
+
+        self._time_out(self.page, picked)
+        if self.is_last:
+            self._finish_timed_out()
+        else:
+            self.next()
+
+    def _time_out(self, index: int, picked: Answered | None = None) -> None:
+        # Exclusive questions accept only sent answers, and required ones no automatic answer.
+        question = self.prompt.pages[index].question
+        page = self._pages[index]
+
+        if picked is not None and not question.exclusive:
+            late = replace(picked, marks=picked.marks | {"timed_out"})
+            self._pages[index] = PageDraft(late, timed_out=True)
+        elif page.answer is None and not page.declined:
+            end = apply_timeout_default(question, NotAnswered("timed_out", self._channel))
+            chosen = end if isinstance(end, Answered) else None
+            self._pages[index] = PageDraft(chosen, timed_out=True)

@@ -1,0 +1,300 @@
+"""Prompts for the user, their ends, and the port through which they are asked.
+
+A prompt is a question, a decision among buttons (*actions*), or a form with pages of questions. Its
+*end* is an answer, or the reason why there is none. A `Prompter` of the front end displays it.
+
+Source: `docs/prompts.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.record.entries.outcomes import AnswerMark, QuestionOutcome
+from jp_nb.text import one_line, spell_invisible
+from jp_nb.toolkit.question import FormAnswer, Question
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Channel = Literal["form", "stdin", "terminal"]
+EMPTY_MARK: Final[frozenset[AnswerMark]] = frozenset({"empty"})
+"""Mark of an empty answer that the user confirmed."""
+REFUSED_MARK: Final[frozenset[AnswerMark]] = frozenset({"refused"})
+"""Mark of a question that the user declined, and did not only leave open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A valid answer to a question, or the value of an action, `by` a user of a shared notebook."""
+
+    value: JsonValue
+    channel: Channel
+    remember: bool = False
+    marks: frozenset[AnswerMark] = frozenset()
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnswered:
+    """A prompt without an answer. `channel` is None if it was dropped before its display."""
+
+    end: Literal["declined", "cancelled", "timed_out", "interrupted"]
+    channel: Channel | None = None
+    by: str | None = None
+    marks: frozenset[AnswerMark] = field(default=frozenset(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FormEnd:
+    """The outcome of a form that was not cancelled or interrupted as a whole.
+
+    `ends` has one for each page: `declined` for a question left open on purpose, `cancelled` for
+    one that was open when the user chose `reply` (with `text` to the model) or `stop` in the menu.
+    """
+
+    ends: tuple[Answered | NotAnswered, ...]
+    then: Literal["submitted", "reply", "stop"] = "submitted"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """No user is available, for the `reason`."""
+
+    reason: str
+
+
+def is_back(end: object) -> bool:
+    """Return True if the user closed a prompt to return to the previous one."""
+    return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
+
+
+PromptEnd: TypeAlias = T | NotAnswered | Unavailable
+"""The outcome of a `Prompt[T]`."""
+
+
+class Prompt(Generic[T_co]):
+    """Something to ask the user. `T_co` is the type of a complete answer."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A button that decides at once. `key` is its key on stdin, `on_form` False if only there.
+
+    If it `is_separated`, a line is between it and the buttons before.
+    """
+
+    key: str
+    label: str
+    value: str
+    on_form: bool = True
+    is_separated: bool = False
+
+
+def label_name(tool: str) -> str:
+    """Return the name of a tool for a button or a title: one line, bounded, nothing unseen."""
+    return one_line(spell_invisible(tool), limit=60)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPrompt(Prompt[Answered]):
+    """A question. `remember` offers "for this turn" (boolean questions only).
+
+    Attributes:
+        tool: Name of the tool that asks; None if it is hidden.
+        consents: True if the default permits something: an empty line must not do that.
+        is_code: True if the text is edited line by line, in a monospaced font.
+        code_fields: Ids of the fields that are edited like this, if the question has fields.
+        submit: Label of the button that sends the answer, which names the effect; None for the
+            usual label.
+    """
+
+    question: Question
+    label: str | None = None
+    tool: str | None = None
+    remember: bool = False
+    consents: bool = False
+    is_code: bool = False
+    code_fields: frozenset[str] = frozenset()
+    submit: str | None = None
+
+    @property
+    def fields(self) -> tuple[QuestionPrompt, ...]:
+        """A prompt for each field; the question itself if it has no fields."""
+        kind = self.question.answer_type
+        if not isinstance(kind, FormAnswer):
+            return (self,)
+
+        return tuple(QuestionPrompt(x, is_code=x.id in self.code_fields) for x in kind.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDetail:
+    """Exact content that the user decides about: an object key by key, a text line by line.
+
+    `language` is the one of code, such as `python`.
+    """
+
+    caption: str
+    value: Mapping[str, JsonValue] | str
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPrompt(Prompt[Answered]):
+    """A decision among buttons, none of which is preselected. `text` is the question, in one line.
+
+    Attributes:
+        last_line: Text before the keys on stdin, which are then not case-sensitive.
+        help: One line, displayed for `?` on stdin.
+        only_buttons: True if Esc leaves the form open. Otherwise, Esc cancels the prompt.
+        origin: Kind of the tool that the decision is about, such as `Python`.
+    """
+
+    text: str
+    actions: tuple[Action, ...]
+    label: str | None = None
+    exhibits: tuple[PromptDetail, ...] = ()
+    changes: tuple[ProposedChange, ...] = ()
+    last_line: str | None = None
+    help: str | None = None
+    only_buttons: bool = False
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedChange:
+    """One line of a proposed configuration change.
+
+    Attributes:
+        now: Current value as JSON; None if it is not set.
+        proposed: New value as JSON; None to unset it.
+        added: True if `proposed` is an additional item of the list at `path`.
+        then: Value after unsetting it, if any.
+    """
+
+    path: str
+    now: str | None
+    proposed: str | None
+    added: bool = False
+    then: str | None = None
+
+    @property
+    def becomes(self) -> str:
+        """Text of the new value."""
+        if self.proposed is None:
+            return UNSET_VALUE if self.then is None else f"{UNSET_VALUE}, then {self.then}"
+        return f"+ {self.proposed}" if self.added else self.proposed
+
+    def __str__(self) -> str:
+        """Return `path: now → proposed`, `path: + item` or `path: (unset)`."""
+        if self.proposed is None or self.added:
+            return f"{self.path}: {self.becomes}"
+        now = UNSET_VALUE if self.now is None else self.now
+        return f"{self.path}: {now} → {self.becomes}"
+
+
+UNSET_VALUE = "(unset)"
+"""Text for a value that is not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormPrompt(Prompt[FormEnd]):
+    """A form with at least one page. Answers take effect only with Submit.
+
+    Attributes:
+        pages: One question each, which may have several fields. None offers "for this turn".
+        partial: True if required questions may stay open: the tool accepts missing answers.
+        menu: True if Cancel offers to reply to the model, to stop the turn, and to go back.
+        declines: True if the user may decline each question, which is not the same as Cancel.
+    """
+
+    pages: tuple[QuestionPrompt, ...]
+    partial: bool = False
+    menu: bool = False
+    declines: bool = False
+
+
+def make_prompt(
+    pages: tuple[QuestionPrompt, ...],
+    *,
+    partial: bool = False,
+    menu: bool = False,
+    declines: bool = False,
+) -> QuestionPrompt | FormPrompt:
+    """Return a form, or the only page if it needs none: a required question without fields."""
+    question = pages[0].question
+    if len(pages) > 1 or partial or menu or declines or not question.required:
+        return FormPrompt(pages, partial, menu, declines)
+    if isinstance(question.answer_type, FormAnswer):
+        return FormPrompt(pages)
+    return pages[0]
+
+
+SimplePrompt = QuestionPrompt | ActionPrompt
+AnyPrompt = SimplePrompt | FormPrompt
+AnyEnd = PromptEnd[Answered | FormEnd]
+
+
+def get_outcome(end: Answered | NotAnswered) -> QuestionOutcome:
+    """Return the outcome of a question whose prompt had this `end`."""
+    if isinstance(end, NotAnswered):
+        return QuestionOutcome(end.end, end.channel, end.marks, end.by)
+    return QuestionOutcome("answered", end.channel, end.marks, end.by)
+
+
+def apply_timeout_default(question: Question, end: NotAnswered) -> Answered | NotAnswered:
+    """Return `end`, or the automatic answer if the time for an optional question is over."""
+    if end.end != "timed_out" or question.automatic is None or end.channel is None:
+        return end
+    return Answered(question.automatic, end.channel, marks=frozenset({"auto", "timed_out"}))
+
+
+def with_sender(end: AnyEnd, name: str | None) -> AnyEnd:
+    """Return `end` with the name of the user who decided. Automatic outcomes get no name."""
+    match end:
+        case FormEnd(ends=ends):
+            signed = [replace(one, by=_sender_of(one, name)) for one in ends]
+            return replace(end, ends=tuple(signed))
+        case Answered() | NotAnswered():
+            return replace(end, by=_sender_of(end, name))
+        case Unavailable():
+            return end
+
+
+def _sender_of(end: Answered | NotAnswered, name: str | None) -> str | None:
+    if isinstance(end, NotAnswered):
+        return name if end.end in ("declined", "cancelled") else None
+    return None if end.marks & {"auto", "timed_out"} else name
+
+
+class Prompter(Protocol):
+    """Asks the user of the notebook."""
+
+    def unavailable(self) -> Unavailable | None:
+        """Return the reason if no user is available in the running cell (R083-99).
+
+        It is fast, and safe on any thread. If it is None, a user may be available.
+        """
+
+    async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
+        """Display `prompt` and wait. Canceling the task closes the prompt."""
+
+    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool) -> PromptEnd[T]:
+        """Display `prompt` and wait, for code that runs in the cell.
+
+        With `keeps_record`, a line with the answer replaces the form.
+
+        Raises:
+            KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
+        """
+
+    def interrupt(self) -> None:
+        """End all current prompts as interrupted. Called on the agent's event loop."""

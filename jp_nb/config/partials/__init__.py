@@ -1,0 +1,1 @@
+"""Partial configurations: their form, merges, and changes."""

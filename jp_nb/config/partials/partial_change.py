@@ -1,0 +1,272 @@
+"""Change partial configurations: unset paths and merge a delta; find the change between two.
+
+Source: `docs/configuration.md`, `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from types import MappingProxyType
+
+from pydantic import JsonValue
+
+from jp_nb.config.partials.partial import (
+    Partial,
+    get_identity,
+    is_named,
+    iter_changed_leaves,
+    rewrap,
+    unwrap,
+)
+from jp_nb.config.partials.partial_merge import combine_values, expand_shorthand, merge_partials
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    Element,
+    PathKeys,
+    SchemaNode,
+    format_path,
+    look_up,
+    node_at,
+    parse_path,
+)
+from jp_nb.json_values import sorted_json
+
+
+@dataclass(frozen=True)
+class Change:
+    """One configuration change of the record: unset paths, then merge `delta`."""
+
+    delta: Partial = field(default_factory=dict)
+    unsets: tuple[str, ...] = ()
+    """They stay unset, even if a lower layer sets them."""
+    uncovers: frozenset[str] = frozenset()
+    """Those of `unsets` at which the value of the lower layers applies again."""
+
+    def __bool__(self) -> bool:
+        return bool(self.delta or self.unsets)
+
+    @cached_property
+    def leaves(self) -> dict[PathKeys, JsonValue]:
+        """The settings that `delta` may change, by keys: see `iter_changed_leaves`."""
+        return dict(iter_changed_leaves(self.delta))
+
+
+def apply_change(
+    partial: Partial,
+    change: Change,
+    defaults: Mapping[str, JsonValue] | None = None,
+    below: Mapping[str, JsonValue] | None = None,
+) -> Partial:
+    """Return `partial`, the merged configuration of all layers, after `change` (D4).
+
+    If the change both unsets and sets a setting, the new value is not merged with the old one.
+    `defaults` are restored where the change unsets something, and values of the lower layers
+    `below` where it uncovers them.
+    """
+    for uncovers, paths in groupby(change.unsets, lambda path: path in change.uncovers):
+        for keys in _group_items(paths):
+            default = None if _is_item(keys) else defaults  # an item of a list has no default
+            restored = below if uncovers else default
+            partial = unset_path(partial, keys, restored or {})
+
+    for keys in map(parse_path, change.unsets):
+        # Without the restored defaults of paths that `delta` sets: it must not merge with them.
+        if not _is_item(keys) and look_up(change.delta, keys) is not None:
+            partial = unset_path(partial, keys)
+
+    return merge_partials(partial, change.delta)
+
+
+def _group_items(paths: Iterable[str]) -> Iterator[PathKeys]:
+    """Yield the keys of `paths`, with consecutive items of one list as one path.
+
+    So a list is copied once, not once an item.
+    """
+    parsed = map(parse_path, paths)
+    for above, group in groupby(parsed, lambda k: k[:-1] if isinstance(k[-1], Element) else k):
+        several = list(group)
+        items = [keys[-1] for keys in several if isinstance(keys[-1], Element)]
+
+        node = node_at(above) if len(items) == len(several) > 1 else None
+        if node is not None and node.kind == "list":
+            yield (*above, _ItemGroup(items))
+        else:
+            yield from several
+
+
+def _is_item(keys: PathKeys) -> bool:
+    above = node_at(keys[:-1]) if isinstance(keys[-1], (Element, _ItemGroup)) else None
+    return above is not None and above.kind == "list"
+
+
+class _ItemGroup(str):
+    """Last part of a path that names several items of one list, in place of an `Element`."""
+
+    __slots__ = ("_forms", "_names")
+    _names: set[str]
+    _forms: set[str]
+
+    def __new__(cls, elements: Iterable[Element]) -> _ItemGroup:
+        items = super().__new__(cls)
+        items._names = set(elements)
+        items._forms = {sorted_json(element.json) for element in elements}
+        return items
+
+    def contains(self, node: SchemaNode, item: JsonValue) -> bool:
+        return get_identity(node, item) in self._names or sorted_json(item) in self._forms
+
+
+def unset_path(
+    value: Partial,
+    path: str | PathKeys,
+    below: Mapping[str, JsonValue] = MappingProxyType({}),
+    node: SchemaNode | None = ROOT,
+) -> Partial:
+    """Return `value` of `node` with `path` unset; a value of `below` takes its place.
+
+    An item in brackets is removed from its list, unless `below` contains it. A path that is not set
+    has no effect.
+    """
+    keys = parse_path(path) if isinstance(path, str) else path
+    key = keys[0]
+    rest = keys[1:]
+    inner = node.child(key) if node is not None else None
+    if not rest:
+        kept = {name: item for name, item in value.items() if name != key}
+        if below.get(key) is not None:
+            kept[str(key)] = below[key]
+        return kept
+
+    own = value.get(key)
+    lower = unwrap(below.get(key), inner)
+    plain = unwrap(own, inner)
+
+    if inner is not None and inner.kind == "list":
+        return _unset_items(inner, value, str(key), rest, lower)
+
+    restored = lower if isinstance(lower, dict) else {}
+    if not isinstance(plain, dict) and not (plain is None and restored):
+        return value
+
+    table = plain if isinstance(plain, dict) else {}
+    changed = unset_path(table, rest, restored, inner)
+    if plain is None and not changed:
+        return value
+    return {**value, str(key): rewrap(inner or JSON, own, changed)}
+
+
+def _unset_items(
+    node: SchemaNode, value: Partial, key: str, keys: PathKeys, lower: JsonValue
+) -> Partial:
+    own = value.get(key)
+
+    plain = unwrap(own, node)
+    items: list[JsonValue] = plain if isinstance(plain, list) else []
+
+    rest = _remove_items(node, items, keys)
+    if isinstance(lower, list) and len(keys) == 1 and isinstance(keys[0], (Element, _ItemGroup)):
+        others = {sorted_json(item) for item in _remove_items(node, lower, keys)}
+        rest = _restore_items(rest, lower, {sorted_json(item) for item in lower} - others)
+
+    if rest == items:
+        return value
+    return {**value, key: rewrap(node, own, rest)}
+
+
+def _restore_items(
+    items: Sequence[JsonValue], lower: Sequence[JsonValue], restored: Set[str]
+) -> list[JsonValue]:
+    # A restored item comes before the items that follow it in `lower`.
+    places = {sorted_json(item): place for place, item in reversed(list(enumerate(items)))}
+
+    before: dict[int, list[JsonValue]] = {}
+    place = len(items)
+
+    for item in reversed(lower):
+        form = sorted_json(item)
+        if form in restored:
+            before.setdefault(place, []).append(item)
+        else:
+            place = places.get(form, place)
+
+    result: list[JsonValue] = []
+    for number in range(len(items) + 1):
+        result += reversed(before.get(number, []))
+        result += items[number : number + 1]
+    return result
+
+
+def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: PathKeys) -> list[JsonValue]:
+    key = keys[0]
+    rest = keys[1:]
+    if isinstance(key, _ItemGroup):
+        return [item for item in items if not key.contains(node, item)]
+
+    kept: list[JsonValue] = []
+    for place, item in enumerate(items):
+        is_meant = is_named(node, item, key) if isinstance(key, Element) else str(place) == key
+        if not is_meant or (rest and not isinstance(item, dict)):
+            kept.append(item)
+        elif rest and isinstance(item, dict):
+            kept.append(unset_path(item, rest, node=node.item))
+    return kept
+
+
+def diff_partials(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
+    """Return the smallest change with `apply_change(before, change) == after`.
+
+    Neither may contain merge strategies: remove them with `strip_strategies`.
+    """
+    unsets: list[str] = []
+    delta = _find_delta(ROOT, before, after, (), unsets)
+    return Change(delta, tuple(unsets))
+
+
+def _find_delta(
+    node: SchemaNode,
+    before: Mapping[str, JsonValue],
+    after: Mapping[str, JsonValue],
+    above: PathKeys,
+    unsets: list[str],
+) -> Partial:
+    """Return the values of `after` that differ, and add the paths that it lacks to `unsets`."""
+    for key, old in before.items():
+        if old is not None and after.get(key) is None:
+            unsets.append(format_path((*above, key)))
+
+    delta: Partial = {}
+    for key, new in after.items():
+        old = before.get(key)
+        child = node.child(key) or JSON
+        if new is None or new is old:
+            continue
+        if expand_shorthand(child, new) == expand_shorthand(child, old):
+            continue
+
+        # Half of a model id would be hard to read.
+        is_whole = child.table is not None and child.takes_any_text and child.required_fields
+        if isinstance(new, dict) and isinstance(old, dict) and not is_whole:
+            if inner := _find_delta(child, old, new, (*above, key), unsets):
+                delta[key] = inner
+        else:
+            delta[key] = _find_shortest_form(child, old, new)
+
+    return delta
+
+
+def _find_shortest_form(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
+    forms: list[JsonValue] = [new, {"value": new, "strategy": "replace"}]
+
+    if isinstance(new, list):
+        forms.append({"value": new, "strategy": "replace", "dedup": False})
+        if isinstance(old, list) and new[: len(old)] == old:
+            forms.insert(0, new[len(old) :])
+
+    for form in forms:
+        if form != [] and unwrap(combine_values(node, old, form), node) == new:
+            return form
+    return new

@@ -1,0 +1,1 @@
+"""Secrets in the settings of MCP servers, and references to variables."""

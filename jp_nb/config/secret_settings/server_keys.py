@@ -1,0 +1,88 @@
+"""Replace keys in the settings of an MCP server by references to environment variables.
+
+Source: `docs/mcp.md`, Import what you have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from jp_nb.config.secret_settings.server_secrets import find_literal_secrets, hide_arguments
+
+_OPTION = re.compile(r"-{0,2}(?P<name>[A-Za-z][A-Za-z0-9_-]{0,99})(?P<to>=|:[ \t]*).+", re.DOTALL)
+_SCHEME = re.compile(r"(?P<kept>(?:bearer|basic|token)\s+)\S.*", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutKeys:
+    """Settings without keys, and the variables that must have them.
+
+    Attributes:
+        variables: The name of each variable, by the path of the setting that held the key.
+    """
+
+    settings: dict[str, JsonValue]
+    variables: dict[str, str]
+
+
+def replace_keys(server: str, settings: Mapping[str, JsonValue]) -> WithoutKeys:
+    """Return `settings` of the server with a reference in the place of each key."""
+    replaced: dict[str, JsonValue] = dict(settings)
+    variables: dict[str, str] = {}
+    for path in find_literal_secrets(settings):
+        setting, _, name = path.partition(".")
+        value = settings[setting]
+        if isinstance(value, list):
+            words = _replace_arguments(server, list(map(str, value)), variables)
+            replaced[setting] = [*words]
+        elif isinstance(value, dict):
+            variable = name if setting == "env" else make_variable(server, name)
+            table = replaced[setting]
+            assert isinstance(table, dict)
+            replaced[setting] = {**table, name: _refer(str(value[name]), variable)}
+            variables[path] = variable
+        else:
+            variables[path] = make_variable(server, setting)
+            replaced[setting] = f"${{{variables[path]}}}"
+    return WithoutKeys(replaced, variables)
+
+
+def make_variable(*words: str) -> str:
+    """Return the name of an environment variable for `words`, such as `BOOKS_API_KEY`."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", "_".join(words)).strip("_").upper()
+    return f"MCP_{name}" if name[:1].isdigit() or not name else name
+
+
+def _replace_arguments(
+    server: str, arguments: Sequence[str], variables: dict[str, str]
+) -> list[str]:
+    words: list[str] = []
+    for number, (text, shown) in enumerate(zip(arguments, hide_arguments(arguments), strict=True)):
+        if text == shown:
+            words.append(text)
+            continue
+
+        option = _OPTION.fullmatch(text)
+        before = arguments[number - 1] if number else ""
+        if option is not None and "://" not in text:
+            variable = make_variable(server, option["name"])
+            value = text[option.end("to") :]
+            words.append(text[: option.end("to")] + _refer(value, variable))
+        elif before.startswith("-"):
+            variable = make_variable(server, before)
+            words.append(_refer(text, variable))
+        else:
+            variable = make_variable(server, "argument", str(number + 1))
+            words.append(_refer(text, variable))
+        variables[f"arguments.{number}"] = variable
+    return words
+
+
+def _refer(text: str, variable: str) -> str:
+    scheme = _SCHEME.fullmatch(text)
+    kept = scheme["kept"] if scheme else ""
+    return f"{kept}${{{variable}}}"

@@ -1,0 +1,1 @@
+"""Commands of `jp-nb` for one notebook."""

@@ -1,0 +1,170 @@
+"""Find the requests of a notebook that its cassette lacks.
+
+The requests of cells and of the record of a headless run must be on the cassette, but only a replay
+shows that the cassette is complete.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jp_nb.agent.model_requests.request_normalizer import RequestNormalizer
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.errors import ConfigError, StorageError
+from jp_nb.headless.commands.key_search import Finding, KeySearch
+from jp_nb.headless.files import read_notebook
+from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.documents import merge
+from jp_nb.record.documents.document import Document
+from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.entries.events import ChatRequest, ChatResponse, Compaction
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.context_builder import build_context
+from jp_nb.record.request_context.request_head import RequestHead, read_request_head
+from jp_nb.storage.cassettes.cassette_content import CassetteContent
+from jp_nb.storage.cassettes.cassette_file import read_cassette
+from jp_nb.text import one_line
+
+MAGIC: Final = "%%jp"
+EACH_OPTION: Final = "--each"
+TOOL_PART: Final = "tool"
+"""Kind of the parts of a cassette that are definitions of tools."""
+NOTE: Final = (
+    "\n["  # start of the notes on images that follow a request (`record/entries/events.py`)
+)
+SKIP_TAG: Final = "skip-execution"  # tag of a cell that Jupyter's runners skip
+VALUE_MARK: Final = "{{"  # start of a `{{name}}` that only a kernel can replace
+MAX_PROVIDERS: Final = 8  # maximum number of providers whose messages are compared
+RECORD_AGAIN: Final = "record it again (`jp-nb run NB --record`, `pytest --jp-record`)"
+
+
+def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterator[Finding]:
+    """Yield the requests of the notebook, and of its last headless run, that the cassette lacks.
+
+    Yields no problem of one file alone: the other checks find these.
+    """
+    try:
+        content = read_cassette(cassette)
+        read = read_notebook(notebook)
+    except StorageError:
+        return
+
+    parts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
+    asked = sorted(str(value.get("text", "")).strip() for value in parts)
+
+    listed = read.get("cells")
+    cells = listed if isinstance(listed, list) else []
+    for number, cell in enumerate(cells):
+        text = _find_request(cell) if isinstance(cell, Mapping) else ""
+        if text and VALUE_MARK not in text and not _is_recorded(text, asked):
+            message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
+            yield f"cells[{number}]", message
+
+    unknown = _find_unrecorded(read.metadata, content)
+    if unknown is not None:
+        request = one_line(keys.hide(unknown), limit=100)
+        message = f"a message after the request {request!r} of the last run is not in"
+        yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
+
+    for name in _find_changed_tools(read.metadata, content):
+        tool = one_line(keys.hide(name), limit=100)
+        message = f"the definition of the tool {tool} in the last request differs from those on"
+        yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
+
+
+def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
+    """Return the tools of the last request that have other definitions on the cassette.
+
+    A tool of a server changes with the server, so nothing in the notebook shows it. A tool that the
+    cassette does not name is no change: the user may have used it once in a live notebook.
+    """
+    try:
+        stream = Document.load(merge.read_carrier(metadata), clock=utc_now).conversation
+    except StorageError:
+        return []
+
+    head: RequestHead | None = None
+    for entry in stream.entries:
+        head = read_request_head(entry, head)
+    if head is None:
+        return []
+
+    request = ModelRequest("", RequestContext(), tools=head.tools)
+    parts = RequestNormalizer("").normalize(request).tools
+    tools = [part.value for (kind, _), part in content.parts.items() if kind == TOOL_PART]
+    recorded = {tool.get("name") for tool in tools}
+    names = [part.value.get("name") for part in parts if (TOOL_PART, part.id) not in content.parts]
+    return [str(name) for name in names if name in recorded]
+
+
+def _find_request(cell: Any) -> str:
+    tags = cell.get("metadata", {}).get("tags")
+    if isinstance(tags, list) and SKIP_TAG in tags:
+        return ""
+    if cell.get("cell_type") != "code" or not isinstance(source := cell.get("source"), str):
+        return ""
+
+    first, _, rest = source.strip().partition("\n")
+    words = first.split()
+    if words[:1] != [MAGIC] or EACH_OPTION in words:  # the text of `--each` is a template
+        return ""
+    return rest.strip()
+
+
+def _is_recorded(text: str, asked: list[str]) -> bool:
+    noted = text + NOTE
+    whole = bisect_left(asked, text)
+    longer = bisect_left(asked, noted)
+
+    is_there = whole < len(asked) and asked[whole] == text
+    return is_there or (longer < len(asked) and asked[longer].startswith(noted))
+
+
+def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
+    """Return the request of the first turn with a message that is not on the cassette.
+
+    Returns None if there is none, or the record is damaged, compacted, or not of a headless run.
+    """
+    try:
+        document = Document.load(merge.read_carrier(metadata), clock=utc_now)
+    except StorageError:
+        return None
+
+    stream = document.conversation
+    made_so = stream.properties.get("made") == "headless"
+    if not made_so or any(isinstance(entry, Compaction) for entry in stream.entries):
+        return None
+
+    try:
+        providers = Projection(stream, lambda: ()).providers()
+    except ConfigError:
+        return None
+
+    context = build_context(stream, providers)
+    recorded = []
+    for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]:
+        asked = RequestNormalizer(name).normalize(ModelRequest(model="", context=context))
+        messages = enumerate((part.kind, part.id) for part in asked.messages)
+        recorded.append({index for index, message in messages if message in content.parts})
+
+    for index, request in _iter_sent(context):
+        if not any(index in each for each in recorded):
+            return request.content
+    return None
+
+
+def _iter_sent(context: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
+    """Yield the index of each item that was sent, and its request."""
+    items = [item.entry for item in context]
+    while items and isinstance(items[-1], ChatResponse):
+        items.pop()  # the last answer was not sent
+
+    request: ChatRequest | None = None
+    for index, entry in enumerate(items):
+        if isinstance(entry, ChatRequest):
+            request = entry
+        if request is not None:
+            yield index, request

@@ -1,0 +1,220 @@
+"""Command `jp-nb run`: execute a notebook without a user, and list its open decisions.
+
+Source: `docs/guide.md`, `docs/answers.md`, `docs/cassettes.md`, `docs/ci.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from jp_nb.errors import UsageError
+from jp_nb.file_writing import open_file
+from jp_nb.headless.commands.answers_template import format_template
+from jp_nb.headless.files import (
+    format_one_line,
+    format_text,
+    refuse_unsafe_target,
+    replace_file_at,
+    require_notebook,
+)
+from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
+from jp_nb.headless.run_report import (
+    RunReport,
+    format_cassettes,
+    format_json_report,
+    format_junit,
+    make_report,
+)
+from jp_nb.headless.runner import run_notebook
+from jp_nb.storage.cassettes import cassette_file as cassette
+from jp_nb.storage.configuration.answers_file import AnswerKey, AnswersFile, read_answers_file
+from jp_nb.text import MAX_LISTED_LINES, one_line, plain
+
+MIN_SIMILARITY: Final = 0.85  # similarity, from 0 to 1, at which a key counts as misspelled
+
+
+def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator[str]:
+    """Yield lines about open decisions and unused answers, for the end of a run."""
+    undecided = [*events.undecided.values()]
+    if undecided:
+        count = len(undecided)
+        yield "1 open decision:" if count == 1 else f"{count} open decisions:"
+        for each in undecided[:MAX_LISTED_LINES]:
+            times = f" ({each.times} times)" if each.times > 1 else ""
+            yield plain(f"  {each.description}{times} — {format_one_line(each.why, limit=300)}")
+        if count > MAX_LISTED_LINES:
+            yield f"  and {count - MAX_LISTED_LINES} more"
+        yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
+
+    if answers is not None:
+        yield from format_unused_answers(events, answers)
+
+
+def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[str]:
+    """Yield a line for each answer that was not used. Those for runs of a batch do not count."""
+    misspelled = find_misspelled_answers(events, answers)
+
+    for unused in answers.select_run(None).answers:
+        if unused.identity in events.used_answers:
+            continue
+
+        near = misspelled.get(unused.key)
+        why = "the notebook did not ask for it"
+        if near is not None:
+            why = f"did you mean {_format_key_path(near)}?"
+        elif unused.arguments is not None and unused.key in events.undecided:
+            why = "the call has other arguments now"
+
+        name = _format_key_path(unused.key)
+        yield plain(f"{answers.place(unused)}: {name} was not used: {why}")
+
+
+def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[AnswerKey, AnswerKey]:
+    """Return the similar open decision, if any, of each unused answer, both as keys."""
+    undecided = {_format_key_path(key): key for key in events.undecided}
+    found: dict[AnswerKey, AnswerKey] = {}
+
+    for unused in answers.select_run(None).answers:
+        if unused.identity in events.used_answers or unused.key in events.undecided:
+            continue
+        name = _format_key_path(unused.key)
+        of_its_kind = [each for each, key in undecided.items() if key[0] == unused.key[0]]
+        if near := get_close_matches(name, of_its_kind, n=1, cutoff=MIN_SIMILARITY):
+            found[unused.key] = undecided[near[0]]
+    return found
+
+
+def _format_key_path(key: AnswerKey) -> str:
+    return ".".join(one_line(name, limit=80) for name in key)
+
+
+def _write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:
+    """Write a new answers file with the open decisions as comments, if there are any."""
+    if not undecided:
+        _print_lines([f"there are no open decisions: {path} was not written"])
+        return
+
+    content = format_template(undecided, notebook).encode(errors="replace")
+    try:
+        with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+    except FileExistsError as exc:
+        raise UsageError(_format_exists_error(path)) from exc
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+
+    _print_lines([f"{path} written: fill it in and pass it with `--answers`"])
+
+
+def _format_exists_error(path: Path) -> str:
+    return f"{path} already exists: choose a new file for the template"
+
+
+_CASSETTE_TABLE: Final = "providers.cassette"  # path of the settings for cassettes
+CASSETTE_MODES: Final = ("record", "replay", "replay-or-record")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the notebook, and print its failure and its open decisions."""
+    notebook = require_notebook(options.notebook)
+    for path in filter(None, (options.junit, options.json)):
+        if path.suffix == ".ipynb":
+            raise UsageError(f"{path} is named like a notebook: choose another name for the report")
+        refuse_unsafe_target(path)
+    settings = make_cassette_settings(options, notebook)
+    answers = read_answers_file(options.answers) if options.answers is not None else None
+
+    if options.answers_template is not None and os.path.lexists(options.answers_template):
+        raise UsageError(_format_exists_error(options.answers_template))
+
+    result = run_notebook(
+        notebook,
+        out=options.out,
+        strict=options.strict,
+        continue_=options.go_on,
+        overrides=options.cfg,
+        settings=settings,
+        answers=options.answers,
+        timeout=options.timeout,
+        run_timeout=options.run_timeout,
+    )
+
+    report = make_report(result, os.fspath(options.notebook))
+    print(plain(format_summary(report, os.fspath(options.out or options.notebook))))
+    if (failure := report.failure) is not None:
+        place = "" if failure.cell is None else f" in cell {failure.cell + 1}"
+        _print_lines([f"{failure.name}{place}: {format_text(failure.message)}"])
+
+    if options.junit is not None:
+        replace_file_at(options.junit, format_junit([report]), folders=True)
+    if options.json is not None:
+        replace_file_at(options.json, format_json_report(report).encode(), folders=True)
+
+    _print_lines(format_cassettes(report))
+    _print_lines(format_decisions(report.events, answers))
+
+    if options.answers_template is not None:
+        _write_template(options.answers_template, report.undecided, options.notebook.name)
+
+    if options.strict and answers and find_misspelled_answers(report.events, answers):
+        return 1
+    return 0 if result.ok else 1
+
+
+def format_summary(report: RunReport, written: str) -> str:
+    """Return one line about the cells and turns of a run, and the file that was `written`."""
+    parts = [_count(len(report.cells), "cell")]
+    for status in ("failed", "not run"):
+        if number := sum(cell.status == status for cell in report.cells):
+            parts.append(f"{number} {status}")
+
+    parts.append(_count(len(report.turns), "turn"))
+    parts.append(_count(sum(len(each.turn.tool_calls) for each in report.turns), "tool call"))
+    counts = ", ".join(parts)
+    return f"jp-nb: {format_one_line(written)}: {counts}. Outputs and record are in the file."
+
+
+def _count(number: int, noun: str) -> str:
+    ending = "" if number == 1 else "s"
+    return f"{number} {noun}{ending}"
+
+
+def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, str]:
+    """Return the settings for a run of `notebook`, by path.
+
+    Raises:
+        UsageError: `--tools` is given without a replay.
+        StorageError: The cassette is a link to a file that must not be written.
+    """
+    files = {mode: getattr(options, mode.replace("-", "_")) for mode in CASSETTE_MODES}
+    chosen = [mode for mode, file in files.items() if file is not None]
+
+    if options.tools is not None and chosen in ([], ["record"]):
+        raise UsageError("--tools selects where a replay takes tool results from: add `--replay`")
+
+    if not chosen:
+        return {}
+
+    mode = chosen[0]
+    path = cassette.default_cassette_path(notebook.resolve())
+    if files[mode]:
+        path = Path(os.path.abspath(files[mode]))
+
+    if mode != "replay":
+        cassette.refuse_unsafe_cassette_link(path)
+    settings = {f"{_CASSETTE_TABLE}.mode": mode, f"{_CASSETTE_TABLE}.path": str(path)}
+    if options.tools is not None:
+        settings[f"{_CASSETTE_TABLE}.tools"] = options.tools
+
+    return settings
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(f"jp-nb: {plain(line)}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Kernels of headless runs: start, execution, limits, end."""

@@ -1,0 +1,214 @@
+"""Start kernels by forking a process that has already imported their modules.
+
+A kernel of IPython takes a second or two to import its modules, and a notebook's libraries take
+longer. With `--preload pandas`, a worker of a batch starts one *template*: a process that imports
+IPython's kernel and the named modules, and runs nothing else. Each kernel is a fork of it, so the
+modules are there at once, and their memory is shared.
+
+This file is both sides. `KernelTemplate` is that of the worker. As a program, the file is the
+template: it reads a request to fork as a line of JSON from stdin, and answers with a process id.
+
+Only modules whose import starts no threads and opens no connections can be preloaded.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final
+
+LAUNCHER: Final = "ipykernel_launcher"
+"""The module that a kernel of IPython executes."""
+KERNEL_MODULES: Final = ("ipykernel.kernelapp", "ipykernel.zmqshell", "ipykernel.ipkernel")
+
+
+class KernelTemplateError(Exception):
+    """The template cannot be used. The message has the reason."""
+
+
+class KernelTemplate:
+    """A process with preloaded `modules`, from which kernels are forked.
+
+    Raises:
+        KernelTemplateError: A module cannot be imported, or the system cannot fork.
+    """
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        if not hasattr(os, "fork") or sys.platform == "win32":
+            raise KernelTemplateError("`--preload` needs a system that can fork: Linux or macOS")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "jp_nb.headless.kernels.kernel_template", *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._read()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the template, which is the parent of its kernels."""
+        return self._process.pid
+
+    def fork(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> ForkedKernel:
+        """Start a kernel with the arguments of `command`, in a session of its own.
+
+        Raises:
+            KernelTemplateError: The template has ended.
+        """
+        request = {"arguments": [*command[3:]], "cwd": cwd, "env": dict(env)}
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except OSError as exc:
+            raise KernelTemplateError(f"the process with preloaded modules ended: {exc}") from exc
+        return ForkedKernel(int(self._read()["pid"]))
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            raise KernelTemplateError(
+                f"the process with preloaded modules ended with the code {code}"
+            )
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise KernelTemplateError(f"a module cannot be preloaded: {answer['error']}")
+        return answer
+
+    def close(self) -> None:
+        """End the template."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        self._process.wait()
+
+
+class ForkedKernel:
+    """The process of a kernel, with the methods of `subprocess.Popen` that `jupyter_client` uses.
+
+    It is no child of this process, so its exit code is not known.
+    """
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return None while the kernel runs."""
+        if self.returncode is None:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                self.returncode = 0
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the code of a kernel that has ended."""
+        return self.poll() or 0
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the kernel."""
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def can_fork(command: Sequence[str]) -> bool:
+    """Return True if `command` starts a kernel of IPython with this Python."""
+    return list(command[:3]) == [sys.executable, "-m", LAUNCHER]
+
+
+# --- the template --------------------------------------------------------------------------------
+
+
+def serve(modules: Sequence[str]) -> None:
+    """Import `modules`, and fork a kernel for each line of stdin until it ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what modules print is no answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended kernels need no `wait`
+
+    def reply(**answer: object) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    for name in (*KERNEL_MODULES, *modules):
+        try:
+            import_module(name)
+        except Exception as exc:  # whatever the module raises
+            reply(error=f"{name}: {type(exc).__name__}: {exc}")
+            return
+    reply(ready=True)
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        reply(pid=_fork(request))
+
+
+def _fork(request: Mapping[str, Any]) -> int:
+    """Fork a kernel, and return its process id once it leads its process group."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(write_end)
+        os.read(read_end, 1)
+        os.close(read_end)
+        return pid
+
+    code = 1
+    try:
+        os.setsid()
+        os.close(read_end)
+        os.close(write_end)
+        _become_kernel(request)
+        code = 0
+    except SystemExit as exc:
+        code = exc.code if isinstance(exc.code, int) else 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)
+
+
+def _become_kernel(request: Mapping[str, Any]) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with open(os.devnull, "rb") as null:
+        os.dup2(null.fileno(), 0)
+
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.environ["JPY_PARENT_PID"] = str(os.getppid())  # the kernel ends with the template
+
+    random.seed()  # forks must not draw the same numbers
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+
+    sys.argv = [LAUNCHER, *request["arguments"]]
+    runpy.run_module(LAUNCHER, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1:])

@@ -1,0 +1,263 @@
+"""Forms of MCP clients: the JSON Schema for a question, and the answer in the form's content.
+
+MCP calls a form an *elicitation*. Its schema is flat: each question of a form is one property, and
+two if the user may type an own text (`size` and `size_other`). The options of a property are texts,
+so values of other types are options by their JSON text. `[2, "2"]` has the options `2 (number)` and
+`2`, so that each option comes back as its own value.
+
+Source: `docs/mcp.md` (our tools for others).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.text import one_line
+from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.question_types.answer_types import (
+    AnswerType,
+    BooleanAnswer,
+    TextAnswer,
+    UrlAnswer,
+)
+from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
+
+OTHER_FIELD_SUFFIX: Final = "_other"
+"""End of the name of the field for the user's own text."""
+CLIENT_FORMATS: Final = ("email", "uri", "date", "date-time")
+"""Formats that clients know."""
+MAX_OPTION_CHARS: Final = 200
+"""Maximum length of the title of an option."""
+FIRST_WITHOUT_FRACTIONS: Final = 2**53
+"""From here on, floating-point numbers have no fractions."""
+
+
+class UnsupportedQuestionError(Exception):
+    """A client must not ask the question: it is for a secret, or only this program can show it."""
+
+
+def make_form_schema(question: Question) -> JsonObject:
+    """Return the flat JSON schema of the form for `question`.
+
+    Raises:
+        UnsupportedQuestionError: No client may show it.
+    """
+    fields = _list_fields(question)
+    names = _name_other_fields(fields)
+    properties: JsonObject = {}
+    for each in fields:
+        properties.update(_make_properties(each, names))
+
+    required: list[JsonValue] = [each.id for each in fields if _is_required(each)]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def format_form_message(question: Question) -> str:
+    """Return the text of `question`, with its context."""
+    return "\n\n".join(filter(None, (question.context, question.text)))
+
+
+def _list_fields(question: Question) -> Sequence[Question]:
+    kind = question.answer_type
+    return kind.fields if isinstance(kind, FormAnswer) else (question,)
+
+
+def _name_other_fields(fields: Sequence[Question]) -> dict[str, str]:
+    """Return the names of the fields for the user's own text, by the id of the question."""
+    taken = {each.id for each in fields}
+    names: dict[str, str] = {}
+    for each in fields:
+        if not _allows_other(each):
+            continue
+        name = f"{each.id}{OTHER_FIELD_SUFFIX}"
+        while name in taken:  # `size` and `size_other` can be questions of the same form
+            name += "_"
+        taken.add(name)
+        names[each.id] = name
+    return names
+
+
+def _allows_other(each: Question) -> bool:
+    kind = each.answer_type
+    return isinstance(kind, SelectAnswer) and kind.other
+
+
+def _is_required(each: Question) -> bool:
+    # The user may type an own text instead.
+    return each.required and not _allows_other(each)
+
+
+def _make_properties(
+    each: Question, other_names: Mapping[str, str]
+) -> Iterator[tuple[str, JsonValue]]:
+    kind = each.answer_type
+    about: JsonObject = {"title": each.text}
+    if each.context:
+        about["description"] = each.context
+    default = _find_default(each)
+    if default is not None:
+        about["default"] = default
+
+    has_options = not isinstance(kind, SelectAnswer) or bool(kind.options)
+    if has_options:
+        yield each.id, {**_make_field_schema(kind), **about}
+    if each.id in other_names:
+        yield other_names[each.id], {"type": "string", "title": f"{each.text} (other)"}
+
+
+def _find_default(each: Question) -> JsonValue:
+    if each.default is None or each.misfit(each.default) is not None:
+        return None
+
+    kind = each.answer_type
+    if not isinstance(kind, SelectAnswer):
+        return each.default
+    if isinstance(each.default, dict):
+        return None
+
+    picks = kind.read_picks(each.default)
+    assert picks is not None  # the default fits the question
+    names = _name_options(kind)
+    picked: list[JsonValue] = [names[index] for index in picks.indices]
+    return picked if kind.multi else picked[0]
+
+
+def _make_field_schema(kind: AnswerType) -> JsonObject:
+    if kind.has_secret or isinstance(kind, UrlAnswer):
+        raise UnsupportedQuestionError
+    match kind:
+        case BooleanAnswer():
+            return {"type": "boolean"}
+        case SelectAnswer():
+            return _make_select_schema(kind)
+        case TextAnswer():
+            schema: JsonObject = {"type": "string"}
+            known = kind.format if kind.format in CLIENT_FORMATS else None
+            limits = {"minLength": kind.min_length or None, "maxLength": kind.max_length}
+            found: JsonObject = {"format": known, **limits}
+            return schema | {key: value for key, value in found.items() if value is not None}
+        case NumberAnswer():
+            return _make_number_schema(kind)
+        case _:
+            raise UnsupportedQuestionError
+
+
+def _make_number_schema(kind: NumberAnswer) -> JsonObject:
+    name = "number"
+    has_fractions = True
+    if isinstance(kind, IntegerAnswer):
+        name = "integer"
+        has_fractions = False
+
+    # The protocol has no exclusive bounds, so the nearest number inside is the inclusive one.
+    least = [] if kind.minimum is None else [kind.minimum]
+    if kind.above is not None:
+        least.append(_next_number(kind.above, has_fractions))
+
+    most = [] if kind.maximum is None else [kind.maximum]
+    if kind.below is not None:
+        most.append(-_next_number(-kind.below, has_fractions))
+
+    schema: JsonObject = {"type": name}
+    if least:
+        schema["minimum"] = max(least)
+    if most:
+        schema["maximum"] = min(most)
+    return schema
+
+
+def _next_number(bound: float, has_fractions: bool) -> float:
+    """Return the smallest number above `bound`."""
+    if has_fractions and abs(bound) < FIRST_WITHOUT_FRACTIONS:
+        return math.nextafter(bound, math.inf)
+    return math.floor(bound) + 1
+
+
+def _make_select_schema(kind: SelectAnswer) -> JsonObject:
+    names = _name_options(kind)
+    titles = [_make_title(option, name) for option, name in zip(kind.options, names, strict=True)]
+    options: list[JsonValue] = [
+        {"const": name, "title": title} for name, title in zip(names, titles, strict=True)
+    ]
+
+    # Clients of 2025-06-18 know only `enum`, which has no titles.
+    plain: JsonObject = {"type": "string", "enum": [*names]}
+    if not kind.multi:
+        return plain if names == titles else {"type": "string", "oneOf": options}
+
+    least = kind.min_picks - 1 if kind.other else kind.min_picks  # an own text counts as a pick
+    bounds: JsonObject = {"minItems": max(least, 0) or None, "maxItems": kind.max_picks}
+    items: JsonObject = plain if names == titles else {"anyOf": options}
+    schema: JsonObject = {"type": "array", "items": items}
+    return schema | {key: value for key, value in bounds.items() if value is not None}
+
+
+def _make_title(option: Option, name: str) -> str:
+    is_renamed = not isinstance(option.value, str) and name != compact_json(option.value)
+    text = name if is_renamed and option.label is None else option.shown
+    return one_line(text, limit=MAX_OPTION_CHARS)
+
+
+def _name_options(kind: SelectAnswer) -> list[str]:
+    """Return a text for each option, all different. A text is its own name."""
+    texts = {option.value for option in kind.options if isinstance(option.value, str)}
+    taken = set(texts)
+    names: list[str] = []
+
+    for option in kind.options:
+        value = option.value
+        if isinstance(value, str):
+            names.append(value)
+            continue
+
+        name = compact_json(value)
+        noun = "boolean" if isinstance(value, bool) else "number"
+        while name in taken:
+            name = f"{name} ({noun})"
+        taken.add(name)
+        names.append(name)
+
+    return names
+
+
+def read_form_answer(question: Question, content: Mapping[str, JsonValue]) -> JsonValue:
+    """Return the answer in the content of a form; None if the user left the question open."""
+    fields = _list_fields(question)
+    names = _name_other_fields(fields)
+    answers = {each.id: _read_field(each, content, names) for each in fields}
+    if not isinstance(question.answer_type, FormAnswer):
+        return answers[question.id]
+    return {name: answer for name, answer in answers.items() if answer is not None}
+
+
+def _read_field(
+    each: Question, content: Mapping[str, JsonValue], other_names: Mapping[str, str]
+) -> JsonValue:
+    kind = each.answer_type
+    value = content.get(each.id)
+    if isinstance(kind, SelectAnswer):
+        own = content.get(other_names[each.id]) if kind.other else None
+        return _read_choice(kind, value, own)
+    if value == "" and not each.required:
+        return None
+    if isinstance(kind, IntegerAnswer) and isinstance(value, float) and math.isfinite(value):
+        return int(value) if value.is_integer() else value
+    return kind.normalized(value)
+
+
+def _read_choice(kind: SelectAnswer, value: JsonValue, own: JsonValue) -> JsonValue:
+    values: dict[str, JsonValue] = dict(zip(_name_options(kind), kind.values, strict=True))
+    picked = value if isinstance(value, list) else [value]
+    found: list[JsonValue] = [values.get(str(name), name) for name in picked if name is not None]
+    if kind.other and isinstance(own, str) and own.strip():
+        selected = found if kind.multi else []
+        return {"selected": selected, "custom": own}
+    if kind.multi:
+        return found if value is not None else None
+    return found[0] if found else None

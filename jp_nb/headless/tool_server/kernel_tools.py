@@ -1,0 +1,208 @@
+"""Run the tools of a notebook in a kernel of its own.
+
+Only the cells that define a tool run. They see `jp` and `jp_nb`; their other imports have to be in
+the same cell. What the kernel prints goes to stderr.
+
+Source: `docs/mcp.md` (our tools for others).
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.kernelspec import NoSuchKernel
+from jupyter_client.manager import AsyncKernelManager
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.headless.files import read_notebook, require_notebook
+from jp_nb.headless.kernels.execution import make_kernel_config
+from jp_nb.headless.tool_server.tool_host import ServedTool
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.record.entries.outcomes import QuestionEnd
+from jp_nb.text import one_line, plain
+
+START_S: Final = 60.0
+"""Time in which the kernel has to start."""
+_MAGIC: Final = re.compile(r"^([ \t]*)(?:%(?!%)|!).*$", re.MULTILINE)
+"""Line of a magic or of a shell command, which is no Python. A cell magic is no tool."""
+_HOST: Final = "_jp_nb_host"
+_REPLY: Final = "_jp_nb_reply"
+_SETUP: Final = """
+import jp_nb
+import jp_nb as jp
+"""
+_MAKE_HOST: Final = f"""
+from pathlib import Path
+from jp_nb.headless.tool_server.tool_host import ToolHost
+{_HOST} = ToolHost(Path.cwd(), None, inline=True)
+"""
+
+
+class KernelTools:
+    """The tools of one notebook. The kernel runs for as long as the `async with` block."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = require_notebook(path)
+        self._notebook = read_notebook(path)
+        kernelspec = self._notebook.metadata.get("kernelspec", {})
+        name = str(kernelspec.get("name", "python3"))
+        self._manager = AsyncKernelManager(kernel_name=name, config=make_kernel_config())
+        self._client: AsyncKernelClient | None = None
+        self._answers: dict[str, JsonObject] = {}
+        self._lock = asyncio.Lock()  # the kernel runs one request at a time
+        self.refused: dict[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        """Start the kernel, and run the cells that define tools.
+
+        Raises:
+            UsageError: The kernel is not installed, or a cell failed.
+        """
+        cells = list(tool_cells(self._notebook.cells))
+        if not cells:
+            raise UsageError(f"{self._path} has no cell with `@jp.tool`")
+
+        try:
+            await self._start()
+            await self._execute(_SETUP, "the start")
+            for number, source in cells:
+                await self._execute(source, f"cell {number}")
+            await self._execute(_MAKE_HOST, "the start")
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the kernel."""
+        await self._stop()
+
+    async def _start(self) -> None:
+        try:
+            await self._manager.start_kernel(cwd=str(self._path.resolve().parent))
+        except NoSuchKernel as exc:
+            raise UsageError(f"the kernel {exc.name!r} of {self._path} is not installed") from exc
+
+        client = self._manager.client()
+        client.start_channels()
+        self._client = client
+        await client.wait_for_ready(timeout=START_S)
+
+    async def _stop(self) -> None:
+        if self._client is not None:
+            self._client.stop_channels()
+        if self._manager.has_kernel:
+            await self._manager.shutdown_kernel(now=True)
+
+    async def load(self) -> list[ServedTool]:
+        """Return the tools; `refused` then has the reasons for those that are not offered."""
+        listed = as_object(json.loads(await self._ask(f"await {_HOST}.listing()")))
+        self.refused = {name: str(why) for name, why in as_object(listed["refused"]).items()}
+
+        tools: list[ServedTool] = []
+        stored = listed["tools"]
+        for each in stored if isinstance(stored, list) else []:
+            tool = as_object(each)
+            name = str(tool["name"])
+            self._answers[name] = as_object(tool["answers"])
+            tools.append(ServedTool(name, str(tool["description"]), as_object(tool["schema"])))
+
+        return tools
+
+    def configured_answers(self, name: str) -> JsonObject:
+        """Return the configured answers to questions of a tool, by question id."""
+        return self._answers[name]
+
+    async def run(
+        self,
+        name: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        answers: Mapping[str, JsonValue],
+        ends: Mapping[str, QuestionEnd],
+    ) -> JsonObject:
+        """Run a tool once in the kernel, as `ToolHost.run` does."""
+        request = json.dumps(
+            {
+                "name": name,
+                "arguments": dict(arguments),
+                "answers": dict(answers),
+                "ends": dict(ends),
+            }
+        )
+        return as_object(json.loads(await self._ask(f"await {_HOST}.reply({request!r})")))
+
+    async def _ask(self, expression: str) -> str:
+        reply = await self._execute(f"{_REPLY} = {expression}", "a call", {"reply": _REPLY})
+        text = reply["user_expressions"]["reply"]["data"]["text/plain"]
+        return str(ast.literal_eval(text))
+
+    async def _execute(
+        self, code: str, what: str, expressions: Mapping[str, str] | None = None
+    ) -> Any:
+        """Run `code` in the kernel, and return the content of the reply."""
+        client = self._client
+        assert client is not None  # only in the block
+        async with self._lock:
+            try:
+                reply = await client.execute_interactive(
+                    code,
+                    store_history=False,
+                    allow_stdin=False,
+                    user_expressions=dict(expressions or {}),
+                    output_hook=_print_output,
+                )
+            except asyncio.CancelledError:
+                await self._manager.interrupt_kernel()
+                raise
+            except RuntimeError as exc:
+                raise StorageError(f"the kernel of {self._path} has ended") from exc
+
+        content = reply["content"]
+        if content["status"] != "ok":
+            error = f"{content.get('ename')}: {content.get('evalue')}"
+            hint = ". Put the imports of a tool into its cell" if "Name" in error else ""
+            raise UsageError(f"{what} of {self._path} failed: {one_line(error, limit=500)}{hint}")
+        return content
+
+
+def _print_output(message: Mapping[str, Any]) -> None:
+    if message["msg_type"] == "stream":
+        print(plain(str(message["content"]["text"])), end="", file=sys.stderr, flush=True)
+
+
+def tool_cells(cells: Any) -> Iterator[tuple[int, str]]:
+    """Yield number and source of each code cell that defines a tool with `@jp.tool`."""
+    for number, cell in enumerate(cells, start=1):
+        if cell.get("cell_type") != "code":
+            continue
+        try:
+            tree = ast.parse(_MAGIC.sub(r"\1pass", str(cell.get("source", ""))))
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        if any(map(_is_tool, tree.body)):
+            yield number, str(cell["source"])
+
+
+def _is_tool(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return any(_is_tool_decorator(each) for each in node.decorator_list)
+
+
+def _is_tool_decorator(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        node = node.func
+    match node:
+        case ast.Attribute(attr="tool", value=ast.Name(id="jp" | "jp_nb")) | ast.Name(id="tool"):
+            return True
+    return False

@@ -1,0 +1,247 @@
+"""Run the Python tools of this process for other programs, with JSON in and out.
+
+The tools of a module run in the process of the server, and those of a notebook in a kernel. Both
+use `ToolHost`. A call that asks a question runs again with the answers, as in a turn.
+
+Source: `docs/mcp.md` (our tools for others).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.offered_tools.tool_set import offer_tools
+from jp_nb.agent.offered_tools.tool_sources import ToolSources
+from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.validation import validate_config
+from jp_nb.errors import ToolError
+from jp_nb.json_values import JsonObject, as_object, copy_json
+from jp_nb.record.entries.outcomes import QuestionEnd, QuestionOutcome
+from jp_nb.session.configuration.base_config import registered_functions
+from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.trust import FolderTrust
+from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
+from jp_nb.toolkit.function_tools.python import REGISTRY
+from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
+from jp_nb.toolkit.function_tools.tool_errors import format_error_text
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
+from jp_nb.toolkit.truncation import truncate_middle
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+CHANGES_SETTINGS: Final = "it may change settings (`access.config`), and there are none here"
+SKIPPED: Final = 'its setting `run` is "skip"'
+CHANGE_IGNORED: Final = "(A configuration change that the tool proposed was ignored.)"
+
+
+class InlineCell:
+    """Runs the functions of tools in the thread of the event loop, as a kernel does."""
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` and return its result."""
+        return _call_safely(function)
+
+    def release(self) -> None:
+        """Do nothing: no call waits."""
+
+
+class ThreadCell:
+    """Runs the functions of tools one at a time in a thread, while the server answers."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jp-nb tools")
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` and return its result."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, _call_safely, function)
+
+    def release(self) -> None:
+        """Do nothing: no call waits."""
+
+
+def _call_safely(function: Callable[[], T]) -> T:
+    """Call `function`. Exceptions that would end the event loop are the cause of another one."""
+    try:
+        return function()
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as exc:
+        raise CallInterrupted(str(exc)) from exc
+    except StopIteration as exc:
+        raise ControlFlowError(str(exc)) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTool:
+    """A tool for other programs, with the description and schema that a model would get."""
+
+    name: str
+    description: str
+    schema: Mapping[str, JsonValue]
+
+
+class ToolHost:
+    """The registered Python functions, as the configuration of `folder` offers them.
+
+    Args:
+        folder: The folder of the module or notebook.
+        trust: Consents of the user; None to use all configuration files, as a headless run does.
+        inline: True to run `def` tools in the thread of the event loop.
+    """
+
+    def __init__(self, folder: Path, trust: FolderTrust | None, *, inline: bool = False) -> None:
+        self._files = ConfigFiles(folder, trust)
+        self._cell: InlineCell | ThreadCell = InlineCell() if inline else ThreadCell()
+        self._tools: dict[str, OfferedTool] = {}
+        self.refused: dict[str, str] = {}
+
+    async def load(self) -> list[ServedTool]:
+        """Return the tools that are offered. `refused` then has the reasons for the others.
+
+        Raises:
+            ConfigError: The configuration is not valid.
+        """
+        config = self._read_config()
+        sources = ToolSources(lambda _: [PythonFunctions(REGISTRY)])
+        found = await offer_tools(config, sources)
+        for name in REGISTRY.all():
+            tool = found.tools.get(name)
+            why = self._find_obstacle(tool, found.missing.get(name))
+            if tool is None or why is not None:
+                self.refused[name] = why or "it is off"
+            else:
+                self._tools[name] = tool
+
+        return [
+            ServedTool(name, tool.definition.description, dict(tool.definition.parameters))
+            for name, tool in self._tools.items()
+        ]
+
+    def _read_config(self) -> AppConfig:
+        functions: JsonObject = {"conversation": {"tools": registered_functions()}}
+        layers = [Layer(REGISTRATIONS_LAYER, functions), *self._files.layers()]
+        return validate_config(merge_layers(layers))
+
+    @staticmethod
+    def _find_obstacle(tool: OfferedTool | None, missing: str | None) -> str | None:
+        if tool is None:
+            return missing
+        if tool.grants is not None:
+            return CHANGES_SETTINGS
+        return SKIPPED if tool.run == "skip" else None
+
+    def configured_answers(self, name: str) -> JsonObject:
+        """Return the configured answers to questions of a tool, by question id."""
+        questions = self._tools[name].questions
+        return {key: each.answer for key, each in questions.items() if each.answer is not None}
+
+    async def run(
+        self,
+        name: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        answers: Mapping[str, JsonValue],
+        ends: Mapping[str, QuestionEnd],
+    ) -> JsonObject:
+        """Run a tool once, and return its outcome as JSON: `type` is that of the outcome.
+
+        Raises:
+            KeyError: There is no such tool.
+        """
+        tool = self._tools[name]
+        prepared = tool.prepare_arguments(arguments)
+        if isinstance(prepared, ToolFailure):
+            return _to_json(tool, prepared)
+
+        outcomes = {key: QuestionOutcome(end, "form") for key, end in ends.items()}
+        context = ToolContext(
+            name=name,
+            answers=copy_json(dict(answers)),
+            ends=outcomes,
+            options=copy_json(dict(tool.options)),
+            access=copy_json(tool.access),
+            root=str(self._files.root),
+        )
+        return _to_json(tool, await self._run(tool, prepared, context))
+
+    async def _run(
+        self, tool: OfferedTool, arguments: Mapping[str, JsonValue], context: ToolContext
+    ) -> Outcome:
+        try:
+            return await tool.executor.run(arguments, context, self._cell)
+        except asyncio.CancelledError:
+            raise
+        except ToolError as exc:
+            return ToolFailure(str(exc))
+        except BaseException as exc:
+            # SystemExit and KeyboardInterrupt out of a task would end the server.
+            cause = exc.__cause__
+            is_wrapped = isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None
+            error = cause if is_wrapped and cause is not None else exc
+            log.warning("the tool %s failed", tool.name, exc_info=error)
+            return ToolFailure(format_error_text(error))
+
+    async def reply(self, request: str) -> str:
+        """Return the outcome of `run` with the arguments in the JSON text `request`."""
+        asked = as_object(json.loads(request))
+        ends: Mapping[str, QuestionEnd] = asked["ends"]  # type: ignore[assignment]
+        outcome = await self.run(
+            str(asked["name"]),
+            as_object(asked["arguments"]),
+            answers=as_object(asked["answers"]),
+            ends=ends,
+        )
+        return json.dumps(outcome)
+
+    async def listing(self) -> str:
+        """Load the tools and return them as a JSON text, with answers and refused tools."""
+        tools = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "schema": dict(tool.schema),
+                "answers": self.configured_answers(tool.name),
+            }
+            for tool in await self.load()
+        ]
+        return json.dumps({"tools": tools, "refused": self.refused})
+
+
+def _to_json(tool: OfferedTool, outcome: Outcome) -> JsonObject:
+    match outcome:
+        case NeedsInput():
+            questions: list[JsonValue] = [x.model_dump(mode="json") for x in outcome.questions]
+            return {
+                "type": "needs_input",
+                "questions": questions,
+                "partial": outcome.partial,
+            }
+        case ToolFailure():
+            text = outcome.message
+            if outcome.trace:
+                text = "\n".join([text, "", "Trace:", *outcome.trace])
+            return {"type": "error", "message": _truncate(text, tool)}
+        case _:
+            content = _truncate(outcome.content, tool)
+            if outcome.proposes:
+                content = f"{content}\n\n{CHANGE_IGNORED}".strip()
+            images: list[JsonValue] = [[x.media_type, x.text] for x in outcome.images]
+            return {"type": "success", "content": content, "images": images}
+
+
+def _truncate(text: str, tool: OfferedTool) -> str:
+    path = f"conversation.tools.{tool.name}.result_max_chars"
+    return truncate_middle(text, tool.result_max_chars, path)

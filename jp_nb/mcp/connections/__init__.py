@@ -1,0 +1,1 @@
+"""Sessions with servers, and the calls that wait for them."""

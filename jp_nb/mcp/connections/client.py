@@ -1,0 +1,212 @@
+"""The library `mcp`, as a connection uses it. Importing this module takes about a second.
+
+Source: `docs/mcp.md`, Protocols, transports, limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Final, cast
+
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import JsonValue, TypeAdapter
+
+from jp_nb.json_values import replace_surrogates
+from jp_nb.mcp.exchange import (
+    InputRequired,
+    Progress,
+    ProgressHandler,
+    ServerAnswer,
+    ServerQuestion,
+    ServerResult,
+    ServerTool,
+)
+from jp_nb.mcp.transports.http_client import LOST_ANSWER, LOST_SESSION, ServerHttpClient
+from jp_nb.mcp.transports.limits import MAX_LIST_PAGES, MAX_TOOLS
+from jp_nb.mcp.transports.message_repair import RAW_RESULT
+from jp_nb.mcp.transports.repaired_transport import RepairedTransport
+
+HEADER_MISMATCH: Final = types.HEADER_MISMATCH
+CONNECTION_CLOSED: Final = types.CONNECTION_CLOSED
+_STREAM_ENDED: Final = "SSE stream ended"
+"""Begin of the library's message about a stream of events that ended without the answer."""
+_CALL_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+
+Elicit = Callable[[types.ElicitRequestParams], Awaitable[ServerAnswer]]
+
+
+def connect_http(url: str, client: ServerHttpClient, max_message_bytes: int) -> Any:
+    """Return the transport for a server over HTTP."""
+    return streamable_http_client(url, http_client=client, max_sse_event_size=max_message_bytes)
+
+
+def make_client(
+    transport: RepairedTransport,
+    *,
+    mode: str,
+    version: str,
+    elicit: Elicit,
+    on_tools_changed: Callable[[], None],
+) -> Client:
+    """Return the client of the library for `transport`."""
+
+    async def answer(context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        given = await elicit(params)
+        return _convert_answer(given)
+
+    async def handle(message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            on_tools_changed()
+
+    return Client(
+        cast("Any", transport),
+        mode=mode,
+        client_info=types.Implementation(name="jp_nb", version=version),
+        elicitation_callback=cast("Any", answer),
+        message_handler=cast("Any", handle),
+        cache=None,
+    )
+
+
+async def list_tools(client: Client) -> tuple[list[ServerTool], float | None]:
+    """Return all tools of the server, and the seconds for which the list is valid.
+
+    Raises:
+        MCPError: The server sent an error.
+        ValueError: The list is too long, or unreadable.
+    """
+    if client.server_capabilities.tools is None:
+        return [], None
+
+    tools: list[ServerTool] = []
+    cursor: str | None = None
+    valid_ms: float | None = None
+
+    for _ in range(MAX_LIST_PAGES):
+        page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        tools += map(_convert_tool, page.tools)
+        if len(tools) > MAX_TOOLS:
+            raise ValueError(f"it lists more than {MAX_TOOLS:,} tools")
+        if page.ttl_ms is not None:
+            valid_ms = page.ttl_ms if valid_ms is None else min(valid_ms, page.ttl_ms)
+        cursor = page.next_cursor
+        if cursor is None:
+            valid_s = None if valid_ms is None else valid_ms / 1000
+            return tools, valid_s
+    raise ValueError(f"its list of tools has more than {MAX_LIST_PAGES} pages")
+
+
+async def call_tool(
+    client: Client,
+    tool: str,
+    arguments: Mapping[str, JsonValue],
+    answers: Mapping[str, ServerAnswer] | None,
+    state: object,
+    on_progress: ProgressHandler,
+) -> ServerResult | InputRequired:
+    """Send one request of a call, and return its result.
+
+    Raises:
+        MCPError: The server sent an error, or the connection ended.
+        ValueError: The result is unreadable, or asks for something that users cannot answer.
+    """
+    responses = {key: _convert_answer(answer) for key, answer in (answers or {}).items()}
+    parameters = types.CallToolRequestParams(
+        name=tool,
+        arguments=_clean(dict(arguments)),
+        input_responses=cast("Any", responses or None),
+        request_state=cast("str | None", state),
+    )
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        on_progress(Progress(message, progress, total))
+
+    result = await client.session.send_request(
+        types.CallToolRequest(params=parameters), _CALL_RESULT, progress_callback=report
+    )
+
+    if isinstance(result, types.InputRequiredResult):
+        return InputRequired(dict(_convert_questions(result)), result.request_state)
+
+    raw: Any = (result.meta or {})[RAW_RESULT]
+    return ServerResult(tuple(raw["content"]), raw["structuredContent"], raw["isError"])
+
+
+async def read_resource(client: Client, uri: str) -> list[dict[str, JsonValue]]:
+    """Return the contents of the resource at `uri`."""
+    result = await client.session.read_resource(uri)
+    return [
+        each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in result.contents
+    ]
+
+
+def is_lost_answer(exc: Exception) -> bool:
+    """Return True if a request was sent, and the connection ended before its answer."""
+    if not isinstance(exc, MCPError):
+        return False
+    has_ended = exc.code == CONNECTION_CLOSED and exc.message.startswith(_STREAM_ENDED)
+    return exc.code == LOST_ANSWER or has_ended
+
+
+def _convert_answer(answer: ServerAnswer) -> types.ElicitResult:
+    content = None
+    if answer.content is not None:
+        content = _clean(dict(answer.content))
+    return types.ElicitResult(action=answer.action, content=content)
+
+
+def _convert_questions(result: types.InputRequiredResult) -> Iterator[tuple[str, ServerQuestion]]:
+    for key, request in (result.input_requests or {}).items():
+        if not isinstance(request, types.ElicitRequest):
+            raise ValueError(
+                f"it sent a request of the kind {request.method}, which jp_nb does not support"
+            )
+        yield key, convert_question(key, request.params)
+
+
+def convert_question(key: str, params: types.ElicitRequestParams) -> ServerQuestion:
+    """Return the question of an elicitation."""
+    if isinstance(params, types.ElicitRequestURLParams):
+        identifier = params.elicitation_id
+        return ServerQuestion(key, "url", params.message, None, str(params.url), identifier)
+    return ServerQuestion(key, "form", params.message, dict(params.requested_schema))
+
+
+def _convert_tool(tool: types.Tool) -> ServerTool:
+    hints: dict[str, JsonValue] = {}
+    if tool.annotations is not None:
+        hints = tool.annotations.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return ServerTool(
+        tool.name, tool.title, tool.description, tool.input_schema, tool.output_schema, hints
+    )
+
+
+def _clean(value: Any) -> Any:
+    """Return the JSON `value` without single surrogates, which no transport can encode."""
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, dict):
+        return {replace_surrogates(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value
+
+
+__all__ = [
+    "CONNECTION_CLOSED",
+    "HEADER_MISMATCH",
+    "LOST_SESSION",
+    "Client",
+    "MCPError",
+    "call_tool",
+    "connect_http",
+    "convert_question",
+    "is_lost_answer",
+    "list_tools",
+    "make_client",
+    "read_resource",
+]

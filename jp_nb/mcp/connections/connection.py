@@ -1,0 +1,420 @@
+"""Connection to one MCP server.
+
+Source: `docs/mcp.md`, Protocols, transports, limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.mcp.connections.call_clock import CallClock
+from jp_nb.mcp.connections.open_calls import OpenCalls
+from jp_nb.mcp.connections.server_description import ServerDescription
+from jp_nb.mcp.connections.server_session import ServerSession, Transport
+from jp_nb.mcp.errors import ServerError, ServerNotStarted, StartError, UnreadRequestError
+from jp_nb.mcp.exchange import (
+    ConnectionLimits,
+    ConnectionState,
+    Era,
+    InputRequired,
+    Progress,
+    ProgressHandler,
+    QuestionHandler,
+    ServerAnswer,
+    ServerResult,
+    ServerTool,
+)
+from jp_nb.mcp.transports.launches import Launch
+from jp_nb.mcp.transports.library_log import without_library_log
+
+MAX_RESTARTS = 3
+"""Restarts of a server that ended, in `RESTART_WINDOW_S`; then only `restart` starts it."""
+RESTART_WINDOW_S: Final = 600.0
+MAX_CALL_ROUNDS = 10
+"""Rounds of a call in which the server asks; a further one is an error."""
+MAX_ROUNDS_S = 3600.0
+"""Seconds from the first to the last round of a call."""
+_FIRST_DELAY_S: Final = 0.05
+_LONGEST_DELAY_S: Final = 0.25
+
+
+@dataclass(slots=True)
+class _Rounds:
+    began: float
+    count: int = 0
+
+
+class Connection:
+    """Connection to one server, for one event loop.
+
+    Calls may come from any task of the loop, several at a time. If the task that awaits a call is
+    cancelled, the call is cancelled at the server. Nothing is started or sent again while a call
+    waits, except a request that the server refused unread.
+
+    Args:
+        name: Name of the server in the configuration.
+        launch: The command or address of the server.
+        asks_users: True if a user can answer questions of the server while the kernel runs. The
+            server is told so.
+        on_question: Asks the user a question of a server of 2025, also of one that was told that
+            there is no user; None answers with `cancel`.
+
+    Attributes:
+        state: `ended` after `aclose`, or if the server ended.
+        last_error: The last reason why the server did not start, or ended.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        launch: Launch,
+        limits: ConnectionLimits | None = None,
+        *,
+        asks_users: bool = False,
+        on_question: QuestionHandler | None = None,
+    ) -> None:
+        self.name = name
+        self.launch = launch
+        self.limits = limits or ConnectionLimits()
+        self.asks_users = asks_users
+        self.state: ConnectionState = "new"
+        self.last_error: str | None = None
+        self._server = ServerDescription()
+        self._open_calls = OpenCalls(name, on_question)
+        self._starting = asyncio.Lock()
+        self._listing = asyncio.Lock()
+        self._session: ServerSession | None = None
+        self._last_session: ServerSession | None = None  # it may have ended
+        self._rounds: dict[str, _Rounds] = {}
+        self._ends: list[float] = []
+
+    @property
+    def version(self) -> str | None:
+        """Version of the protocol; None before the first start."""
+        return self._server.version
+
+    @property
+    def era(self) -> Era | None:
+        """Generation of the protocol; None before the first start."""
+        return self._server.era
+
+    @property
+    def server_title(self) -> str | None:
+        """The server's own name and version, for display only."""
+        return self._server.title
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's instructions for a model."""
+        return self._server.instructions
+
+    @property
+    def list_notes(self) -> tuple[str, ...]:
+        """Notes about tools that the server listed, and that cannot be offered."""
+        return self._server.list_notes
+
+    @property
+    def announced_changes(self) -> bool:
+        """True if the server announced other tools since they were listed."""
+        return self._server.has_changed_tools
+
+    @property
+    def tools_changed(self) -> bool:
+        """True if the list of tools may have changed: list them with `refresh`."""
+        if self.announced_changes:
+            return True
+        expire = self._server.tools_expire
+        return expire is not None and asyncio.get_running_loop().time() >= expire
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server; None if it does not run on this computer."""
+        if self.state not in ("starting", "running") or self._transport is None:
+            return None
+        return self._transport.pid
+
+    @property
+    def discarded_lines(self) -> int:
+        """Number of lines on the server's stdout that were no messages."""
+        return 0 if self._transport is None else self._transport.discarded_lines
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """True if the server answers only after the user has signed in."""
+        tokens = None if self._last_session is None else self._last_session.tokens
+        return tokens is not None and tokens.needs_sign_in
+
+    def stderr_lines(self) -> tuple[str, ...]:
+        """Return the last lines that the server wrote to stderr, without secrets."""
+        return () if self._transport is None else self._transport.stderr_lines()
+
+    @property
+    def _transport(self) -> Transport | None:
+        return None if self._last_session is None else self._last_session.transport
+
+    # --- start and end ---------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the server, or connect to it, unless it runs.
+
+        A cancellation ends the start, and leaves no process.
+
+        Raises:
+            ServerNotStarted: It did not start, or it has ended too often.
+        """
+        async with self._starting:
+            if self.state == "running":
+                return
+            self._check_restarts()
+            await self._start()
+
+    async def restart(self) -> None:
+        """End the server and start it, also if it has ended too often.
+
+        Raises:
+            ServerNotStarted: It did not start.
+        """
+        await self.aclose()
+        self._ends.clear()
+        await self.start()
+
+    async def aclose(self) -> None:
+        """End the server, or the session with it, within three seconds.
+
+        Open calls end with an error.
+        """
+        session = self._session
+        if self.state == "starting":
+            session = self._last_session
+        self._session = None
+
+        if session is not None:
+            await session.close()
+            self.state = "ended"
+
+    def _check_restarts(self) -> None:
+        since = asyncio.get_running_loop().time() - RESTART_WINDOW_S
+        self._ends = [end for end in self._ends if end > since]
+        if len(self._ends) > MAX_RESTARTS:
+            raise self._fail(
+                f"it ended {len(self._ends)} times in the last {RESTART_WINDOW_S / 60:g} minutes, "
+                f"last because {self.last_error}. Start it with `%jp mcp restart {self.name}`"
+            )
+
+    async def _start(self) -> None:
+        self.state = "starting"
+        session = ServerSession(
+            self.name,
+            self.launch,
+            self.limits,
+            self._server,
+            asks_users=self.asks_users,
+            ask=self._open_calls.ask,
+            on_end=self._note_end,
+        )
+        self._last_session = session
+        limit = self.limits.startup_timeout_secs
+
+        try:
+            async with asyncio.timeout(limit or None):
+                await session.connect()
+        except TimeoutError:
+            await session.close()
+            reason = f"no answer within {limit:g} s (startup_timeout_secs)"
+            raise self._fail(reason) from None
+        except (StartError, ServerError) as exc:
+            await session.close()
+            reason = exc.message if isinstance(exc, ServerError) else str(exc)
+            raise self._fail(reason) from exc
+        except BaseException:
+            self.state = "new"
+            await session.close()
+            raise
+
+        self._session = session
+        self.state = "running"
+        self.last_error = None
+
+    def _fail(self, reason: str) -> ServerNotStarted:
+        reason = self.launch.hide(reason)
+        self.state = "failed"
+        self.last_error = reason
+        return ServerNotStarted(self.name, reason, self.launch.masked, self.stderr_lines())
+
+    def _note_end(self, session: ServerSession, reason: str) -> None:
+        """Note that the session ended by itself."""
+        if self._session is session:
+            self._session = None
+            self.state = "ended"
+            self.last_error = self.launch.hide(reason)
+            self._ends.append(asyncio.get_running_loop().time())
+
+    def _require_session(self, tool: str) -> ServerSession:
+        if self._session is not None:
+            return self._session
+
+        reason = self.last_error or "it was not started"
+        raise ServerError(
+            self.name, tool, f"it does not run: {reason}. The next turn starts it again"
+        )
+
+    # --- requests --------------------------------------------------------------------------
+
+    async def list_tools(self, refresh: bool = False) -> tuple[ServerTool, ...]:
+        """Return the tools of the server, in its order; with `refresh` from the server.
+
+        Raises:
+            ServerError: The server does not run, or its list is an error.
+        """
+        session = self._require_session("")
+        if refresh:
+            async with self._listing, self._time_limit():
+                await session.list_tools()
+        return self._server.tools
+
+    async def call(
+        self,
+        call_id: str,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        answers: Mapping[str, ServerAnswer] | None = None,
+        state: object = None,
+        on_progress: ProgressHandler | None = None,
+    ) -> ServerResult | InputRequired:
+        """Call `tool`, and return its result, or the questions of the server.
+
+        The answers to questions go with the next `call` of the same id, tool, and arguments. If
+        none will follow, call `forget`.
+
+        Raises:
+            ServerError: The call failed, or the server does not run.
+        """
+        self._require_session(tool)
+        rounds = self._rounds.setdefault(call_id, _Rounds(asyncio.get_running_loop().time()))
+        outcome: ServerResult | InputRequired | None = None
+        try:
+            async with self._time_limit(tool) as clock:
+                report = self._make_reporter(clock, on_progress)
+                with self._open_calls.opened(call_id, clock):
+                    outcome = await self._run_rounds(
+                        rounds, tool, arguments, answers, state, report
+                    )
+        finally:
+            if not isinstance(outcome, InputRequired):
+                self.forget(call_id)
+
+        return outcome
+
+    def server_end(self) -> asyncio.Future[None]:
+        """Return a future that ends with the server that runs now; it has ended if none runs."""
+        if self._session is not None:
+            return self._session.ended
+
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ended.set_result(None)
+        return ended
+
+    def forget(self, call_id: str) -> None:
+        """Forget the rounds of a call that is not continued."""
+        self._rounds.pop(call_id, None)
+
+    async def read_resource(self, uri: str) -> tuple[Mapping[str, JsonValue], ...]:
+        """Return the contents of the resource at `uri`, as JSON objects of the protocol.
+
+        Raises:
+            ServerError: The server does not run, or the resource cannot be read.
+        """
+        session = self._require_session("")
+        async with self._time_limit():
+            return tuple(await session.read_resource(uri))
+
+    async def _run_rounds(
+        self,
+        rounds: _Rounds,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        answers: Mapping[str, ServerAnswer] | None,
+        state: object,
+        report: ProgressHandler,
+    ) -> ServerResult | InputRequired:
+        delay = _FIRST_DELAY_S
+        while True:
+            outcome = await self._send(tool, arguments, answers, state, report)
+            if isinstance(outcome, ServerResult):
+                return outcome
+            self._check_rounds(rounds, tool)
+            if outcome.questions:
+                return outcome
+
+            # Only a state: the server is not ready yet.
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY_S)
+            answers = None
+            state = outcome.state
+
+    def _check_rounds(self, rounds: _Rounds, tool: str) -> None:
+        rounds.count += 1
+        elapsed = asyncio.get_running_loop().time() - rounds.began
+        if rounds.count > MAX_CALL_ROUNDS:
+            raise ServerError(self.name, tool, f"it asked in more than {MAX_CALL_ROUNDS} rounds")
+        if elapsed > MAX_ROUNDS_S:
+            raise ServerError(self.name, tool, "its rounds of questions took more than an hour")
+
+    async def _send(
+        self,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        answers: Mapping[str, ServerAnswer] | None,
+        state: object,
+        report: ProgressHandler,
+    ) -> ServerResult | InputRequired:
+        session = self._require_session(tool)
+        try:
+            return await session.call(tool, arguments, answers, state, report)
+        except UnreadRequestError as exc:
+            if exc.is_session_lost:
+                await self._connect_again(session)
+            else:
+                await self.list_tools(refresh=True)
+
+        session = self._require_session(tool)
+        try:
+            return await session.call(tool, arguments, answers, state, report)
+        except UnreadRequestError as exc:
+            raise exc.error from exc
+
+    async def _connect_again(self, lost: ServerSession) -> None:
+        async with self._starting:
+            if self._session is lost:
+                self._session = None
+                await lost.close()
+                await self._start()
+
+    def _make_reporter(
+        self, clock: CallClock, on_progress: ProgressHandler | None
+    ) -> ProgressHandler:
+        def report(progress: Progress) -> None:
+            clock.restart()
+            if on_progress is not None:
+                on_progress(progress)
+
+        return report
+
+    @asynccontextmanager
+    async def _time_limit(self, tool: str = "") -> AsyncIterator[CallClock]:
+        """Limit the time of one request in this block."""
+        limit = self.limits.call_timeout_secs
+        try:
+            async with CallClock(limit) as clock:
+                with without_library_log():
+                    yield clock
+        except TimeoutError as exc:
+            reason = f"no answer within {limit:g} s (call_timeout_secs)"
+            raise ServerError(self.name, tool, reason) from exc

@@ -1,0 +1,85 @@
+"""Calls that wait for one server, and the questions that a server of 2025 sends meanwhile.
+
+Source: `docs/mcp.md`, Questions of servers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from jp_nb.mcp.connections.call_clock import CallClock
+from jp_nb.mcp.exchange import CANCEL, QuestionHandler, ServerAnswer
+
+MAX_OPEN_QUESTIONS = 20
+"""Open questions of a server of 2025; further ones are answered with `cancel`."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _WaitingCall:
+    clock: CallClock
+    questions: int = 0
+
+
+class OpenCalls:
+    """The open calls of the server `name`.
+
+    `on_question` asks the user; with None, the server always gets `cancel`.
+    """
+
+    def __init__(self, name: str, on_question: QuestionHandler | None) -> None:
+        self._name = name
+        self._on_question = on_question
+        self._calls: dict[str, _WaitingCall] = {}
+        self._open_questions = 0
+
+    @contextmanager
+    def opened(self, call_id: str, clock: CallClock) -> Iterator[None]:
+        """Count the call as open in this block."""
+        self._calls[call_id] = _WaitingCall(clock)
+        try:
+            yield
+        finally:
+            self._calls.pop(call_id, None)
+
+    async def ask(self, params: Any) -> ServerAnswer:
+        """Return the user's answer to a question with the `params` of the protocol."""
+        from jp_nb.mcp.connections import client as library
+
+        calls = [*self._calls]
+        is_excess = self._open_questions >= MAX_OPEN_QUESTIONS
+        if self._on_question is None or not calls or is_excess:
+            return CANCEL
+
+        # The protocol does not say which call the question belongs to.
+        oldest = self._calls[calls[0]]
+        oldest.questions += 1
+        key = "elicitation"
+        if oldest.questions > 1:
+            key = f"elicitation-{oldest.questions}"
+        question = library.convert_question(key, params)
+
+        with self._pause_clocks():
+            try:
+                return await self._on_question(question, calls)
+            except Exception:
+                _log.exception("A question of the MCP server %s failed", self._name)
+                return CANCEL
+
+    @contextmanager
+    def _pause_clocks(self) -> Iterator[None]:
+        paused = [call.clock for call in self._calls.values()]
+        for clock in paused:
+            clock.pause()
+        self._open_questions += 1
+
+        try:
+            yield
+        finally:
+            self._open_questions -= 1
+            for clock in paused:
+                clock.resume()

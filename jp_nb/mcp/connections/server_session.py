@@ -1,0 +1,330 @@
+"""One session with an MCP server, from its start to its end.
+
+The library `mcp` is imported while the first server starts, in a worker thread, because its import
+takes about a second.
+
+Source: `docs/mcp.md`, Protocols, transports, limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from importlib.metadata import version as version_of
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from pydantic import JsonValue
+
+from jp_nb.mcp.connections.server_description import ServerDescription
+from jp_nb.mcp.errors import ServerError, StartError, UnreadRequestError
+from jp_nb.mcp.exchange import (
+    ConnectionLimits,
+    InputRequired,
+    ProgressHandler,
+    ServerAnswer,
+    ServerResult,
+)
+from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
+from jp_nb.mcp.transports.library_log import without_library_log
+from jp_nb.mcp.transports.transport import StdioTransport
+
+if TYPE_CHECKING:
+    from jp_nb.mcp.connections import client as library
+    from jp_nb.mcp.oauth.stored_tokens import StoredTokens
+    from jp_nb.mcp.transports.repaired_transport import RepairedTransport
+
+OWNER_CLOSE_SECONDS: Final = 5.0
+LIBRARY: Final = "jp_nb.mcp.connections.client"
+"""The module that imports the library `mcp`."""
+
+
+class Transport(Protocol):
+    """The part of a transport that a session and its connection use.
+
+    Attributes:
+        fault: The reason why it must not be used any more; "" while it works.
+        pid: Process id of the server; None if it does not run on this computer.
+        discarded_lines: Number of lines on the server's stdout that were no messages.
+    """
+
+    fault: str
+    pid: int | None
+    discarded_lines: int
+
+    def stderr_lines(self) -> tuple[str, ...]:
+        """Return the last lines that the server wrote to stderr, without secrets."""
+        ...
+
+
+class ServerSession:
+    """One run of the client of the library, from the start of the server to its end.
+
+    One task, the owner, enters and leaves the client. Requests may come from any task of the loop.
+
+    Args:
+        name: Name of the server in the configuration.
+        server: Description of the server, which the session completes.
+        asks_users: True if a user can answer questions of the server while the kernel runs.
+        ask: Returns the answer to a question of a server of 2025, given its parameters.
+        on_end: Receives this session, and the reason why it ended.
+
+    Attributes:
+        transport: The connection to the server; None before it starts.
+        tokens: Tokens of a sign-in; None if the server can have none.
+        ended: Ends with the server, for whatever reason.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        launch: Launch,
+        limits: ConnectionLimits,
+        server: ServerDescription,
+        *,
+        asks_users: bool,
+        ask: Callable[[Any], Awaitable[ServerAnswer]],
+        on_end: Callable[[ServerSession, str], None],
+    ) -> None:
+        self.transport: Transport | None = None
+        self.tokens: StoredTokens | None = None
+        self._name = name
+        self._launch = launch
+        self._limits = limits
+        self._server = server
+        self._asks_users = asks_users
+        self._ask = ask
+        self._on_end = on_end
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._requests: set[asyncio.Task[ServerResult | InputRequired]] = set()
+        self._stop = asyncio.Event()
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ready.add_done_callback(_retrieve_error)
+        self._owner: asyncio.Task[None] | None = None
+        self._client: library.Client | None = None
+        self._repaired: RepairedTransport | None = None
+
+    async def connect(self) -> None:
+        """Start the owner, and wait until the tools are listed."""
+        self._owner = asyncio.create_task(self._own())
+        await asyncio.shield(self._ready)
+
+    async def close(self) -> None:
+        """End the owner, and with it the server. A cancellation does not stop that."""
+        self._stop.set()
+        if self._owner is None:
+            return
+        if not self._ready.done():
+            self._owner.cancel()
+
+        ending = asyncio.create_task(self._end_owner(self._owner))
+        await asyncio.shield(ending)
+
+    async def _end_owner(self, owner: asyncio.Task[None]) -> None:
+        await asyncio.wait([owner], timeout=OWNER_CLOSE_SECONDS)
+        if not owner.done():
+            owner.cancel()
+            await asyncio.wait([owner], timeout=OWNER_CLOSE_SECONDS)
+
+    async def _own(self) -> None:
+        reason = ""
+        try:
+            with without_library_log():
+                await self._run()
+        except asyncio.CancelledError:
+            if not self._stop.is_set():
+                raise
+        except Exception as exc:
+            error = self._translate("", exc)
+            reason = error.message
+            if not self._ready.done():
+                self._ready.set_exception(error)
+        finally:
+            if not self._ready.done():
+                self._ready.set_exception(ServerError(self._name, "", "it was closed"))
+
+        if not reason and self.transport is not None:
+            reason = self.transport.fault
+        self._on_end(self, reason or "the connection ended")
+        self.ended.set_result(None)
+
+    async def _run(self) -> None:
+        if find_spec("mcp") is None:
+            raise StartError("the library `mcp` is not installed: `pip install 'jp-nb[mcp]'`")
+
+        if isinstance(self._launch, StdioLaunch):
+            await self._run_process(self._launch)
+        else:
+            await self._run_http(self._launch)
+
+    async def _run_process(self, launch: StdioLaunch) -> None:
+        process = StdioTransport(launch, self._limits.max_response_bytes, self._stop.set)
+        self.transport = process
+        try:
+            await process.spawn()
+            await asyncio.to_thread(import_module, LIBRARY)
+            await self._serve(process)
+        finally:
+            await process.stop()
+
+    async def _run_http(self, launch: HttpLaunch) -> None:
+        limit = self._limits.max_response_bytes
+        await asyncio.to_thread(import_module, LIBRARY)
+        from jp_nb.mcp.connections import client as library
+        from jp_nb.mcp.oauth import stored_tokens
+        from jp_nb.mcp.transports import http_client
+
+        http_client.check_address(launch)
+        self.tokens = stored_tokens.make_auth(self._name, launch)
+        async with http_client.ServerHttpClient(launch, limit, self.tokens) as client:
+            self.transport = client
+            transport = library.connect_http(launch.url, client, limit)
+            await self._serve(transport)
+
+    async def _serve(self, transport: Any) -> None:
+        from jp_nb.mcp.connections import client as library
+        from jp_nb.mcp.transports.repaired_transport import RepairedTransport
+
+        server = self._server
+        self._repaired = RepairedTransport(transport, asks_users=self._asks_users)
+        mode = "auto"
+        if server.era == "2025":
+            mode = "legacy"  # the era is a property of the server; this saves the probe
+
+        client = library.make_client(
+            self._repaired,
+            mode=mode,
+            version=version_of("jp-nb"),
+            elicit=self._ask,
+            on_tools_changed=self._note_changed_tools,
+        )
+
+        async with client:
+            self._client = client
+            server.version = client.protocol_version
+            server.instructions = client.instructions
+            info = client.server_info
+            if info is not None:
+                server.title = f"{info.title or info.name} {info.version}".strip()
+
+            await self.list_tools()
+            self._mark_started()
+            await self._stop.wait()
+
+    def _mark_started(self) -> None:
+        http = self.transport
+        if http is not None and hasattr(http, "is_starting"):
+            http.is_starting = False
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    def _note_changed_tools(self) -> None:
+        self._server.has_changed_tools = True
+
+    # --- requests --------------------------------------------------------------------------
+
+    async def list_tools(self) -> None:
+        """List the tools of the server in its description."""
+        from jp_nb.mcp.connections import client as library
+
+        assert self._client is not None
+        assert self._repaired is not None
+        server = self._server
+        self._repaired.notes = []
+        server.has_changed_tools = False
+
+        try:
+            tools, valid_s = await library.list_tools(self._client)
+        except Exception as exc:
+            server.has_changed_tools = True
+            raise self._translate("", exc) from exc
+
+        server.tools = tuple(tools)
+        server.list_notes = tuple(self._repaired.notes)
+        server.tools_expire = None
+        if server.era == "2026" and valid_s is not None:
+            server.tools_expire = asyncio.get_running_loop().time() + valid_s
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        answers: Mapping[str, ServerAnswer] | None,
+        state: object,
+        report: ProgressHandler,
+    ) -> ServerResult | InputRequired:
+        """Send one request of a call.
+
+        A cancellation returns at once. The server is told in the background.
+
+        Raises:
+            ServerError: The server or the connection failed.
+            UnreadRequestError: The request may be sent again.
+        """
+        from jp_nb.mcp.connections import client as library
+
+        assert self._client is not None
+        sending = library.call_tool(self._client, tool, arguments, answers, state, report)
+        request = asyncio.create_task(sending)
+        self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+        request.add_done_callback(_retrieve_error)
+
+        try:
+            await asyncio.wait([request])
+        except asyncio.CancelledError:
+            # Only once: another cancellation would stop the library before it has told the server.
+            request.cancel()
+            raise
+
+        try:
+            return request.result()
+        except Exception as exc:
+            error = self._translate(tool, exc)
+            error.is_lost = library.is_lost_answer(exc)
+            if error.code in (library.HEADER_MISMATCH, library.LOST_SESSION):
+                is_lost = error.code == library.LOST_SESSION
+                raise UnreadRequestError(error, is_session_lost=is_lost) from exc
+            raise error from exc
+
+    async def read_resource(self, uri: str) -> list[dict[str, JsonValue]]:
+        """Return the contents of the resource at `uri`."""
+        from jp_nb.mcp.connections import client as library
+
+        assert self._client is not None
+        try:
+            return await library.read_resource(self._client, uri)
+        except Exception as exc:
+            raise self._translate("", exc) from exc
+
+    def _translate(self, tool: str, exc: Exception) -> ServerError:
+        """Return the error for the user. It ends the session if its transport must not be used."""
+        while isinstance(exc, ExceptionGroup):
+            exc = exc.exceptions[0]
+        if isinstance(exc, ServerError):
+            return exc
+        if self.transport is not None and self.transport.fault:
+            self._stop.set()
+            return ServerError(self._name, tool, self._launch.hide(self.transport.fault))
+
+        code = getattr(exc, "code", 0)
+        data = getattr(getattr(exc, "error", None), "data", None)
+        reason = self._launch.hide(self._describe(exc))
+        return ServerError(self._name, tool, reason, code=code, data=data)
+
+    def _describe(self, exc: Exception) -> str:
+        explain = getattr(self.transport, "explain", None)
+
+        if isinstance(exc, StartError):
+            return str(exc)
+        if type(exc).__name__ == "ValidationError":
+            return "its answer does not follow the protocol"
+        if explain is not None:
+            return cast("str", explain(exc))
+        return str(exc) or type(exc).__name__
+
+
+def _retrieve_error(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()  # asyncio logs an exception that is never retrieved

@@ -1,0 +1,1 @@
+"""Calls of a server's tools: questions, progress, results."""

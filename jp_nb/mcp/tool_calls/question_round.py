@@ -1,0 +1,65 @@
+"""A round: questions that are answered together, before the next request of a call.
+
+A server of 2026 ends a request with a round of questions, which are one form. A server of 2025 can
+do so for addresses that the user must open.
+
+Source: `docs/mcp.md`, Questions of servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Literal
+
+from jp_nb.mcp.exchange import CANCEL, ServerAnswer, ServerQuestion
+from jp_nb.mcp.tool_calls.call_questions import AskedQuestion, CallQuestions, make_question_form
+from jp_nb.toolkit.outcome import MAX_QUESTIONS, NeedsInput
+from jp_nb.toolkit.tool_context import ToolContext
+
+RoundKind = Literal["answers", "addresses"]
+"""The answers go to the server with the next request, or the user opens addresses before it."""
+
+
+class Round:
+    """Questions that are answered together, with the next request of the call.
+
+    Attributes:
+        asked: The questions that the user gets. A form cannot show the others.
+        state: State of the server, which is in no record, log, or message.
+    """
+
+    def __init__(
+        self,
+        kind: RoundKind,
+        questions: CallQuestions,
+        received: Iterable[ServerQuestion],
+        state: object = None,
+    ) -> None:
+        self.kind = kind
+        self.state = state
+        self.asked: list[AskedQuestion] = []
+        self._questions = questions
+        self._not_shown: list[str] = []
+
+        used_ids = set[str]()
+        for each in received:
+            asked = questions.make(each, used_ids)
+            if asked is None or len(self.asked) == MAX_QUESTIONS:
+                self._not_shown.append(each.key)
+            else:
+                self.asked.append(asked)
+
+    def ask(self, server_end: asyncio.Future[None]) -> NeedsInput:
+        """Return the form with the questions. It closes if the server ends."""
+        return make_question_form([each.question for each in self.asked], server_end)
+
+    def make_answers(self, context: ToolContext) -> dict[str, ServerAnswer]:
+        """Return the answers for the server, by key."""
+        answers = {each.key: self._questions.make_answer(each, context) for each in self.asked}
+        return {**answers, **dict.fromkeys(self._not_shown, CANCEL)}
+
+    def cancel(self) -> dict[str, ServerAnswer]:
+        """Return `cancel` for each question, by key."""
+        keys = [each.key for each in self.asked]
+        return dict.fromkeys([*keys, *self._not_shown], CANCEL)

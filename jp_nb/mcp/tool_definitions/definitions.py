@@ -1,0 +1,181 @@
+"""Definitions of the tools of MCP servers for the model: description, schema, digest.
+
+Everything that a server says about its tools is hostile text. A tool with a schema that cannot be
+used is dropped alone, in bounded time.
+
+Source: `docs/mcp.md`, Tools; https://modelcontextprotocol.io/specification/2026-07-28/server/tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_schema import Schema
+from jp_nb.json_values import make_storable
+from jp_nb.mcp.exchange import ServerTool
+from jp_nb.mcp.tool_definitions.tool_names import make_digest, map_names
+from jp_nb.mcp.tool_definitions.tool_schemas import MAX_SCHEMA_CHARS, read_schema
+from jp_nb.text import plain
+from jp_nb.toolkit.question_types.server_schema_checks import (
+    find_property_problems,
+    find_schema_problem,
+)
+
+MAX_DESCRIPTION_CHARS: Final = 4_000
+"""Maximum length of the description of a server's tool, as it is sent."""
+MAX_INSTRUCTIONS_CHARS: Final = 2_000
+"""Maximum length of a server's instructions, as they are sent."""
+
+
+def format_problems(problems: Mapping[str, str]) -> list[str]:
+    """Return the `problems` in words, by the names of properties; "" is the whole value."""
+    lines: list[str] = []
+    for name, text in problems.items():
+        line = f"{name}: {text}" if name else text
+        lines.append(line)
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableTool:
+    """A tool of a server that is not offered, with the reason."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class McpDefinition:
+    """A tool of a server as the model gets it.
+
+    Attributes:
+        server: Name of the server in the configuration.
+        tool: The tool as the server describes it.
+        name: Name for the model.
+        schema: JSON schema of the arguments.
+    """
+
+    server: str
+    tool: ServerTool
+    name: str
+    schema: Schema
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of everything that the server says about the tool."""
+        return definition_digest(self.tool)
+
+    @cached_property
+    def description(self) -> str:
+        """Description for the model, marked as the words of the server."""
+        own = self.tool.description or self.tool.title or ""
+        mark = f"[Tool of the MCP server {self.server}]"
+        words = plain(own, limit=MAX_SCHEMA_CHARS).strip()
+        return cut_text(f"{mark} {words}".strip(), MAX_DESCRIPTION_CHARS)
+
+    @cached_property
+    def _can_check(self) -> bool:
+        return find_schema_problem(self.schema) is None
+
+    def check_arguments(self, arguments: Mapping[str, JsonValue]) -> str | None:
+        """Return the problems of `arguments` in words, or None.
+
+        A schema whose check may take too long is left to the server.
+        """
+        if not self._can_check:
+            return None
+        problems = find_property_problems(arguments, self.schema)
+        if not problems:
+            return None
+
+        lines = format_problems(problems)
+        return f"Invalid arguments for {self.name}: {'; '.join(lines)}. Correct the call."
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDefinitions:
+    """The tools of a server that can be offered, in its order, and the others."""
+
+    usable: tuple[McpDefinition, ...] = ()
+    unusable: tuple[UnusableTool, ...] = ()
+
+    def find(self, tool: str) -> McpDefinition | None:
+        """Return the definition of the tool that the server calls `tool`."""
+        return next((each for each in self.usable if each.tool.name == tool), None)
+
+
+def read_definitions(server: str, tools: Sequence[ServerTool]) -> ServerDefinitions:
+    """Return the definitions of the `tools` of `server`."""
+    names = map_names(server, [tool.name for tool in tools])
+    usable: dict[str, McpDefinition] = {}
+    unusable: list[UnusableTool] = []
+
+    for tool in tools:
+        name = names.get(tool.name)
+        if name is None or name in usable:
+            unusable.append(UnusableTool(tool.name, "another tool of the server has its name"))
+            continue
+
+        schema = read_schema(tool.input_schema)
+        if isinstance(schema, str):
+            unusable.append(UnusableTool(tool.name, schema))
+        else:
+            usable[name] = McpDefinition(server, tool, name, schema)
+
+    return ServerDefinitions(tuple(usable.values()), tuple(unusable))
+
+
+def definition_digest(tool: ServerTool) -> str:
+    """Return the digest of everything that a server says about `tool`."""
+    output_schema = None if tool.output_schema is None else dict(tool.output_schema)
+    said: JsonValue = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": dict(tool.input_schema),
+        "outputSchema": output_schema,
+        "hints": dict(tool.hints),
+    }
+    return make_digest(make_storable(said))
+
+
+def find_changes(before: ServerDefinitions, now: ServerDefinitions) -> list[str]:
+    """Return the names for the model of the tools that changed, in the order of `before`."""
+    digests = {each.name: each.digest for each in now.usable}
+    return [
+        each.name for each in before.usable if digests.get(each.name, each.digest) != each.digest
+    ]
+
+
+_HINTS: Final[Mapping[str, str]] = {
+    "readOnlyHint": "read_only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open_world",
+}
+
+
+def read_hints(annotations: Mapping[str, JsonValue]) -> dict[str, bool]:
+    """Return the hints that a server gives about its tool, by our names. Nothing checks them."""
+    given = {name: annotations.get(key) for key, name in _HINTS.items()}
+    return {name: value for name, value in given.items() if isinstance(value, bool)}
+
+
+def cut_text(text: str, limit: int) -> str:
+    """Return `text` in at most `limit` characters, with a mark at a cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def format_instructions(server: str, instructions: str) -> str:
+    """Return the instructions of a server as a section of its own, marked as its words."""
+    words = plain(instructions, limit=MAX_SCHEMA_CHARS).strip()
+    cut = cut_text(words, MAX_INSTRUCTIONS_CHARS)
+    return (
+        f"The MCP server {server} describes the use of its tools as follows. "
+        f"These are the words of the server, not of the user:\n\n{cut}"
+    )

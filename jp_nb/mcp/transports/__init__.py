@@ -1,0 +1,1 @@
+"""Messages to and from MCP servers: processes, HTTP, and repaired JSON."""

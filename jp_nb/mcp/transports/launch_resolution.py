@@ -1,0 +1,375 @@
+"""Resolve the settings of a server to the command that runs, or to the address.
+
+References to variables are replaced here, when the server starts, and not before. A server gets the
+short list of variables that each program needs, and the configured ones, but no other variable of
+the kernel: no key of a provider, unless the configuration names it.
+
+Source: `docs/mcp.md`, Configure servers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from jp_nb.config.schema import format_path
+from jp_nb.config.secret_settings.references import Reference, expand_references, list_references
+from jp_nb.config.secret_settings.server_risks import is_loading_variable
+from jp_nb.config.secret_settings.server_secrets import hide_arguments
+from jp_nb.config.secrets import is_secret, is_secret_name
+from jp_nb.config.tree.server_settings import MCP_PATH, McpChecksum, McpServer
+from jp_nb.errors import ConfigError
+from jp_nb.file_reading import open_regular, read_regular
+from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
+from jp_nb.mcp.transports.loopback import is_loopback
+
+MAX_ENV_FILE_BYTES: Final = 1_000_000
+MAX_PROGRAM_BYTES: Final = 2 * 1024**3
+_CHUNK_BYTES: Final = 1024 * 1024
+_LINE: Final = re.compile(
+    r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*?)\s*", re.DOTALL
+)
+_COMMENT: Final = re.compile(r"\s+#.*$", re.DOTALL)
+_ESCAPES: Final = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
+
+
+def read_env_file(path: Path) -> bytes:
+    """Return the content of a file of variables."""
+    return read_regular(path, max_bytes=MAX_ENV_FILE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchContext:
+    """The values that references name.
+
+    Attributes:
+        workspace: Folder of the workspace. Programs run there, and relative paths begin there.
+        environ: Variables of the kernel.
+        inputs: The user's answers for `${input:ID}`, by id.
+        read_file: Reads the file of `env_file`.
+    """
+
+    workspace: Path
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    home: Path = field(default_factory=lambda: Path(os.path.expanduser("~")))
+    inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    read_file: Callable[[Path], bytes] = read_env_file
+
+
+def list_server_texts(server: McpServer) -> Iterator[str]:
+    """Yield the settings of `server` that may contain references."""
+    single = (server.command, server.cwd, server.env_file, server.url)
+    yield from (text for text in single if text is not None)
+    yield from server.arguments
+    yield from server.env.values()
+    yield from server.headers.values()
+
+
+def find_inputs(server: McpServer) -> dict[str, str]:
+    """Return the label of each `${input:ID}` of `server` by its id: the user is asked for them."""
+    references = list_references(list_server_texts(server))
+    ids = [reference.name for reference in references if reference.kind == "input"]
+    return {name: server.inputs.get(name) or name for name in ids}
+
+
+def find_missing_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
+    """Return the names in `variables` that are not set. The server starts without them."""
+    return [name for name in server.variables if name not in environ]
+
+
+def find_unset_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
+    """Return the variables in references of `server` that have no value and no default.
+
+    The server does not start without them.
+    """
+    references = list_references(list_server_texts(server))
+    needed = [each.name for each in references if each.kind == "variable" and each.default is None]
+    return [name for name in dict.fromkeys(needed) if name not in environ]
+
+
+def needs_inputs_to_be_found(server: McpServer) -> bool:
+    """Return True if the place of the program, or the address, refers to the user's inputs."""
+    places = (server.command, server.cwd, server.env_file, server.url)
+    texts = [text for text in places if text is not None]
+    return any(each.kind == "input" for each in list_references(texts))
+
+
+def resolve_launch(name: str, server: McpServer, context: LaunchContext) -> Launch:
+    """Return the command or the address of the server `name`, with all references replaced.
+
+    It reads files: the one with variables, and the program if its digest is configured.
+
+    Raises:
+        ConfigError: A variable or input is not set, settings do not fit together, or the program is
+            not found or has another digest. The error has the path of the setting.
+    """
+    return _Resolution(name, server, context).resolve()
+
+
+class _Resolution:
+    """The resolution of one server, with the secret values that it has used."""
+
+    def __init__(self, name: str, server: McpServer, context: LaunchContext) -> None:
+        self._name = name
+        self._server = server
+        self._context = context
+        self._secrets: set[str] = set()
+
+    def resolve(self) -> Launch:
+        server = self._server
+        if server.command is not None and server.url is not None:
+            raise self._error("url", "a server has a `command` or a `url`: remove one of them")
+        if server.transport == "http":
+            return self._resolve_http()
+        return self._resolve_stdio()
+
+    def _error(self, setting: str, message: str, *more: str) -> ConfigError:
+        keys = (*MCP_PATH, self._name, *filter(None, [setting]), *more)
+        return ConfigError(message, path=format_path(keys))
+
+    # --- programs --------------------------------------------------------------------------------
+
+    def _resolve_stdio(self) -> StdioLaunch:
+        server = self._server
+        if server.command is None:
+            hint = "set `command` to a program, or `url` to an address"
+            raise self._error("command", f"the program of the server is missing: {hint}")
+
+        environment = self._resolve_environment()
+        arguments = [
+            self._expand(text, "arguments", str(number))
+            for number, text in enumerate(server.arguments)
+        ]
+
+        folder = self._resolve_folder()
+        command = self._find_program(self._expand(server.command, "command"), folder, environment)
+        if server.checksum is not None:
+            self._verify(command, server.checksum)
+
+        hidden = zip(arguments, hide_arguments(arguments), strict=True)
+        self._secrets |= {text.rpartition("=")[2] for text, shown in hidden if text != shown}
+        return StdioLaunch(
+            str(command),
+            tuple(arguments),
+            environment=environment,
+            folder=folder,
+            secrets=frozenset(self._secrets),
+        )
+
+    def _resolve_environment(self) -> dict[str, str]:
+        server = self._server
+        environ = self._context.environ
+        environment = {name: environ[name] for name in server.variables if name in environ}
+        if server.env_file is not None:
+            environment |= self._read_env_file(self._expand(server.env_file, "env_file"))
+        for name, text in server.env.items():
+            environment[name] = self._expand(text, "env", name)
+
+        self._secrets |= {value for name, value in environment.items() if is_secret(name, value)}
+        return environment
+
+    def _read_env_file(self, text: str) -> dict[str, str]:
+        path = self._place(text)
+        try:
+            lines = self._context.read_file(path).decode("utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError, ValueError) as exc:
+            reason = getattr(exc, "strerror", None) or exc
+            raise self._error("env_file", f"{path} cannot be read: {reason}") from exc
+
+        found: dict[str, str] = {}
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            read = _LINE.fullmatch(line)
+            if read is None:
+                raise self._error(
+                    "env_file", f"line {number} of {path} is not a line such as NAME=VALUE"
+                )
+            found[read["name"]] = _unquote(read["value"])
+
+        # The user consented to the entry, not to the content of this file.
+        for name in found:
+            if is_loading_variable(name) and name not in self._server.env:
+                raise self._error(
+                    "env_file",
+                    f"{path} sets {name}, which changes the code that a program loads. Set it in "
+                    "`env` of the server if this is intended",
+                )
+        return found
+
+    def _resolve_folder(self) -> Path:
+        if self._server.cwd is None:
+            return self._context.workspace
+
+        folder = self._place(self._expand(self._server.cwd, "cwd"))
+        if not folder.is_dir():
+            raise self._error("cwd", f"the folder {folder} does not exist")
+        return folder
+
+    def _find_program(self, command: str, folder: Path, environment: Mapping[str, str]) -> str:
+        if not command.strip():
+            raise self._error("command", "the program is empty after references were replaced")
+
+        path = environment.get("PATH", self._context.environ.get("PATH"))
+        has_folder = os.path.dirname(command) or command.startswith("~")
+        searched = str(self._place(command, folder)) if has_folder else command
+        found = shutil.which(searched, path=path)
+        if found is not None:
+            return os.path.abspath(found) if os.path.dirname(found) else found
+
+        if has_folder and os.path.exists(searched):
+            raise self._error("command", f"{searched} is not an executable program")
+        if len(command.split()) > 1 and not has_folder:
+            hint = "`command` is only the program: put the other words into `arguments`"
+            raise self._error("command", f"there is no program {command!r}. {hint}")
+        place = "" if has_folder else " on the PATH"
+        raise self._error(
+            "command", f"the program {command!r} was not found{place}. Install it, or give its path"
+        )
+
+    def _verify(self, command: str, checksum: McpChecksum) -> None:
+        if not checksum.is_complete:
+            expected = f"the hexadecimal digits of a {checksum.algorithm} digest"
+            raise self._error("checksum", f"expected {expected}", "value")
+        try:
+            digest = _hash_file(Path(command), checksum.algorithm)
+        except (OSError, ValueError) as exc:
+            reason = getattr(exc, "strerror", None) or exc
+            raise self._error("checksum", f"{command} cannot be read: {reason}") from exc
+
+        if not hmac.compare_digest(digest, checksum.value.lower()):
+            raise self._error(
+                "checksum",
+                f"{command} has the {checksum.algorithm} digest {digest}, not the configured one. "
+                "It was changed or replaced, so it was not started. If you updated it, set "
+                "`checksum.value` to the new digest",
+                "value",
+            )
+
+    # --- addresses -------------------------------------------------------------------------------
+
+    def _resolve_http(self) -> HttpLaunch:
+        server = self._server
+        if server.url is None:
+            raise self._error("url", "the address of the server is missing: set `url`")
+
+        url = self._expand(server.url, "url").strip()
+        self._check_address(url)
+        headers = {
+            name: self._expand(value, "headers", name) for name, value in server.headers.items()
+        }
+
+        for name, value in headers.items():
+            if any(ord(sign) < 32 and sign != "\t" for sign in value):
+                raise self._error("headers", "the value has control characters", name)
+
+        self._secrets.update(headers.values())
+        return HttpLaunch(url, headers, server.insecure, secrets=frozenset(self._secrets))
+
+    def _check_address(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            host = parts.hostname or ""
+            _ = parts.port
+        except ValueError as exc:
+            raise self._error("url", "expected an address such as https://host/mcp") from exc
+
+        if parts.scheme not in ("http", "https") or not host:
+            raise self._error("url", "expected an address such as https://host/mcp")
+        if parts.scheme == "http" and not is_loopback(host) and not self._server.insecure:
+            raise self._error(
+                "url",
+                f"plain HTTP to {host}: anyone on the way could read and change the messages. Use "
+                "https, or set `insecure = true` for this server",
+            )
+
+        if parts.password:
+            self._secrets.add(parts.password)
+
+    # --- references ------------------------------------------------------------------------------
+
+    def _expand(self, text: str, *keys: str) -> str:
+        def get_value(reference: Reference) -> str:
+            match reference.kind:
+                case "workspaceFolder":
+                    return str(self._context.workspace)
+                case "userHome":
+                    return str(self._context.home)
+                case "input":
+                    return self._get_input(reference.name, keys)
+                case "variable":
+                    return self._get_variable(reference, keys)
+
+        try:
+            expanded = expand_references(text, get_value)
+        except ConfigError:
+            raise
+        except ValueError as exc:
+            raise self._error(keys[0], str(exc), *keys[1:]) from exc
+        if "\0" in expanded:
+            raise self._error(keys[0], "the value has a null character", *keys[1:])
+        return expanded
+
+    def _get_input(self, name: str, keys: Sequence[str]) -> str:
+        value = self._context.inputs.get(name)
+        if value is None:
+            raise self._error(
+                keys[0],
+                f"the value of `${{input:{name}}}` is needed, and no user is available to give it. "
+                "Use an environment variable such as `${TOKEN}` instead",
+                *keys[1:],
+            )
+        self._secrets.add(value)
+        return value
+
+    def _get_variable(self, reference: Reference, keys: Sequence[str]) -> str:
+        value = self._context.environ.get(reference.name)
+        if reference.default is not None:
+            value = value or reference.default
+        if value is None:
+            raise self._error(
+                keys[0],
+                f"the environment variable {reference.name} is not set. Set it before the kernel "
+                f"starts, or give a default: `${{{reference.name}:-value}}`",
+                *keys[1:],
+            )
+
+        if is_secret_name(reference.name) or is_secret(keys[-1], value):
+            self._secrets.add(value)
+        return value
+
+    def _place(self, text: str, folder: Path | None = None) -> Path:
+        # A relative path, from the folder of the workspace, and `~` at its beginning.
+        if text == "~" or text.startswith(("~/", "~\\")):
+            return self._context.home / text[2:]
+        return Path(os.path.normpath((folder or self._context.workspace) / text))
+
+
+def _unquote(value: str) -> str:
+    quote = value[:1]
+    if quote in ("'", '"') and len(value) > 1 and value.endswith(quote):
+        inner = value[1:-1]
+        if quote == "'":
+            return inner
+        return re.sub(r'\\[nt"\\]', lambda found: _ESCAPES[found[0]], inner)
+    return _COMMENT.sub("", value)
+
+
+def _hash_file(path: Path, algorithm: str) -> str:
+    digest = hashlib.new(algorithm)
+    with os.fdopen(open_regular(path), "rb") as file:
+        count = 0
+        while chunk := file.read(_CHUNK_BYTES):
+            count += len(chunk)
+            if count > MAX_PROGRAM_BYTES:
+                raise ValueError(f"it has more than {MAX_PROGRAM_BYTES:,} bytes")
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,154 @@
+"""Change messages that the library `mcp` would refuse as a whole.
+
+The library is stricter than servers are: one content block of a new kind makes it drop the result.
+The functions replace such parts before it sees the message, so that only the part is lost.
+
+Source: `docs/mcp.md`, Protocols, transports, limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from jp_nb.text import one_line
+
+if TYPE_CHECKING:
+    pass
+from jp_nb.mcp.transports.server_messages import Json
+
+RAW_RESULT: Final = "jp_nb/result"
+"""Key in `_meta` of a call's result that contains the result as the server sent it."""
+_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+_RESULT_KEYS: Final = frozenset({"content", "structuredContent", "isError"})
+
+
+def repair_result(result: Json, is_content: Callable[[object], bool]) -> list[str]:
+    """Replace the parts of `result` that the library does not accept.
+
+    `is_content` returns True for content blocks that the library accepts. The result of a call is
+    kept whole, in `_meta`, and the library sees an empty one.
+
+    Returns:
+        Notes about tools that are missing now.
+    """
+    if isinstance(result.get("tools"), list):
+        return _repair_tools(result)
+
+    for asked in _values(result.get("inputRequests")):
+        if isinstance(asked, dict):
+            repair_question(asked.get("params"))
+
+    if result.get("resultType", "complete") == "complete" and _RESULT_KEYS & result.keys():
+        kept = {
+            "content": _repair_blocks(result.get("content"), is_content),
+            "structuredContent": result.get("structuredContent"),
+            "isError": result.get("isError") is True,
+        }
+        result.clear()
+        result.update(content=[], resultType="complete", _meta={RAW_RESULT: kept})
+
+    return []
+
+
+def _values(value: object) -> list[object]:
+    return [*value.values()] if isinstance(value, dict) else []
+
+
+def _repair_blocks(content: object, is_content: Callable[[object], bool]) -> list[Json]:
+    if content is None:
+        return []
+    blocks: list[Any] = content if isinstance(content, list) else [content]
+    return [_repair_block(block, is_content) for block in blocks]
+
+
+def _repair_block(block: Any, is_content: Callable[[object], bool]) -> Json:
+    return block if is_content(block) else _describe_block(block)
+
+
+def _describe_block(block: object) -> Json:
+    kind = block.get("type") if isinstance(block, dict) else type(block).__name__
+    name = one_line(str(kind), limit=100)
+    text = f"[The server sent content of the kind {name!r}, which cannot be read here.]"
+    return {"type": "text", "text": text}
+
+
+def _repair_tools(result: Json) -> list[str]:
+    notes = []
+    tools = []
+
+    for tool in result["tools"]:
+        problem = _find_tool_problem(tool)
+        if problem:
+            notes.append(problem)
+        else:
+            tools.append({key: value for key, value in tool.items() if key not in _UNUSED})
+
+    result["tools"] = tools
+    result.setdefault("ttlMs", 0)
+    result.setdefault("cacheScope", "private")
+    result.setdefault("resultType", "complete")
+
+    cursor = result.get("nextCursor")
+    if not isinstance(cursor, str) or not cursor:
+        result.pop("nextCursor", None)
+
+    return notes
+
+
+_UNUSED: Final = frozenset({"icons", "_meta", "execution"})
+_TEXTS: Final = ("title", "description")
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+def _find_tool_problem(tool: object) -> str:
+    if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
+        return "a tool has no name"
+    name = one_line(tool["name"], limit=100)
+    schema = tool.get("inputSchema")
+    if not isinstance(schema, dict):
+        return f"the tool {name!r} has no schema of its arguments"
+    if schema.get("type", "object") != "object":
+        return f"the schema of the tool {name!r} is not that of an object"
+    schema.setdefault("type", "object")
+
+    for key in _TEXTS:  # a wrong text is no reason to lose the tool
+        if not isinstance(tool.get(key), str):
+            tool.pop(key, None)
+    if not isinstance(tool.get("outputSchema"), dict):
+        tool.pop("outputSchema", None)
+
+    hints = tool.pop("annotations", None)
+    if isinstance(hints, dict):
+        tool["annotations"] = {
+            key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)
+        }
+        if isinstance(hints.get("title"), str):
+            tool["annotations"]["title"] = hints["title"]
+
+    return ""
+
+
+def repair_question(params: object) -> None:
+    """Add the keys that the library requires in the schema of a question without fields."""
+    if not isinstance(params, dict):
+        return
+
+    schema = params.get("requestedSchema")
+    if isinstance(schema, dict):
+        schema.setdefault("type", "object")
+        schema.setdefault("properties", {})
+
+
+def remove_elicitation(params: object) -> None:
+    """Remove the capability to ask users from the parameters of an outgoing message."""
+    if not isinstance(params, dict):
+        return
+
+    meta = params.get("_meta")
+    declared = [params.get("capabilities")]
+    if meta:
+        declared.append(meta.get(_CAPABILITIES))
+    for capabilities in declared:
+        if isinstance(capabilities, dict):
+            capabilities.pop("elicitation", None)

@@ -1,0 +1,322 @@
+"""Decode the streams of Anthropic Messages.
+
+Source: `docs/providers.md`, https://platform.claude.com/docs/en/build-with-claude/streaming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Finished,
+    FinishReason,
+    Flush,
+    InputChange,
+    KeepAlive,
+    TextKind,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.json_values import as_object, is_json_object
+from jp_nb.providers.network.errors import classify_stream_error
+from jp_nb.providers.request_parts.parameter_names import ParameterNames
+from jp_nb.providers.request_parts.tool_call_ids import make_call_id
+from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
+from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+
+ANTHROPIC_NAME: Final = "anthropic"
+THINKING_SIGNATURE_KEY: Final = "anthropic_thinking_signature"
+REDACTED_THINKING_KEY: Final = "anthropic_redacted_thinking"
+_TRANSFORMATIONS: Final = {"thinking_dropped": True, "thinking_mismatch_allowed": False}
+"""Types of `input_transformations`, with True if the model did not get the thinking."""
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "end_turn": "completed",
+    "stop_sequence": "completed",
+    "tool_use": "completed",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refused",
+}
+_KIND_OF_BLOCK: Final[Mapping[str, TextKind]] = {"text": "message", "thinking": "reasoning"}
+_BLOCK_OF_DELTA: Final = {"text_delta": "text", "thinking_delta": "thinking"}
+"""Types of blocks that some servers do not start."""
+_USAGE: Final[Mapping[str, str]] = {
+    "output_tokens": "output_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+}
+
+
+class AnthropicDecoder(Decoder):
+    """Decoder for one response of Anthropic Messages.
+
+    `on_message` gets the message of the first event. `find_signatures` returns the signatures
+    of the thinking at paths in the request, such as `messages.1.content.0`. `request` is the body
+    of the request. `parameter_names` restore the names of parameters, by tool.
+    """
+
+    def __init__(
+        self,
+        schema: AnswerSchema | None = None,
+        *,
+        request: bytes = b"",
+        on_message: Callable[[WireObject], None] = lambda _: None,
+        parameter_names: Mapping[str, ParameterNames] | None = None,
+        find_signatures: Callable[[Sequence[str]], Sequence[str]] = lambda paths: [""] * len(paths),
+    ) -> None:
+        super().__init__(schema)
+        self._request = request
+        self._on_message = on_message
+        self._parameter_names = parameter_names or {}
+        self._find_signatures = find_signatures
+        self._transformations: object = None
+        self._blocks: dict[object, _OpenBlock] = {}  # by the server's index
+        self._item_count = 0
+        self._has_answer = False
+        self._pending_flush: Flush | None = None
+        self._usage: dict[str, int] = {}
+        self._stop_reason: str | None = None
+        self._stop_details: Mapping[str, JsonValue] = {}
+
+    def feed(self, message: WireObject, out: EventBuffer) -> None:
+        """Add the events of `message`."""
+        match message.get("type"):
+            case "content_block_delta":
+                self._apply_delta(message.get("index"), message.get("delta"), out)
+            case "content_block_start":
+                self._start_block(message.get("index"), message.get("content_block"), out)
+            case "content_block_stop":
+                self._stop_block(message.get("index"), out)
+            case "message_start":
+                self._start_message(message.get("message") or {}, out)
+            case "message_delta":
+                self._apply_message_delta(message, out)
+            case "message_stop":
+                self._end_message(out)
+            case "ping":
+                out.add(KeepAlive())
+            case "error":
+                raise classify_stream_error(message.get("error"), provider=ANTHROPIC_NAME)
+            case None if "error" in message:
+                raise classify_stream_error(message["error"], provider=ANTHROPIC_NAME)
+
+    def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
+        """Add the last event after a stop reason, or after the end mark if all blocks are whole."""
+        is_whole = all(block.is_whole() for block in self._blocks.values())
+        if self._stop_reason or (has_end_mark and self._has_answer and is_whole):
+            self._end_message(out)
+
+    def _start_message(self, message: WireObject, out: EventBuffer) -> None:
+        self._on_message(message)
+        self._transformations = message.get("input_transformations")
+        self._add_usage(message.get("usage"), out)
+
+    def _end_message(self, out: EventBuffer) -> None:
+        for index in [*self._blocks]:  # of a server that does not stop its blocks
+            self._stop_block(index, out)
+        self._flush_pending_call(out)
+        self._report_transformations(out)
+        out.add(self._make_finished())
+
+    def _start_block(self, index: object, content: WireObject | None, out: EventBuffer) -> None:
+        if content is None:
+            return
+        if index in self._blocks:
+            # A server that does not stop its blocks, or gives all of them the same index.
+            self._stop_block(index, out)
+        self._flush_pending_call(out)
+
+        block = self._blocks[index] = self._open_block(content["type"])
+        block.tool = content.get("name") or ""
+        match block.type:
+            case "text":
+                self._add_piece(block, "message", content.get("text"), out)
+            case "thinking":
+                self._add_signature(block, content.get("signature"), out)
+                self._add_piece(block, "reasoning", content.get("thinking"), out)
+                self._add_piece(block, "message", content.get("text"), out)
+            case "redacted_thinking":
+                block.redacted = content["data"]
+            case "tool_use":
+                self._has_answer = True
+                call_id = content.get("id") or make_call_id(block.index, self._request)
+                out.add(ToolCallStart(block.index, call_id, content["name"]))
+                block.arguments.set_first(content.get("input"))
+                out.held_chars += block.arguments.held_chars
+
+    def _open_block(self, kind: str) -> _OpenBlock:
+        block = _OpenBlock(kind, self._item_count)
+        self._item_count += 1
+        return block
+
+    def _apply_delta(self, index: object, delta: WireObject | None, out: EventBuffer) -> None:
+        if delta is None:
+            return
+
+        kind = delta["type"]
+        block = self._blocks.get(index)
+        if block is None and kind in _BLOCK_OF_DELTA:
+            block = self._blocks[index] = self._open_block(_BLOCK_OF_DELTA[kind])
+        if block is None:
+            raise LookupError  # `StreamDecoder` reports it
+
+        # The kind of the delta counts: servers send texts within blocks of thinking.
+        match kind:
+            case "text_delta":
+                self._add_piece(block, "message", delta["text"], out)
+            case "thinking_delta":
+                self._add_piece(block, "reasoning", delta["thinking"], out)
+            case "signature_delta":
+                self._add_signature(block, delta["signature"], out)
+            case "input_json_delta" if block.type == "tool_use":
+                out.held_chars -= block.arguments.held_chars
+                block.arguments.add(delta["partial_json"])
+                out.held_chars += block.arguments.held_chars
+
+    def _stop_block(self, index: object, out: EventBuffer) -> None:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        if block.type == "tool_use":
+            self._stop_call(block, out)
+            return
+
+        if block.type in ("thinking", "redacted_thinking"):
+            self._add_thinking_metadata(block, out)
+        for kind, item in block.items.items():
+            if kind == "message":
+                self._answer.finish(item, out)
+                out.add(Flush(item))
+            else:
+                out.add(Flush(item, block.metadata))
+
+    def _add_thinking_metadata(self, block: _OpenBlock, out: EventBuffer) -> None:
+        if signature := "".join(block.signature):
+            block.metadata[THINKING_SIGNATURE_KEY] = signature
+            out.held_chars -= len(signature)
+
+        if block.redacted:
+            block.metadata[REDACTED_THINKING_KEY] = block.redacted
+
+        if block.metadata and "reasoning" not in block.items:
+            # A signature without text is replayed as well, so it needs a part.
+            block.items = {"reasoning": block.index, **block.items}
+            out.add_text(block.index, "reasoning", "")
+
+    def _stop_call(self, block: _OpenBlock, out: EventBuffer) -> None:
+        text = block.arguments.resolve()
+        out.held_chars -= block.arguments.held_chars
+
+        if names := self._parameter_names.get(block.tool):
+            text = names.restore(text)
+
+        if text:
+            out.add_text(block.index, None, text)
+
+        if is_json_object(text):
+            out.add(Flush(block.index))
+        else:  # The arguments are empty or cut, which the stop reason tells.
+            self._flush_pending_call(out)
+            self._pending_flush = Flush(block.index)
+
+    def _add_piece(
+        self, block: _OpenBlock, kind: TextKind, text: str | None, out: EventBuffer
+    ) -> None:
+        if not text:
+            return
+        if kind not in block.items:
+            block.items[kind] = self._find_item(block, kind)
+
+        if kind == "message":
+            self._has_answer = True
+            self._answer.feed(block.items[kind], text, out)
+        else:
+            out.add_text(block.items[kind], kind, text)
+
+    def _find_item(self, block: _OpenBlock, kind: TextKind) -> int:
+        if _KIND_OF_BLOCK.get(block.type) == kind:
+            return block.index
+        self._item_count += 1
+        return self._item_count - 1
+
+    def _add_signature(self, block: _OpenBlock, signature: str | None, out: EventBuffer) -> None:
+        if signature:
+            block.signature.append(signature)
+            out.held_chars += len(signature)
+
+    def _flush_pending_call(self, out: EventBuffer) -> None:
+        flush = self._pending_flush
+        self._pending_flush = None
+        if flush is not None and _FINISH.get(self._stop_reason or "") != "max_tokens":
+            out.add(flush)
+
+    def _apply_message_delta(self, message: WireObject, out: EventBuffer) -> None:
+        delta = message.get("delta") or {}
+        self._stop_reason = delta.get("stop_reason") or self._stop_reason
+        self._stop_details = delta.get("stop_details") or self._stop_details
+        self.is_complete = bool(self._stop_reason)
+        self._flush_pending_call(out)
+        self._transformations = message.get("input_transformations") or self._transformations
+        self._add_usage(message.get("usage"), out)
+
+    def _report_transformations(self, out: EventBuffer) -> None:
+        listed = self._transformations if isinstance(self._transformations, list) else []
+        found = [x for x in map(as_object, listed) if x.get("type") in _TRANSFORMATIONS]
+        if found:
+            signatures = self._find_signatures([str(each.get("path")) for each in found])
+            for each, signature in zip(found, signatures, strict=True):
+                reason = str(each.get("reason")).removesuffix("_binding_mismatch")
+                is_dropped = _TRANSFORMATIONS[str(each["type"])]
+                out.add(InputChange(reason, is_dropped, signature))
+
+    def _add_usage(self, usage: WireObject | None, out: EventBuffer) -> None:
+        # Input tokens include cached ones, as with the other providers.
+        if not usage:
+            return
+
+        self._usage.update((key, value) for key, value in usage.items() if isinstance(value, int))
+        counts: dict[str, int] = {
+            ours: self._usage[theirs] for theirs, ours in _USAGE.items() if theirs in self._usage
+        }
+
+        details = usage.get("output_tokens_details") or {}
+        if "thinking_tokens" in details:
+            counts["reasoning_tokens"] = details["thinking_tokens"]
+
+        if "input_tokens" in self._usage:
+            cached = (counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens"))
+            counts["input_tokens"] = self._usage["input_tokens"] + sum(cached)
+
+        out.add(Usage(**counts))
+
+    def _make_finished(self) -> Finished:
+        word = self._stop_reason
+        reason: FinishReason = "completed" if word is None else _FINISH.get(word, "other")
+        if reason == "refused":
+            details = (self._stop_details.get(name) for name in ("category", "explanation"))
+            return Finished(reason, ": ".join(str(text) for text in details if text) or None)
+        detail = word if reason == "other" else None
+        return Finished(reason, detail)
+
+
+class _OpenBlock:
+    """A block that arrives. `index` is its output item."""
+
+    def __init__(self, kind: str, index: int) -> None:
+        self.type = kind
+        self.index = index
+        self.tool = ""  # name of the tool that it calls
+        self.items: dict[TextKind, int] = {}  # output items of its texts, as they arrived
+        self.arguments = StreamedArguments()
+        self.signature: list[str] = []
+        self.redacted = ""
+        self.metadata: dict[str, JsonValue] = {}
+
+    def is_whole(self) -> bool:
+        """Return True if the block can end here."""
+        return self.type != "tool_use" or is_json_object(self.arguments.resolve())

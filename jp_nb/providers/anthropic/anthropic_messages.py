@@ -1,0 +1,284 @@
+"""The provider of Anthropic Messages: it sends requests, and repairs those that the API rejects.
+
+The members of a request are in `anthropic_fields.py` and `anthropic_rendering.py`, the decoder of
+responses in `anthropic_decoder.py`.
+
+Source: `docs/providers.md`, https://docs.anthropic.com/en/api/messages.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.model_requests.model_batches import ModelBatches
+from jp_nb.agent.provider import ModelInfo, ModelList, ModelRequest, ProviderEvent, Retry
+from jp_nb.config.tree.named_servers import Server
+from jp_nb.config.tree.provider_settings import Anthropic
+from jp_nb.errors import ProviderError
+from jp_nb.json_schema import Schema
+from jp_nb.providers.anthropic.anthropic_batches import (
+    AnthropicBatches,
+    split_message,
+)
+from jp_nb.providers.anthropic.anthropic_blocks import format_attachments
+from jp_nb.providers.anthropic.anthropic_decoder import (
+    THINKING_SIGNATURE_KEY,
+    AnthropicDecoder,
+)
+from jp_nb.providers.anthropic.anthropic_fields import build_request_fields
+from jp_nb.providers.anthropic.anthropic_models import (
+    Abilities,
+    find_max_pdf_pages,
+)
+from jp_nb.providers.anthropic.anthropic_rendering import AnthropicRendering
+from jp_nb.providers.anthropic.anthropic_schemas import (
+    adapt_for_anthropic,
+    check_anthropic,
+)
+from jp_nb.providers.http_provider import HttpProvider
+from jp_nb.providers.network.endpoint import Endpoint, make_endpoint
+from jp_nb.providers.network.model_lists import list_anthropic_models
+from jp_nb.providers.network.token_counts import CountQuery
+from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
+from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS
+from jp_nb.providers.request_parts.parameter_names import ParameterNames
+from jp_nb.providers.request_parts.request_body import Omitted, RequestBody, WireMessage
+from jp_nb.providers.response_parts.cache_diagnostics import CacheDiagnostics, read_response_id
+from jp_nb.providers.response_parts.stream_decoder import WireObject
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+
+_THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7}))?")
+"""Index of a message and of a block in it, in an error of the API."""
+_COUNTED: Final = frozenset(
+    {"model", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"}
+)
+"""Members of a request for a token count, besides the messages."""
+# Models that accept system messages only at the beginning.
+_NO_SYSTEM_MESSAGES: Final = re.compile(
+    r"claude-(?:[23]|instant|(?:sonnet|haiku)-4|opus-4(?:-[0-7])?(?:-20\d{6})?$)"
+)
+_SYSTEM_MESSAGE: Final = b'{"role":"system"'
+_TOOL_CHANGE_BETAS: Final = (
+    "mid-conversation-tool-changes-2026-07-01",
+    "inline-tools-2026-09-15",
+)
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+MESSAGES_PATH: Final = "/v1/messages"
+ANTHROPIC_VERSION: Final = "2023-06-01"
+
+
+class AnthropicProvider(HttpProvider[AnthropicRendering]):
+    """Provider for servers with the Anthropic Messages API."""
+
+    def __init__(self, endpoint: Endpoint, *, strict_tools: bool = True) -> None:
+        super().__init__(endpoint, AnthropicRendering, format_attachments)
+        self._strict_tools = strict_tools
+        self._listed: Mapping[str, ModelInfo] = {}
+        self._corrected: dict[str, Abilities] = {}  # by errors of the server
+        self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
+
+    def _adapt_schema(self, schema: Schema) -> AnswerSchema:
+        return adapt_for_anthropic(schema)
+
+    def _encode_body(
+        self,
+        request: ModelRequest,
+        rendering: AnthropicRendering,
+        attached: FormattedAttachments,
+        answer: AnswerSchema | None,
+        omitted: Omitted,
+    ) -> RequestBody:
+        appends = "tool_choice" in rendering.appended
+        fields = self._build_fields(request, answer, omitted, appends=appends)
+
+        if self._diagnostics.are_wanted:
+            fields["diagnostics"] = {"previous_message_id": rendering.last_message_id}
+
+        messages = rendering.encode(request.context, user_parts=attached.user_parts)
+        headers = {}
+
+        late = (message for message in messages if message.startswith(_SYSTEM_MESSAGE))
+        if any(b'"type":"tool_' in message for message in late):
+            given = self._http.endpoint.headers.get("anthropic-beta")
+            headers["anthropic-beta"] = ",".join(filter(None, (given, *_TOOL_CHANGE_BETAS)))
+
+        return RequestBody(fields, messages, headers=headers)
+
+    def _build_fields(
+        self,
+        request: ModelRequest,
+        answer: AnswerSchema | None,
+        omitted: Omitted,
+        *,
+        appends: bool = False,
+    ) -> WireMessage:
+        betas = self._http.endpoint.headers.get("anthropic-beta", "")
+        abilities = self._abilities_of(request.model)
+        return build_request_fields(
+            request,
+            answer=answer,
+            betas=betas,
+            abilities=abilities,
+            appends=appends,
+            omitted=omitted,
+        )
+
+    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        if _NO_SYSTEM_MESSAGES.match(model):
+            parts = frozenset({"attachments"})
+        return super()._appended_parts(model, parts)
+
+    def _max_pdf_pages(self, model: str) -> int | None:
+        betas = self._http.endpoint.headers.get("anthropic-beta", "")
+        return find_max_pdf_pages(model, self._listed.get(model), betas)
+
+    def _abilities_of(self, model: str) -> Abilities:
+        known = self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
+        return known if self._strict_tools else replace(known, strict=False)
+
+    def _make_decoder(
+        self,
+        request: ModelRequest,
+        rendering: AnthropicRendering,
+        answer: AnswerSchema | None,
+        body: bytes,
+    ) -> AnthropicDecoder:
+        asked = self._diagnostics.are_wanted
+
+        def on_message(message: WireObject) -> None:
+            rendering.last_message_id = read_response_id(message.get("id"))
+            if asked:
+                self._diagnostics.log(message.get("diagnostics"))
+
+        return AnthropicDecoder(
+            answer,
+            request=body,
+            on_message=on_message,
+            parameter_names={x.name: ParameterNames.of(x, ANTHROPIC_CALLS) for x in request.tools},
+            find_signatures=lambda paths: _find_signatures(paths, body),
+        )
+
+    def _recover(
+        self, error: ProviderError, request: ModelRequest, rendering: AnthropicRendering
+    ) -> ProviderEvent | None:
+        if error.status != 400:
+            return super()._recover(error, request, rendering)
+
+        text = str(error).lower()
+        is_stale = "thinking" in text and ("signature" in text or "cannot be modified" in text)
+        if is_stale and rendering.signed_items:
+            first = self._find_rejected_item(text, request, rendering)
+            unsigned = rendering.unsigned_items.union(range(first, len(request.context)))
+            self._keep_rendering(request.context, rendering.copy_without_messages(unsigned))
+            return Retry(error.without_address, drop_metadata=THINKING_SIGNATURE_KEY)
+
+        if "diagnostics" in text and self._diagnostics.are_wanted:
+            self._diagnostics.is_accepted = False
+            return Retry(error.without_address)
+
+        abilities = self._abilities_of(request.model)
+        sent = self._build_fields(request, self._make_answer_schema(request), {})
+        corrected = abilities.correct(text, sent)
+
+        if corrected == abilities:
+            return super()._recover(error, request, rendering)
+        self._corrected[request.model] = corrected
+        return Retry(error.without_address)
+
+    def _find_rejected_item(
+        self, error: str, request: ModelRequest, rendering: AnthropicRendering
+    ) -> int:
+        """Return the first item whose thinking is not sent as such again.
+
+        A valid signature covers everything before it, so all later thinking is invalid as well.
+        If the error does not name a block, or the API also rejects an earlier block, no thinking of
+        the context stays signed.
+        """
+        if len(request.context) - 1 in rendering.unsigned_items:
+            return 0
+        sent = self._build_body(request, rendering, self._make_answer_schema(request)).body
+        signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
+        return rendering.signed_items.get(next(filter(None, signatures), ""), 0)
+
+    def open_batches(self) -> ModelBatches:
+        """Return the Message Batches API."""
+        return AnthropicBatches(self._http, self._write_whole_answers(split_message))
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
+        return CountQuery(f"{self._http.endpoint.url}/count_tokens", body.select(_COUNTED))
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """List the models of the server. Later requests use their abilities."""
+        found = await list_anthropic_models(self._http, seconds)
+        self._listed = {model.id: model for model in found.models}
+        return found
+
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Check that the API can enforce `schema`.
+
+        Raises:
+            UsageError: It cannot.
+        """
+        check_anthropic(schema)
+
+
+def _find_signatures(paths: Sequence[str], body: bytes) -> list[str]:
+    """Return the signature of the thinking in `body` at each of the `paths`, else ""."""
+    messages = json.loads(body)["messages"]
+    return [next(_iter_signatures(path, messages), "") for path in paths]
+
+
+def _iter_signatures(path: str, messages: Sequence[WireMessage]) -> Iterator[str]:
+    """Yield the signature, or "", of the block at `path` and of each later one.
+
+    `path` is part of a text, such as an error.
+    """
+    place = _THINKING_PLACE.search(path)
+    if place is None:
+        return
+
+    message = int(place[1])
+    block = int(place[2] or 0)
+    for sent in messages[message:]:
+        content = sent["content"]
+        if isinstance(content, list):
+            yield from map(_get_signature, content[block:])
+        block = 0
+
+
+def _get_signature(block: WireMessage) -> str:
+    name = {"thinking": "signature", "redacted_thinking": "data"}.get(block["type"], "")
+    return str(block.get(name, ""))
+
+
+def create_server(name: str, config: Server) -> AnthropicProvider:
+    """Return the provider for the configured server `name`.
+
+    Raises:
+        ConfigError: The address is not valid.
+    """
+    headers = {"anthropic-version": ANTHROPIC_VERSION}
+    endpoint = make_endpoint(name, config, MESSAGES_PATH, headers=headers, key_header="x-api-key")
+    return AnthropicProvider(endpoint)
+
+
+def create(name: str, config: Anthropic) -> AnthropicProvider:
+    """Return the provider that `config` describes.
+
+    Raises:
+        ConfigError: The address is not valid.
+    """
+    headers = {"anthropic-version": ANTHROPIC_VERSION}
+    if config.beta_headers:
+        headers["anthropic-beta"] = ",".join(config.beta_headers)
+    endpoint = make_endpoint(name, config, MESSAGES_PATH, headers=headers, key_header="x-api-key")
+    return AnthropicProvider(endpoint, strict_tools=config.strict_tools)

@@ -1,0 +1,207 @@
+"""Schemas that Anthropic enforces: of structured answers, and of the arguments of strict tools.
+
+A schema for an answer that the API cannot enforce is an error of the user, with the path of the
+problem (`check_anthropic`). A tool whose schema the API cannot enforce is sent without `strict`.
+
+Source: `docs/providers.md`;
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs, as of November 2026.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from jp_nb.errors import UsageError
+from jp_nb.json_schema import (
+    Schema,
+    SchemaPath,
+    check_references,
+    find_loop,
+    format_schema_path,
+    walk_child_schemas,
+    walk_schemas,
+)
+from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema, wrap_in_object
+from jp_nb.providers.schemas.schema_expansion import (
+    expand,
+    expand_or_keep,
+    is_composed,
+    split_types,
+)
+from jp_nb.providers.schemas.schema_keywords import (
+    ANNOTATION_KEYWORDS,
+    CONSTRAINING,
+    UNSUPPORTED,
+    find_undeclared,
+    get_property_schemas,
+    get_required,
+    get_type_names,
+    has_mixed_types,
+)
+from jp_nb.providers.schemas.schema_rewriter import (
+    SchemaRewriter,
+    has_divided_properties,
+    has_two_alternatives,
+)
+
+# Of a request:
+MAX_STRICT_TOOLS: Final = 20
+_MAX_STRICT_OPTIONAL: Final = 24
+_MAX_STRICT_UNIONS: Final = 16
+
+
+def adapt_for_anthropic(schema: Schema) -> AnswerSchema:
+    """Adapt `schema` for Anthropic's `output_config.format`.
+
+    Raises:
+        UsageError: The schema is too large.
+    """
+    root, wrapped = wrap_in_object(schema)
+    rewriter = SchemaRewriter("anthropic", root)
+    sent = rewriter.rewrite(root)
+    if rewriter.is_too_large:
+        raise _make_error((), "the schema with all of its references expanded is too large")
+    return AnswerSchema(schema, sent, wrapped=wrapped)
+
+
+def check_anthropic(schema: Schema) -> None:
+    """Check that Anthropic's `output_config.format` can enforce `schema`.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    check_references(schema)
+
+    if (path := find_loop(schema)) is not None:
+        raise _make_error(path, "the schema is recursive: write out as many levels as you need")
+
+    for path, part in walk_schemas(schema).items():
+        if problem := _find_anthropic_problem(part, schema):
+            raise _make_error(path, problem)
+
+        for step, child in walk_child_schemas(part):
+            if isinstance(child, bool) and step[0] != "additionalProperties":
+                word = json.dumps(child)
+                problem = f"`{word}` is used as a schema: write out a schema"
+                raise _make_error((*path, *step), problem)
+
+        # The members of `allOf` are checked together, at their parent.
+        if path[-2:-1] != ("allOf",) and (unknown := find_undeclared(expand_or_keep(part, schema))):
+            raise _make_error(
+                path, f"`required` names {unknown[0]!r}, which is missing under `properties`"
+            )
+
+    adapt_for_anthropic(schema)
+
+
+def _make_error(path: SchemaPath, problem: str) -> UsageError:
+    place = format_schema_path(path)
+    return UsageError(f"anthropic does not support this schema: {place}: {problem}")
+
+
+def _find_anthropic_problem(part: Schema, root: Schema) -> str | None:
+    for keyword in UNSUPPORTED:
+        if keyword in part:
+            return f"`{keyword}` is not supported; describe the condition in `description`"
+
+    if not CONSTRAINING & part.keys():
+        return "the schema allows any value; add a `type`"
+
+    choices = part.get("enum", [])
+    if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
+        return "an `enum` can contain only texts, numbers, booleans, and null"
+
+    if has_mixed_types(split_types(expand_or_keep(part, root))):
+        return "objects or arrays among several types; make each type a schema of an `anyOf`"
+
+    if isinstance(part.get("items"), list):
+        return "`items` must be one schema for all items, not a list of schemas"
+
+    if isinstance(part.get("additionalProperties"), dict) or _has_open_keys(part):
+        return (
+            "an object needs fixed keys; list them under `properties`, or use an "
+            "array of objects with a key and a value"
+        )
+
+    return _find_composition_problem(part, root)
+
+
+def _has_open_keys(part: Schema) -> bool:
+    if "object" not in get_type_names(part) or is_composed(part):
+        return False
+    return "properties" not in part and part.get("additionalProperties") is not False
+
+
+def _find_composition_problem(part: Schema, root: Schema) -> str | None:
+    """Return the problem of schemas that apply to the same value, or None."""
+    if is_composed(part) and expand(part, root) is None:
+        return "the schemas of `allOf` or next to `$ref` cannot be merged; write out one schema"
+
+    whole = expand_or_keep(part, root)
+    if has_two_alternatives(whole):
+        return "`anyOf` and `oneOf` cannot be combined; write out one `anyOf`"
+    if has_divided_properties(whole, root):
+        return (
+            "`properties` next to `anyOf` or `oneOf` are not supported; write all properties into "
+            "each of the alternatives, without `properties` next to them"
+        )
+    return None
+
+
+def select_strict_tools(parameters: Sequence[Schema]) -> dict[int, JsonObject]:
+    """Select the tools whose arguments Anthropic can enforce, within its limits for a request.
+
+    `parameters` are the schemas of all tools of a request. Returns the schemas as they are sent, by
+    index. Tools at the end of the list do not change the selection among those before them.
+    """
+    selected: dict[int, JsonObject] = {}
+    optional = 0
+    unions = 0
+
+    for index, schema in enumerate(parameters):
+        tool = _adapt_strict_tool(compact_json(schema))
+        if tool is None or len(selected) == MAX_STRICT_TOOLS:
+            continue
+
+        fits_optional = optional + tool.optional <= _MAX_STRICT_OPTIONAL
+        if fits_optional and unions + tool.unions <= _MAX_STRICT_UNIONS:
+            selected[index] = tool.schema
+            optional += tool.optional
+            unions += tool.unions
+
+    return selected
+
+
+@dataclass(frozen=True, slots=True)
+class _StrictTool:
+    schema: JsonObject
+    optional: int  # number of properties that are not required
+    unions: int  # number of schemas with several types
+
+
+@lru_cache(maxsize=256)
+def _adapt_strict_tool(parameters: str) -> _StrictTool | None:
+    """Return the JSON schema `parameters` as a strict tool has it; None if that is impossible."""
+    schema = json.loads(parameters)
+    rewriter = SchemaRewriter("anthropic", schema, dropped=ANNOTATION_KEYWORDS - {"default"})
+    try:
+        check_anthropic(schema)
+        sent = rewriter.rewrite(schema)
+    except (UsageError, RecursionError):
+        return None
+
+    if not rewriter.is_enforceable or sent.get("type") != "object":
+        return None
+
+    optional = 0
+    unions = 0
+    for part in walk_schemas(sent).values():
+        optional += len(get_property_schemas(part)) - len(get_required(part))
+        unions += "anyOf" in part or isinstance(part.get("type"), list)
+
+    return _StrictTool(sent, optional, unions)

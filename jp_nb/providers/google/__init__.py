@@ -1,0 +1,1 @@
+"""Gemini: `generateContent`, and the Interactions API."""

@@ -1,0 +1,107 @@
+"""The Interactions API of Gemini: the members of a request besides its steps.
+
+Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.providers.google.google_rendering import name_model
+from jp_nb.providers.request_parts.request_body import Omitted, WireMessage, omit_parameter
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+from jp_nb.providers.schemas.tool_parameters import get_parameter_schema
+
+_EXTRAS: Final = frozenset({"safety_settings", "service_tier"})
+
+
+def build_request_fields(
+    request: ModelRequest,
+    *,
+    answer: AnswerSchema | None = None,
+    thinking: tuple[str | None, bool] | None = None,
+    allowed_tools: Sequence[str] | None = None,
+    omitted: Omitted | None = None,
+) -> WireMessage:
+    """Return all members of the request body except `input`.
+
+    `thinking` is the level, and True if the thoughts are not shown. `allowed_tools` are the names
+    of the tools that the model may call; None for all of the request. Settings that are not sent
+    are added to `omitted`, each with the reason.
+    """
+    fields: WireMessage = {"model": name_model(request), "store": False, "stream": True}
+    if system := "\n\n".join(text for text in request.system if text.strip()):
+        fields["system_instruction"] = system
+
+    if request.tools:
+        fields["tools"] = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": get_parameter_schema(tool),
+            }
+            for tool in request.tools
+        ]
+
+    if answer is not None:
+        fields["response_format"] = {
+            "type": "text",
+            "mime_type": "application/json",
+            "schema": answer.schema,
+        }
+
+    level: str | None = None
+    summaries: str | None = None
+    if thinking is not None:
+        level, is_hidden = thinking
+        summaries = "none" if is_hidden else "auto"
+
+    parameters = request.parameters
+    config: WireMessage = {
+        name: value
+        for name, value in (
+            ("max_output_tokens", parameters.max_tokens),
+            ("temperature", parameters.temperature),
+            ("top_p", parameters.top_p),
+            ("stop_sequences", list(parameters.stop_words) or None),
+            ("seed", parameters.other.get("seed")),
+            ("tool_choice", _format_tool_choice(request, allowed_tools)),
+            ("thinking_level", level),
+            ("thinking_summaries", summaries),
+        )
+        if value is not None
+    }
+
+    if config:
+        fields["generation_config"] = config
+
+    omitted = {} if omitted is None else omitted
+    if parameters.top_k is not None:
+        omit_parameter(omitted, "top_k", "not a parameter of this API")
+
+    for name, value in parameters.other.items():
+        if name in _EXTRAS:
+            fields[name] = value
+        elif name != "seed":
+            omit_parameter(omitted, name, "not a parameter of this API")
+
+    return fields
+
+
+def _format_tool_choice(
+    request: ModelRequest, allowed: Sequence[str] | None
+) -> str | WireMessage | None:
+    choice = request.tool_choice
+    name = choice.removeprefix("tool:")
+    if not request.tools:
+        return None
+    if name != choice:
+        return {"allowed_tools": {"mode": "any", "tools": [name]}}
+
+    mode = "any" if choice == "required" else choice
+    if allowed is None or mode == "none":
+        return mode
+    return {"allowed_tools": {"mode": mode, "tools": [*allowed]}} if allowed else "none"

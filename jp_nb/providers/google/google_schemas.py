@@ -1,0 +1,105 @@
+"""Rewrite the schema of a structured answer for Gemini.
+
+The API accepts any type of value as the answer, enforces some keywords, and knows no references.
+References are expanded, and other keywords move into the description, for the model to read.
+
+Source: `docs/providers.md`, https://ai.google.dev/gemini-api/docs/structured-output.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_schema import DEFINITIONS, Schema
+from jp_nb.json_values import JsonObject
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+from jp_nb.providers.schemas.schema_expansion import MAX_EXPANSIONS, expand
+from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS, get_all_of
+
+_ENFORCED: Final = frozenset(
+    {
+        *("type", "format", "title", "description", "enum", "items", "prefixItems", "minItems"),
+        *("maxItems", "minimum", "maximum", "anyOf", "properties", "additionalProperties"),
+        *("required", "propertyOrdering"),
+    }
+)
+_MAX_NODES: Final = 20_000
+_RECURSIVE: Final = "The same object as the one that contains it, and so on."
+
+
+def adapt_for_google(schema: Schema) -> AnswerSchema:
+    """Adapt `schema` for Gemini. A recursive reference becomes an object of any content."""
+    return AnswerSchema(schema, _GoogleRewriter(schema).rewrite(schema))
+
+
+class _GoogleRewriter:
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._expanding: list[str] = []  # references around the current node
+        self._nodes = 0  # that were rewritten
+
+    def rewrite(self, schema: Schema) -> JsonObject:
+        """Return the node to send for `schema`."""
+        self._nodes += 1
+        named = (each.get("$ref") for each in (schema, *get_all_of(schema)))
+        references = [reference for reference in named if isinstance(reference, str)]
+
+        is_endless = any(each in self._expanding for each in references)
+        if is_endless or self._nodes > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
+            return {"type": "object", "description": _RECURSIVE}
+
+        self._expanding += references
+        node = self._rewrite_simple(expand(schema, self._root) or schema)
+        del self._expanding[len(self._expanding) - len(references) :]
+        return node
+
+    def _rewrite_simple(self, schema: Schema) -> JsonObject:
+        """Return the node for a schema without references."""
+        node: JsonObject = {}
+        described: list[str] = []
+
+        for key, value in schema.items():
+            if key == "const":
+                key = "enum"
+                value = [value]
+            elif key == "oneOf" and "anyOf" not in schema:
+                key = "anyOf"
+
+            if key == "enum" and not _is_accepted_enum(value):
+                described.append(f"enum: {json.dumps(value, ensure_ascii=False)}")
+            elif key in _ENFORCED:
+                node[key] = self._rewrite_keyword(key, value)
+            elif key not in ANNOTATION_KEYWORDS and key not in DEFINITIONS and key != "$ref":
+                described.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
+
+        properties = node.get("properties")
+        if isinstance(properties, dict) and properties:
+            node.setdefault("type", "object")
+            node.setdefault("propertyOrdering", [*properties])
+
+        if described:
+            description = str(node.get("description", ""))
+            node["description"] = f"{description} {{{', '.join(described)}}}".strip()
+        return node
+
+    def _rewrite_keyword(self, key: str, value: JsonValue) -> JsonValue:
+        match key, value:
+            case "properties", dict():
+                return {name: self._rewrite_child(child) for name, child in value.items()}
+            case (("items" | "additionalProperties"), dict()):
+                return self.rewrite(value)
+            case (("anyOf" | "prefixItems"), list()):
+                return [self.rewrite(each) for each in value if isinstance(each, dict)]
+        return value
+
+    def _rewrite_child(self, child: JsonValue) -> JsonObject:
+        return self.rewrite(child) if isinstance(child, dict) else {}
+
+
+def _is_accepted_enum(value: JsonValue) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, str | int | float) and not isinstance(each, bool) for each in value
+    )

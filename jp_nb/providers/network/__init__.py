@@ -1,0 +1,1 @@
+"""Connections to servers: the HTTP client, addresses, errors, and lists of models."""

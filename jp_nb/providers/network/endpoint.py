@@ -1,0 +1,182 @@
+"""Address of a provider's server, and the variable with its key, from the settings.
+
+Source: `docs/providers.md`, `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
+from jp_nb.config.tree.base import describe_found
+from jp_nb.config.tree.named_servers import SERVERS_PATH, Server
+from jp_nb.config.tree.provider_settings import OpenAi, ProviderConfig
+from jp_nb.errors import ConfigError
+from jp_nb.providers.network.local_server import find_answering_address
+
+KeyHeader = Literal["authorization", "x-api-key", "x-goog-api-key"]
+_OPENAI_URL: Final = re.compile(
+    r"https?://(?:[a-z0-9-]+\.)*api\.openai\.com(?=[:/]|$)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Address of a server, and the environment variable with its key. It holds no key."""
+
+    provider: str
+    base_url: str  # without `path`; may end in its first segments
+    path: str
+    other_base_urls: tuple[str, ...] = ()  # where the server may run instead of at `base_url`
+    base_url_env: str | None = None  # environment variable that replaces `base_url`
+    key_env: str | None = None  # None: the server needs no key
+    key_header: KeyHeader = "authorization"
+    key_required: bool = False  # by the server at `base_url`
+    key_configured: bool = False  # the user set `key_env`: no request is sent without a key
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_server: bool = False  # of `providers.llm.servers`
+    local: str = ""  # kind of a local server, such as `ollama`, for advice
+
+    @property
+    def setting_path(self) -> str:
+        """Path of the settings in the configuration."""
+        table = SERVERS_PATH if self.is_server else "providers.llm"
+        return f"{table}.{self.provider}"
+
+    @property
+    def environment_url(self) -> str:
+        """Base URL from the environment; "" if it sets none.
+
+        Raises:
+            ConfigError: It contains a user name or a password, which the message does not show.
+        """
+        url = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+
+        if "@" in re.split(r"[/?#]", url.rpartition("://")[2])[0]:
+            raise ConfigError(
+                f"the address in {self.base_url_env} cannot contain a user name or "
+                "password. Put the key into an environment variable and set "
+                "api_key_env to its name",
+                path=f"{self.setting_path}.base_url_env",
+            )
+        return url
+
+    @property
+    def has_key(self) -> bool:
+        """True if the environment variable of the key is set."""
+        return bool(self.key_env and os.environ.get(self.key_env, "").strip())
+
+    @property
+    def base_urls(self) -> tuple[str, ...]:
+        """Base URLs at which the server may run."""
+        return self.base_url, *self.other_base_urls
+
+    @property
+    def url(self) -> str:
+        """Address of the endpoint, with `path`. Raises `ConfigError` as `environment_url` does.
+
+        If the server may run at several addresses, they are tried until one has answered.
+        """
+        base = find_answering_address(self.base_urls) if self.other_base_urls else self.base_url
+        return join_url(self.environment_url or base, self.path)
+
+    @property
+    def is_openai(self) -> bool:
+        """True if the server is OpenAI's own."""
+        given = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+        url = given or self.base_url
+        return _OPENAI_URL.match(url) is not None
+
+
+def join_url(base: str, path: str) -> str:
+    """Join `base` and `path`. `base` may end in the first segments of `path`."""
+    base = base.rstrip("/")
+    segments = path.strip("/").split("/")
+    for count in range(len(segments), 0, -1):
+        if base.endswith("/" + "/".join(segments[:count])):
+            segments = segments[count:]
+            break
+    return "/".join([base, *segments])
+
+
+def redact_url(url: str) -> str:
+    """Return `url` without user, password, and query values with the name of a secret."""
+    before, mark, query = url.partition("?")
+    shown = "&".join(map(_redact_parameter, query.split("&")))
+
+    scheme, slashes, rest = before.partition("://")
+    host, slash, path = rest.partition("/")
+    user, at, host = host.rpartition("@")
+
+    if user:
+        user = NOT_SHOWN
+    return f"{scheme}{slashes}{user}{at}{host}{slash}{path}{mark}{shown}"
+
+
+def _redact_parameter(parameter: str) -> str:
+    name, _, value = parameter.partition("=")
+    is_secret = bool(value) and is_secret_name(unquote(name))
+    return f"{name}={NOT_SHOWN}" if is_secret else parameter
+
+
+def make_endpoint(
+    provider: str,
+    config: ProviderConfig,
+    path: str,
+    *,
+    headers: Mapping[str, str],
+    key_header: KeyHeader = "authorization",
+) -> Endpoint:
+    """Return the endpoint at `path` of the configured server.
+
+    Raises:
+        ConfigError: `base_url` is not an http or https address.
+    """
+    table = "providers.llm"
+    if isinstance(config, Server):
+        table = SERVERS_PATH
+        headers = {**headers, **{name.lower(): value for name, value in config.headers.items()}}
+
+    addresses = [config.base_url] if config.base_url else list(config.DEFAULT_ADDRESSES)
+    base_url, *others = addresses or [""]
+    key_env = config.api_key_env or None
+
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        setting = f"{table}.{provider}.base_url"
+        found = describe_found(base_url, setting)
+        raise ConfigError(f"expected an http or https address, {found}", path=setting)
+
+    defaults = type(config)()
+    base_url_env = config.base_url_env if isinstance(config, OpenAi) else None
+    return Endpoint(
+        provider,
+        base_url,
+        path,
+        other_base_urls=tuple(others),
+        base_url_env=base_url_env,
+        key_env=key_env,
+        key_header=key_header,
+        key_required=config.base_url == defaults.base_url,  # another server may need no key (D61)
+        key_configured=key_env not in (None, defaults.api_key_env),
+        headers=headers,
+        is_server=isinstance(config, Server),
+    )
+
+
+def find_dialect(provider: str, config: ProviderConfig) -> str | None:
+    """Return the API that requests to `provider` use; None if it has only one.
+
+    Raises:
+        ConfigError: `base_url` is not an http or https address.
+    """
+    dialect: str | None = getattr(config, "dialect", None)
+    if dialect is None and isinstance(config, OpenAi):
+        is_openai = make_endpoint(provider, config, "", headers={}).is_openai
+        return "responses" if is_openai else "chat"
+    return dialect

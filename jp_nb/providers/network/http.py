@@ -1,0 +1,540 @@
+"""HTTP client: timeouts, proxies, limits, and redaction of keys.
+
+A key is read for each request, and is only in its header. It is not in messages, logs, or frames
+of a traceback. Errors, headers, and responses are redacted on arrival, before they are cut or
+quoted, because a server or a proxy may send the key back.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import zlib
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import KeyReference, SentRequest
+from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
+from jp_nb.json_values import compact_json, encode_utf8, read_json
+from jp_nb.providers.key_redactor import KeyRedactor, get_current_redactor, read_key
+from jp_nb.providers.network.decompression import Decompressor
+from jp_nb.providers.network.endpoint import Endpoint, redact_url
+from jp_nb.providers.network.error_advice import format_advice
+from jp_nb.providers.network.errors import classify_response
+from jp_nb.providers.network.local_server import forget_addresses
+from jp_nb.providers.network.model_choices import format_key_statement
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    try:
+        import httpx2 as httpx  # the successor, with the same interface
+    except ImportError:
+        import httpx
+
+CONNECT_TIMEOUT_S: Final = 10.0
+MAX_ERROR_BYTES: Final = 64 * 1024
+MAX_JSON_BYTES: Final = 16 * 2**20
+"""Maximum size of a response that is not a stream."""
+ERROR_BODY_SECONDS: Final = 10.0
+_CORE_PARTS: Final = ("connection", "http11", "proxy", "socks")
+_LOGGERS: Final = (
+    "httpx",
+    "httpx2",
+    *(f"httpcore.{part}" for part in _CORE_PARTS),
+    *(f"httpcore2.{part}" for part in _CORE_PARTS),
+)
+EVENT_STREAM: Final = "text/event-stream"
+AGENT: Final = {"user-agent": "jp-nb"}
+ACCEPTED_ENCODINGS: Final = frozenset({"gzip", "deflate"})
+"""Compressions of a response. Each piece from the network grows at most 1,000 times."""
+_parse_url: Final = lru_cache(8)(httpx.URL)
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class HttpClient:
+    """HTTP client of one endpoint, for one event loop.
+
+    Connections open with the first request. They are reused until `aclose`.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._client: httpx.AsyncClient | None = None
+        self._origin = ""
+
+    async def post(
+        self, body: bytes, *, url: str = "", headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Send `body` and yield the bytes of the event stream in the response.
+
+        `url` is an address of this endpoint's server; "" for that of the endpoint. `headers` are
+        those of this request only.
+
+        Raises:
+            ProviderError: The key is missing, the connection fails, or the status is an error.
+            ProtocolError: The response is not an event stream.
+        """
+        url = url or self.endpoint.url
+        async with self._open_response("POST", url, body, self._headers(headers)) as response:
+            await self._check_event_stream(response)
+            async with aclosing(_chunks(response)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    @asynccontextmanager
+    async def _open_response(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> AsyncGenerator[httpx.Response, None]:
+        self._check_key()
+
+        try:
+            client = await self._open_client(url)
+            address = _parse_url(url)
+            request = client.build_request(method, address, content=content, headers=headers)
+            response = await self._send_on_live_connection(client, request)
+            try:
+                self._check_encoding(response)
+                yield response
+            finally:
+                await response.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise _translate_error(exc, self.endpoint, url) from exc
+
+    def _check_encoding(self, response: httpx.Response) -> None:
+        # Several encodings, and those with a higher ratio, turn kilobytes into gigabytes.
+        listed = response.headers.get("content-encoding", "").split(",")
+        encodings = [name.strip().lower() for name in listed if name.strip()]
+        used = [name for name in encodings if name != "identity"]
+
+        if len(used) > 1 or not ACCEPTED_ENCODINGS.issuperset(used):
+            shown = self.redactor().hide(", ".join(encodings))[:100]
+            raise ProtocolError(
+                f"{self.endpoint.provider} compressed its response (status "
+                f"{response.status_code}) as {shown!r}, which may be much larger than it seems. "
+                "Only one of gzip and deflate is accepted. Check "
+                f"{self.endpoint.setting_path}.base_url, or the proxy"
+            )
+
+    async def _send_on_live_connection(
+        self, client: httpx.AsyncClient, request: httpx.Request
+    ) -> httpx.Response:
+        # A server may have closed a kept connection, as llama-server does after each stream. A
+        # request that gets no byte of an answer there is sent again, as RFC 9112 9.3.1 allows.
+        is_new = False
+
+        async def trace(event: str, _info: Mapping[str, object]) -> None:
+            nonlocal is_new
+            is_new = is_new or event == "connection.connect_tcp.started"
+
+        request.extensions = {**request.extensions, "trace": trace}
+        try:
+            return await client.send(request, auth=self._add_key, stream=True)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            if is_new:
+                raise
+        return await client.send(request, auth=self._add_key, stream=True)
+
+    def check_ready(self) -> None:
+        """Raise if no request can be sent.
+
+        Raises:
+            ConfigError: The address in the environment is not valid.
+            ProviderError: The key is missing or contains invalid characters.
+        """
+        _ = self.endpoint.url
+        self._check_key()
+
+    @asynccontextmanager
+    async def limit_time(self, seconds: float, task: str) -> AsyncGenerator[None, None]:
+        """Limit the time of requests for `task`, such as `list its models`, and sanitize errors.
+
+        Raises:
+            ProviderError: A request fails, or they take longer than `seconds`.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as exc:
+            late = f"{self.endpoint.provider} did not {task} within {seconds:g} s"
+            error = ProviderError(late, kind="timeout")
+            error.__cause__ = exc  # its frames contain the key's header
+            raise self.sanitize_error(error) from exc
+        except ProviderError as exc:
+            raise self.sanitize_error(exc) from exc.__cause__
+
+    async def fetch(
+        self, url: str, body: JsonValue = None, *, headers: Mapping[str, str] | None = None
+    ) -> JsonValue:
+        """Return the JSON at `url`, an address of this endpoint's server.
+
+        Posts `body`, unless it is None. `headers` are those of this request only.
+
+        Raises:
+            ProviderError: The key is missing, the connection fails, or the status is an error.
+            ProtocolError: The response is too large or is not JSON.
+        """
+        content = None if body is None else encode_utf8(compact_json(body))
+        method = "GET" if content is None else "POST"
+        return await self._fetch_json(method, url, content, self._headers(headers))
+
+    async def upload(
+        self, url: str, content: bytes, *, name: str, fields: Mapping[str, str]
+    ) -> JsonValue:
+        """Send a file with the form `fields`, and return the JSON that the server answers.
+
+        Raises:
+            ProviderError: The key is missing, the connection fails, or the status is an error.
+            ProtocolError: The response is too large or is not JSON.
+        """
+        form = httpx.Request("POST", url, data=dict(fields), files={"file": (name, content)})
+        body = form.read()
+        headers = {**self._headers(None), "content-type": form.headers["content-type"]}
+        return await self._fetch_json("POST", url, body, headers)
+
+    async def _fetch_json(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> JsonValue:
+        sent = {**headers, "accept": "application/json"}
+        redactor = self.redactor()
+        received = bytearray()
+
+        async with self._open_response(method, url, content, sent) as response:
+            if response.status_code != 200:
+                raise await self._read_error(response)
+            async with aclosing(_chunks(response)) as chunks:
+                async for chunk in chunks:
+                    received += chunk
+                    if len(received) > MAX_JSON_BYTES:
+                        size = f"more than {MAX_JSON_BYTES // 2**20} MiB"
+                        raise self._make_json_error(response, size)
+
+            text = redactor.hide_in_response(received.decode(errors="replace"))
+            try:
+                return read_json(text)
+            except ValueError as exc:
+                raise self._make_json_error(response, f"{redactor.hide(text)[:200]!r}") from exc
+
+    async def fetch_lines(self, url: str) -> AsyncGenerator[JsonValue, None]:
+        """Yield the JSON of each line at `url`, an address of this endpoint's server.
+
+        Raises:
+            ProviderError: The key is missing, the connection fails, or the status is an error.
+            ProtocolError: A line is too large or is not JSON.
+        """
+        headers = {**self._headers(None), "accept": "*/*"}
+
+        async with self._open_response("GET", url, None, headers) as response:
+            if response.status_code != 200:
+                raise await self._read_error(response)
+            async with aclosing(split_lines(_chunks(response))) as lines:
+                async for line in lines:
+                    if line is None:
+                        size = f"a line of more than {MAX_JSON_BYTES // 2**20} MiB"
+                        raise self._make_json_error(response, size)
+                    if line.strip():
+                        yield self._read_line(line, response)
+
+    def _read_line(self, line: bytes, response: httpx.Response) -> JsonValue:
+        redactor = self.redactor()
+        text = redactor.hide_in_response(line.decode(errors="replace"))
+        try:
+            return read_json(text)
+        except ValueError as exc:
+            raise self._make_json_error(response, f"{redactor.hide(text)[:200]!r}") from exc
+
+    def _make_json_error(self, response: httpx.Response, content: str) -> ProtocolError:
+        return ProtocolError(
+            f"{self.endpoint.provider} answered with {content} instead of JSON. Check "
+            f"{self.endpoint.setting_path}.base_url "
+            f"({redact_url(str(response.request.url))})."
+        )
+
+    async def _read_error(self, response: httpx.Response) -> ProviderError:
+        body = self.redactor().hide(await _read_error_body(response))
+        return classify_response(
+            response.status_code, response.headers, body, provider=self.endpoint.provider
+        )
+
+    def preview(
+        self,
+        body: bytes,
+        *,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        omitted: Sequence[str] = (),
+    ) -> SentRequest:
+        """Return the request that `post` sends, without the key."""
+        redactor = self.redactor()
+        hide = redactor.hide if redactor.applies_to_responses else str
+        public = hide(redact_url(url))
+        shown = encode_utf8(hide(body.decode()))
+        sent_headers = {**AGENT, **self._headers(headers)}
+
+        return SentRequest(
+            "POST",
+            public,
+            {name: hide(value) for name, value in sent_headers.items()},
+            shown,
+            self._make_key_reference(),
+            tuple(map(hide, omitted)),
+            is_exact=(url, body) == (public, shown),
+            hide=hide,
+        )
+
+    def _headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
+        return {
+            **self.endpoint.headers,
+            **(more or {}),
+            "content-type": "application/json",
+            "accept": EVENT_STREAM,
+        }
+
+    def redactor(self) -> KeyRedactor:
+        """Return the redactor of the current key."""
+        return get_current_redactor(self.endpoint.key_env)
+
+    def sanitize_error(self, error: ProviderError) -> ProviderError:
+        """Remove the key from `error` and its causes, and add advice to its message.
+
+        The tracebacks are removed, because local variables of httpx contain the key's header.
+        """
+        hide = self.redactor().hide
+
+        for link in _iter_causes(error):
+            link.__traceback__ = None
+            link.args = tuple(_hide_argument(arg, hide) for arg in link.args)
+
+        if advice := format_advice(error, self.endpoint):
+            error.args = (f"{str(error).rstrip('. ')}. {advice}.",)
+        error.address = self.endpoint.url
+        return error
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        client = self._client
+        self._client = None
+        if client is not None:
+            await client.aclose()
+
+    async def _open_client(self, url: str) -> httpx.AsyncClient:
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+
+        if self._client is None or origin != self._origin:
+            await self.aclose()  # its TLS settings are for another server
+            self._origin = origin
+            _filter_logs(self.endpoint.key_env)
+            self._client = httpx.AsyncClient(
+                timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+                # Loading certificates takes 30 ms, and a plain-text server needs none.
+                verify=parts.scheme != "http",
+                trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach this loopback
+                headers={**AGENT, "accept-encoding": ", ".join(sorted(ACCEPTED_ENCODINGS))},
+            )
+
+        return self._client
+
+    async def _check_event_stream(self, response: httpx.Response) -> None:
+        if response.status_code != 200:
+            raise await self._read_error(response)
+
+        content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
+        if content_type.strip().lower() != EVENT_STREAM:
+            hide = self.redactor().hide
+            body = hide(await _read_error_body(response))
+            raise ProtocolError(
+                f"{self.endpoint.provider} answered with "
+                f"{hide(content_type)[:100]!r} instead of an event stream: "
+                f"{body[:200]!r}. Check {self.endpoint.setting_path}.base_url "
+                f"({response.request.url})."
+            )
+
+    def _check_key(self) -> None:
+        endpoint = self.endpoint
+        name = endpoint.key_env
+        key = read_key(name)
+
+        if name is not None and not key and self._needs_key:
+            raise ProviderError(
+                f"{endpoint.provider} needs a key, and the environment variable "
+                f"{name} is not set. Set it in this kernel: `{format_key_statement(name)}`. Or "
+                f"use another variable: {endpoint.setting_path}.api_key_env."
+            )
+
+        if not (key.isascii() and key.isprintable()):
+            raise ProviderError(
+                f"the environment variable {name} contains characters that are not "
+                "valid in a key. Set it again"
+            )
+
+    def _add_key(self, request: httpx.Request) -> httpx.Request:
+        if key := read_key(self.endpoint.key_env):
+            request.headers[self.endpoint.key_header] = f"{self._prefix}{key}"
+        return request
+
+    def _make_key_reference(self) -> KeyReference | None:
+        endpoint = self.endpoint
+        is_set = endpoint.has_key
+        if endpoint.key_env is None or not (is_set or self._needs_key):
+            return None
+        return KeyReference(endpoint.key_header, self._prefix, endpoint.key_env, is_set)
+
+    @property
+    def _needs_key(self) -> bool:
+        endpoint = self.endpoint
+        return endpoint.key_configured or (endpoint.key_required and not endpoint.environment_url)
+
+    @property
+    def _prefix(self) -> str:
+        return "Bearer " if self.endpoint.key_header == "authorization" else ""
+
+
+async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """Yield the decoded body in pieces of a bounded size."""
+    encodings = response.headers.get("content-encoding", "").lower()
+    decompress = Decompressor(encodings) if "gzip" in encodings or "deflate" in encodings else None
+    raw = cast("AsyncGenerator[bytes, None]", response.aiter_raw())  # typed as an iterator
+
+    async with aclosing(raw) as received:
+        async for data in received:
+            if decompress is None:
+                yield data
+                continue
+            try:
+                for piece in decompress.feed(data):
+                    yield piece
+            except zlib.error as exc:
+                raise httpx.DecodingError(f"the compressed response is damaged: {exc}") from exc
+
+
+async def split_lines(
+    chunks: AsyncGenerator[bytes, None],
+) -> AsyncGenerator[bytes | None, None]:
+    """Yield the lines of `chunks`; None in place of a line that is too long, and nothing after."""
+    pieces: list[bytes] = []
+    size = 0
+
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            *ends, rest = chunk.split(b"\n")
+
+            for end in ends:
+                yield b"".join([*pieces, end])
+                pieces = []
+                size = 0
+
+            pieces.append(rest)
+            size += len(rest)
+            if size > MAX_JSON_BYTES:
+                yield None
+                return
+
+    yield b"".join(pieces)
+
+
+async def _read_error_body(response: httpx.Response) -> str:
+    # An incomplete body is enough, because the status decides.
+    body = bytearray()
+    with suppress(TimeoutError, httpx.HTTPError):
+        async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_chunks(response)) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) >= MAX_ERROR_BYTES:
+                    break
+
+    return body[:MAX_ERROR_BYTES].decode(errors="replace")
+
+
+def _translate_error(
+    exc: httpx.HTTPError | httpx.InvalidURL, endpoint: Endpoint, url: str
+) -> ProviderError:
+    kind: ProviderErrorKind
+    match exc:
+        case httpx.ConnectError() if _is_refused(exc) and urlsplit(url).hostname in _LOOPBACK:
+            if forget_addresses(endpoint.base_urls):  # may run at another of them again
+                kind = "connect"
+                message = f"the server of {endpoint.provider} at {url} has stopped"
+            else:  # retrying does not help until the user starts the server
+                also = "".join(f" or {other}" for other in endpoint.other_base_urls)
+                kind = "refused"
+                message = f"no server of {endpoint.provider} runs at {url}{also}"
+        case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.ProxyError():
+            kind = "connect"
+            message = (
+                f"cannot connect to {endpoint.provider} at {url}: {str(exc) or type(exc).__name__}"
+            )
+        case httpx.TimeoutException():
+            kind = "timeout"
+            message = f"{endpoint.provider} did not answer in time: {exc}"
+        case httpx.NetworkError() | httpx.RemoteProtocolError() | httpx.DecodingError():
+            kind = "transient"
+            message = f"the connection to {endpoint.provider} was lost: {exc}"
+        case _:
+            kind = "other"
+            message = f"the request to {endpoint.provider} at {url} failed: {exc}"
+
+    return ProviderError(message, kind=kind)
+
+
+def _hide_argument(arg: object, hide: Callable[[str], str]) -> object:
+    text = arg if isinstance(arg, str) else repr(arg)
+    shown = hide(text)
+    return arg if shown == text else shown
+
+
+def _is_refused(exc: BaseException) -> bool:
+    causes = [
+        link for link in _iter_causes(exc) if isinstance(link, OSError) and link.errno is not None
+    ]
+    return bool(causes) and all(cause.errno == errno.ECONNREFUSED for cause in causes)
+
+
+def _iter_causes(exc: BaseException) -> Iterator[BaseException]:
+    waiting: list[BaseException] = [exc]
+    seen: set[int] = set()
+
+    while waiting:
+        link = waiting.pop()
+        if id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        waiting += [each for each in (link.__cause__, link.__context__) if each is not None]
+        if isinstance(link, BaseExceptionGroup):
+            waiting += link.exceptions
+
+
+class _KeyFilter(logging.Filter):
+    """Removes keys from log records of the HTTP libraries, which contain a server's headers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variables: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = shown = record.getMessage()
+        for variable in [*self.variables]:
+            shown = get_current_redactor(variable).hide(shown)
+        if shown != message:
+            record.msg = shown
+            record.args = ()
+        return True
+
+
+_KEY_FILTER: Final = _KeyFilter()
+
+
+def _filter_logs(variable: str | None) -> None:
+    if variable is not None:
+        _KEY_FILTER.variables.add(variable)
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_KEY_FILTER)  # has no effect the second time

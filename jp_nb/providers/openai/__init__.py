@@ -1,0 +1,1 @@
+"""OpenAI Responses, and Chat Completions of OpenAI and many other servers."""

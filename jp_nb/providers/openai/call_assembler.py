@@ -1,0 +1,253 @@
+"""Find the tool call to which each piece of a Chat Completions stream belongs.
+
+Only this protocol needs it: the other ones mark the begin of each call. Servers give each call an
+id and an index, or omit them, or give all calls the same. The rules, in the order of the code:
+
+1. `_find_candidate`: the piece may belong to the call with its index and its id, else with its id,
+   else with its index, else to the last call. Without a candidate, it begins a call.
+2. `_begins_call`: the name, the id, and the arguments of the candidate decide whether the piece
+   continues it. For example, a name after whole arguments begins another call.
+3. `_extend_name`: a name can arrive in pieces, or again with each piece. The names of the offered
+   tools tell a piece of a name from the name of another call.
+4. `_is_name_complete`: the call is reported as soon as no piece can change its name.
+
+Source: `docs/providers.md`, "What servers really send", which has the rules as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from jp_nb.agent.provider import Flush, ToolCallStart
+from jp_nb.errors import ProviderError
+from jp_nb.json_values import is_json_object
+from jp_nb.providers.request_parts.tool_call_ids import make_call_id
+from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedCallPiece:
+    """A piece of a call: an element of `tool_calls` in a message of the stream.
+
+    A server may omit each of the fields, and give all calls the same `index`.
+    """
+
+    index: Any = None
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
+    has_empty_name: bool = False  # the server sent an empty name; a missing one is False
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the piece has neither an id, nor a name, nor arguments."""
+        return not (self.id or self.name or self.arguments)
+
+
+class StreamedCall:
+    """A tool call whose pieces arrive."""
+
+    def __init__(self, number: int, index: Any) -> None:
+        self.number = number  # of the call in the response, from 0
+        self.index = index  # of its first piece
+        self.id = ""  # the first one that the server gave
+        self.name = ""
+        self.has_empty_name = False  # of the model; without any name, the stream is incomplete
+        self.is_started = False  # its name is complete and was reported
+        self.arguments = StreamedArguments()
+
+
+class CallAssembler:
+    """Assembles the calls of one response of Chat Completions.
+
+    The calls become output items from `first_item` on. `tools` are the names of the offered tools.
+    A call without an id gets one from the body of the `request`.
+    """
+
+    def __init__(
+        self, provider: str, first_item: int, *, tools: Collection[str] = (), request: bytes = b""
+    ) -> None:
+        self._provider = provider
+        self._first_item = first_item
+        self._tools = frozenset(tools)
+        self._request = request
+        self._by_index: dict[Any, StreamedCall] = {}
+        self._by_id: dict[str, StreamedCall] = {}
+        self._named_in_message: set[int] = set()  # numbers of calls that this message names
+        self.calls: list[StreamedCall] = []
+
+    def begin_message(self) -> None:
+        """Note that the next pieces are in another message of the stream."""
+        self._named_in_message.clear()
+
+    def add(self, piece: StreamedCallPiece, out: EventBuffer) -> None:
+        """Add a piece to its call, or to a new one."""
+        call = self._find_candidate(piece)
+        # The object `{}` is all of the arguments, if the call has no others.
+        is_object = piece.arguments == {} and call is not None and call.arguments.is_empty
+        if piece.is_empty and not is_object:
+            return
+
+        if call is None or self._begins_call(piece, call):
+            call = self._open_call(piece)
+            out.open_calls.add(self._first_item + call.number)
+        if piece.id:
+            self._by_id[piece.id] = call
+        if piece.name:
+            self._named_in_message.add(call.number)
+
+        held = call.arguments.held_chars + len(call.name)
+        call.id = call.id or piece.id
+        call.has_empty_name = call.has_empty_name or piece.has_empty_name
+        call.name = self._extend_name(call, piece) or call.name
+        call.arguments.add(piece.arguments)
+        out.held_chars += call.arguments.held_chars + len(call.name) - held
+
+        if self._is_name_complete(call):
+            self._report_start(call, out)
+
+    def _find_candidate(self, piece: StreamedCallPiece) -> StreamedCall | None:
+        """Return the call that `piece` may belong to; None if it begins one."""
+        at_index = None if piece.index is None else self._by_index.get(piece.index)
+        if at_index is not None and at_index.id == piece.id:
+            return at_index
+
+        # Some servers give one id to several calls, others another index to each piece.
+        with_id = self._by_id.get(piece.id)
+        if with_id is not None and self._may_continue_id(piece, with_id):
+            return with_id
+
+        # An index that only later pieces have tells nothing.
+        has_indexes = bool(self._by_index)
+        if piece.index is not None and (has_indexes or piece.name):
+            return at_index
+        return self.calls[-1] if self.calls else None
+
+    def _may_continue_id(self, piece: StreamedCallPiece, call: StreamedCall) -> bool:
+        """Return True if `piece` may belong to `call`, which has the same id."""
+        if piece.index in (None, call.index):
+            return True
+        if piece.has_empty_name and piece.index not in self._by_index:
+            return not call.arguments.is_whole()
+        return not piece.name
+
+    def _begins_call(self, piece: StreamedCallPiece, call: StreamedCall) -> bool:
+        """Return True if `piece` begins another call than `call`, its candidate."""
+        has_same_id = bool(piece.id) and piece.id == call.id
+        has_other_id = bool(piece.id and call.id) and piece.id != call.id
+
+        # A piece without a name continues its call, unless only the id can tell two calls apart.
+        if has_other_id and piece.index is None and not piece.name:
+            return call.arguments.is_whole()
+        if not piece.name:
+            return False
+
+        # The call has no name yet, or an empty one.
+        if not call.name:
+            return call.has_empty_name and call.arguments.is_whole()
+
+        # Two elements with names in one message are two calls.
+        if call.number in self._named_in_message and not has_same_id:
+            return True
+
+        is_over = call.arguments.is_whole()
+        if has_other_id:
+            # Some servers make a new id for each piece, which also has the index.
+            has_begun = not (is_over or call.arguments.is_empty)
+            is_same = piece.index is not None and has_begun
+            return not is_same or self._are_two_tools(call, piece)
+
+        if piece.name == call.name:
+            # A server that gives ids gives each call one.
+            return is_over and not call.id
+        return self._extend_name(call, piece) is None
+
+    def _are_two_tools(self, call: StreamedCall, piece: StreamedCallPiece) -> bool:
+        return call.name != piece.name and {call.name, piece.name} <= self._tools
+
+    def _extend_name(self, call: StreamedCall, piece: StreamedCallPiece) -> str | None:
+        """Return the name of `call` after `piece`; None if this is the name of another call."""
+        name = piece.name
+        if not name or name == call.name:
+            return call.name
+        if not call.name:
+            return name
+        if self._are_two_tools(call, piece):
+            return None
+
+        # The piece is the rest of the name, or a snapshot of the name so far.
+        joined = call.name + name
+        if not call.is_started:
+            if self._is_begin_of_tool(joined):
+                return joined
+            if name.startswith(call.name) and self._is_begin_of_tool(name):
+                return name
+
+        has_same_id = bool(piece.id) and piece.id == call.id
+        is_known = call.name in self._tools or name in self._tools
+        if has_same_id and call.is_started:
+            return call.name  # the first name counts
+
+        # The model invents a name that is not offered. Before the arguments, pieces can join.
+        if has_same_id or (call.arguments.is_empty and not is_known):
+            return name if name.startswith(call.name) else joined
+        return None
+
+    def _is_begin_of_tool(self, name: str) -> bool:
+        return any(tool.startswith(name) for tool in self._tools)
+
+    def _open_call(self, piece: StreamedCallPiece) -> StreamedCall:
+        call = StreamedCall(len(self.calls), piece.index)
+        self.calls.append(call)
+        if piece.index is not None:
+            self._by_index[piece.index] = call
+        return call
+
+    def _is_name_complete(self, call: StreamedCall) -> bool:
+        if call.is_started or not call.name:
+            return False
+        if self._tools and call.name not in self._tools:
+            return False  # a piece may follow
+
+        is_begin = any(tool.startswith(call.name) for tool in self._tools - {call.name})
+        return not call.arguments.is_empty or (bool(self._tools) and not is_begin)
+
+    def _report_start(self, call: StreamedCall, out: EventBuffer) -> None:
+        call.is_started = True
+        out.held_chars -= len(call.name)
+        item = self._first_item + call.number
+        out.add(ToolCallStart(item, call.id or make_call_id(item, self._request), call.name))
+
+    def are_whole(self) -> bool:
+        """Return True if each call has a name and one whole object as arguments."""
+        return all(
+            (call.name or call.has_empty_name) and is_json_object(call.arguments.resolve())
+            for call in self.calls
+        )
+
+    def finish(self, out: EventBuffer, *, is_cut: bool) -> None:
+        """Add the rest of the calls to `out`. With `is_cut`, incomplete calls are not ended.
+
+        Raises:
+            ProviderError: A call has no name.
+        """
+        for call in self.calls:
+            has_name = bool(call.name) or call.has_empty_name
+            if not has_name and is_cut:
+                continue
+            if not has_name:
+                raise ProviderError(
+                    f"{self._provider} called a tool without a name", kind="transient"
+                )
+            if not call.is_started:
+                self._report_start(call, out)
+
+            text = call.arguments.resolve()
+            out.held_chars -= call.arguments.held_chars
+            if text:
+                out.add_text(self._first_item + call.number, None, text)
+            if not is_cut or is_json_object(text):
+                out.add(Flush(self._first_item + call.number))

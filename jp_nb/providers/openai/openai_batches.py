@@ -1,0 +1,107 @@
+"""The Batch API of OpenAI, which other servers have too: a file of requests, and files of answers.
+
+Source: https://platform.openai.com/docs/guides/batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from jp_nb.agent.model_requests.model_batches import BatchState
+from jp_nb.errors import ProviderError
+from jp_nb.json_values import as_object, compact_json, encode_utf8
+from jp_nb.providers.batch_api import HttpBatches, WholeAnswers, is_result_id
+from jp_nb.providers.network.errors import classify_response, classify_stream_error
+from jp_nb.providers.network.http import HttpClient
+from jp_nb.providers.response_parts.stream_decoder import WireObject
+
+_ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+
+
+class OpenAiBatches(HttpBatches):
+    """Batches of requests to one `path` of the API, such as `responses`."""
+
+    max_requests = 50_000
+
+    def __init__(self, http: HttpClient, answers: WholeAnswers, path: str) -> None:
+        super().__init__(http, answers)
+        self._path = path
+
+    async def _submit(self, requests: Mapping[str, Mapping[str, JsonValue]]) -> JsonValue:
+        endpoint = f"/v1/{self._path}"
+        lines: list[bytes] = []
+        for name, body in requests.items():
+            line = {"custom_id": name, "method": "POST", "url": endpoint, "body": dict(body)}
+            lines.append(encode_utf8(compact_json(line)))
+
+        file = await self._http.upload(
+            f"{self._base}/files", b"\n".join(lines), name="rows.jsonl", fields={"purpose": "batch"}
+        )
+        return await self._http.fetch(
+            f"{self._base}/batches",
+            {
+                "input_file_id": self._read_id(file),
+                "endpoint": endpoint,
+                "completion_window": "24h",
+            },
+        )
+
+    @property
+    def _base(self) -> str:
+        return self.address.removesuffix(f"/{self._path}")
+
+    def _get_address(self, batch_id: str) -> str:
+        return f"{self._base}/batches/{batch_id}"
+
+    def _get_results_address(self, part: str) -> str:
+        return f"{self._base}/files/{part}/content"
+
+    def _read_state(self, batch_id: str, answer: WireObject) -> BatchState:
+        counts = as_object(answer.get("request_counts"))
+        answered = [counts.get("completed"), counts.get("failed")]
+        files = [answer.get("output_file_id"), answer.get("error_file_id")]
+
+        problem = ""
+        if answer.get("status") == "failed":
+            problem = _read_problem(answer.get("errors"))
+
+        return BatchState(
+            batch_id,
+            is_ended=answer.get("status") in _ENDED,
+            done=sum(count for count in answered if isinstance(count, int)),
+            problem=problem,
+            results=tuple(str(file) for file in files if is_result_id(file)),
+        )
+
+    def _read_line(self, line: WireObject) -> tuple[str, WireObject | ProviderError]:
+        name = str(line.get("custom_id"))
+        provider = self._http.endpoint.provider
+        response = line.get("response")
+
+        if not isinstance(response, dict):
+            return name, classify_stream_error(line.get("error"), provider=provider)
+
+        status = response.get("status_code")
+        body = response.get("body")
+        if status == 200 and isinstance(body, dict):
+            return name, body
+        code = status if isinstance(status, int) else 500
+        return name, classify_response(code, {}, json.dumps(body), provider=provider)
+
+
+def wrap_response(response: WireObject) -> Sequence[WireObject]:
+    """Return the one event with which a stream of the Responses API ends, for a whole `response`.
+
+    The event has the whole response, so the earlier events of a stream are not needed.
+    """
+    status = response.get("status") or "completed"
+    return [{"type": f"response.{status}", "response": response}]
+
+
+def _read_problem(errors: JsonValue) -> str:
+    listed = as_object(errors).get("data")
+    first = as_object(listed[0]) if isinstance(listed, list) and listed else {}
+    return str(first.get("message") or "the server gives no reason")

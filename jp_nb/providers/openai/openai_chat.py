@@ -1,0 +1,160 @@
+"""The provider of Chat Completions: OpenAI, and the many servers that speak its protocol.
+
+Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from jp_nb.agent.model_requests.model_batches import ModelBatches
+from jp_nb.agent.provider import ModelList, ModelRequest, Provider
+from jp_nb.config.tree.named_servers import Server
+from jp_nb.config.tree.provider_settings import ChatCompletionsProvider, OpenRouter
+from jp_nb.json_schema import Schema, check_references
+from jp_nb.providers.http_provider import HttpProvider
+from jp_nb.providers.network.endpoint import Endpoint, find_dialect, make_endpoint
+from jp_nb.providers.network.model_lists import list_chat_completions_models
+from jp_nb.providers.network.token_counts import CountQuery
+from jp_nb.providers.openai.chat_profiles import PROFILES, Profile, make_profile
+from jp_nb.providers.openai.openai_batches import OpenAiBatches
+from jp_nb.providers.openai.openai_chat_decoder import ChatDecoder
+from jp_nb.providers.openai.openai_chat_fields import build_request_fields
+from jp_nb.providers.openai.openai_chat_rendering import (
+    ChatRendering,
+    format_attachments,
+    format_system_messages,
+)
+from jp_nb.providers.request_parts.attachment_parts import (
+    IMAGE_TYPES,
+    FormattedAttachments,
+    advise_images,
+)
+from jp_nb.providers.request_parts.request_body import Omitted, RequestBody, encode_json
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
+
+
+class ChatProvider(HttpProvider[ChatRendering]):
+    """Provider for servers with the Chat Completions API."""
+
+    counts_whole_prompt = True
+
+    def __init__(self, endpoint: Endpoint, profile: Profile) -> None:
+        super().__init__(
+            endpoint,
+            lambda: ChatRendering(profile),
+            lambda attachments: format_attachments(attachments, profile),
+        )
+        self._profile = profile
+
+    def _adapt_schema(self, schema: Schema) -> AnswerSchema:
+        return (self._profile.answer or adapt_for_json_mode)(schema)
+
+    def _advise_images(self) -> str:
+        return advise_images(self._http.endpoint, self._profile.media_types)
+
+    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        if self._profile.answer is not None:  # a member of the body has the schema
+            parts -= {"schema"}
+        return super()._appended_parts(model, parts)
+
+    def _encode_body(
+        self,
+        request: ModelRequest,
+        rendering: ChatRendering,
+        attached: FormattedAttachments,
+        answer: AnswerSchema | None,
+        omitted: Omitted,
+    ) -> RequestBody:
+        profile = self._profile
+        fields = build_request_fields(request, profile, answer=answer, omitted=omitted)
+        system = format_system_messages(request, profile, documents=attached.system)
+        before = (*map(encode_json, system), *attached.messages)
+        messages = rendering.encode(request.context, before=before)
+        return RequestBody(fields, messages, prefix=("tools",))
+
+    def _make_decoder(
+        self,
+        request: ModelRequest,
+        rendering: ChatRendering,
+        answer: AnswerSchema | None,
+        body: bytes,
+    ) -> ChatDecoder:
+        return ChatDecoder(
+            self._profile, answer, request=body, tools=[tool.name for tool in request.tools]
+        )
+
+    def open_batches(self) -> ModelBatches:
+        """Return the Batch API."""
+        answers = self._write_whole_answers(lambda completion: [completion])
+        return OpenAiBatches(self._http, answers, "chat/completions")
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
+        if self._profile.local != "llamacpp":
+            return None  # the other servers have it only in other APIs
+        return CountQuery(f"{self._http.endpoint.url}/input_tokens", body.select(body.fields))
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """List the models of the server."""
+        return await list_chat_completions_models(self._http, seconds, self._profile.local)
+
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Raise if a reference in `schema` refers only to itself; see `Provider`.
+
+        A schema that strict mode does not support is sent without it.
+        """
+        check_references(schema)
+
+
+def create_server(name: str, config: Server) -> Provider:
+    """Return the provider for the configured server `name`.
+
+    Raises:
+        ConfigError: A setting is not valid.
+    """
+    profile = _with_images(make_profile(name, config.profile), config.images)
+    endpoint = make_endpoint(name, config, profile.path, headers={})
+    endpoint = replace(endpoint, local=profile.local or "")
+    if config.dialect == "responses":
+        return _create_responses(endpoint, profile)
+    return ChatProvider(endpoint, profile)
+
+
+def _with_images(profile: Profile, takes_images: bool | None) -> Profile:
+    if takes_images is None or takes_images == profile.takes_images:
+        return profile
+    return replace(profile, media_types=profile.media_types ^ IMAGE_TYPES)
+
+
+def _create_responses(endpoint: Endpoint, profile: Profile) -> Provider:
+    from jp_nb.providers.openai.openai_responses import (
+        ResponsesProvider,  # few conversations need it
+    )
+
+    path = profile.path.replace("/chat/completions", "/responses")
+    return ResponsesProvider(
+        replace(endpoint, path=path), media_types=profile.media_types, local=profile.local
+    )
+
+
+def create(name: str, config: ChatCompletionsProvider) -> Provider:
+    """Return the provider that `config` describes, in its dialect.
+
+    Raises:
+        ConfigError: A setting is not valid.
+    """
+    profile = _with_images(PROFILES[name], config.images)
+    headers = {}
+    if isinstance(config, OpenRouter):
+        attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
+        headers = {key: value for key, value in attribution.items() if value}
+
+    endpoint = make_endpoint(name, config, profile.path, headers=headers)
+    endpoint = replace(endpoint, local=profile.local or "")
+
+    if find_dialect(name, config) == "responses":
+        return _create_responses(endpoint, profile)
+    return ChatProvider(endpoint, profile)

@@ -1,0 +1,339 @@
+"""Decode the streams of Chat Completions.
+
+Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat-streaming.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, Usage
+from jp_nb.providers.network.errors import classify_stream_error
+from jp_nb.providers.openai.call_assembler import CallAssembler, StreamedCallPiece
+from jp_nb.providers.openai.chat_profiles import Profile
+from jp_nb.providers.openai.think_tags import ThinkSplitter
+from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+
+REASONING_DETAILS_KEY: Final = "openrouter_reasoning_details"
+"""Metadata key of a response for OpenRouter's reasoning details, which are sent back."""
+
+_LOGGER: Final = logging.getLogger(__name__)
+_OTHER_CONTENT: Final = frozenset(
+    {
+        "reasoning_content",
+        "reasoning",
+        "reasoning_details",
+        "refusal",
+        "tool_calls",
+        "function_call",
+    }
+)
+"""Fields of a delta besides its text."""
+_PartKind = Literal["message", "reasoning", "refusal"]
+_PART_KINDS: Final[Mapping[str, _PartKind]] = {
+    "text": "message",
+    "output_text": "message",
+    "thinking": "reasoning",
+    "reasoning": "reasoning",
+    "reasoning_text": "reasoning",
+    "summary_text": "reasoning",
+    "refusal": "refusal",
+}
+"""Kinds of the parts of a content that is a list. Others, such as images, are omitted."""
+_TEXT_FIELDS: Final = ("text", "summary", "content")
+_REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "stop": "completed",
+    "tool_calls": "completed",
+    "function_call": "completed",
+    "length": "max_tokens",
+    "content_filter": "refused",
+}
+_FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
+
+
+class ChatDecoder(Decoder):
+    """Decoder for one response of chat completions.
+
+    `tools` are the names of the offered tools, and `request` is the body of the request.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        schema: AnswerSchema | None = None,
+        *,
+        request: bytes = b"",
+        tools: Collection[str] = (),
+    ) -> None:
+        super().__init__(schema)
+        self._name = profile.name
+        self._splitter = ThinkSplitter(has_tags=profile.think_tags)
+        self._open: set[int] = set()  # reasoning or answer, until flushed
+        self._calls = CallAssembler(profile.name, _FIRST_CALL, tools=tools, request=request)
+        self._has_delta = False
+        self._has_text = False
+        self._has_unknown_part = False
+        self._other_choices: list[WireObject] = []  # before the first one, which may be missing
+        self._details: list[dict[str, Any]] = []
+        self._refusal: list[str] = []
+        self._finish_reason: str | None = None
+        self._native_reason: str | None = None
+
+    def feed(self, message: WireObject, out: EventBuffer) -> None:
+        """Add the events of `message`, a chunk."""
+        if message.get("error"):
+            raise classify_stream_error(message["error"], provider=self._name)
+
+        self._calls.begin_message()
+        for choice in message.get("choices") or ():
+            self._select_choice(choice, out)
+
+        # Groq has them in a member of its own.
+        if usage := message.get("usage") or (message.get("x_groq") or {}).get("usage"):
+            out.add(_parse_usage(usage))
+
+    def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
+        """Add the last event if a finish reason arrived, or the end mark after a whole answer."""
+        if not self._has_delta:
+            self._apply_other_choice(out)
+        if self._finish_reason is None and not has_end_mark:
+            return
+
+        for kind, piece in self._splitter.finish():
+            self._add_piece(kind, piece, out)
+        if self._finish_reason is None and not self._is_answer_whole():
+            return
+
+        self._flush_open_items(out)
+        word = self._finish_reason or "stop"
+        reason = _FINISH.get(word, "other")
+        self._calls.finish(out, is_cut=reason == "max_tokens")
+        if self._refusal:
+            out.add(Finished("refused", "".join(self._refusal)))
+            return
+
+        is_told = reason in ("other", "refused")
+        detail = (self._native_reason or word) if is_told else None
+        out.add(Finished(reason, detail))
+
+    def _select_choice(self, choice: WireObject | None, out: EventBuffer) -> None:
+        """Apply the choice with the index 0. Some servers send more than the requested one."""
+        if choice is None:
+            return
+        if not choice.get("index"):
+            self._apply_choice(choice, out)
+        elif not self._has_delta:
+            self._other_choices.append(choice)
+            out.held_chars += _measure(choice)
+
+    def _apply_other_choice(self, out: EventBuffer) -> None:
+        """Apply the first of the choices if none has the index 0."""
+        first = self._other_choices[0]["index"] if self._other_choices else None
+        for choice in self._other_choices:
+            out.held_chars -= _measure(choice)
+            if choice["index"] == first:
+                self._apply_choice(choice, out)
+
+    def _apply_choice(self, choice: WireObject, out: EventBuffer) -> None:
+        delta = choice.get("delta")
+        if not delta and not self._has_delta:
+            delta = choice.get("message")  # of a server that does not stream
+        if delta:
+            self._has_delta = True
+            if _OTHER_CONTENT.isdisjoint(delta):  # the usual case
+                self._add_content(delta.get("content"), out)
+            else:
+                self._apply_delta(delta, out)
+
+        if reason := choice.get("finish_reason"):
+            self._note_end(reason, choice)
+
+    def _apply_delta(self, delta: WireObject, out: EventBuffer) -> None:
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._add_thought(_join_texts(thought), out)
+        if details := delta.get("reasoning_details"):
+            self._add_reasoning_details(details, out)
+
+        self._add_content(delta.get("content"), out)
+        self._add_refusal(delta.get("refusal") or "", out)
+        calls = delta.get("tool_calls") or []
+        if isinstance(calls, dict):
+            calls = [calls]
+        for call in calls:
+            if call is not None:
+                self._apply_call(call, out)
+
+        if call := delta.get("function_call"):
+            self._apply_call({"index": 0, "function": call}, out)
+
+    def _add_content(self, content: Any, out: EventBuffer) -> None:
+        if isinstance(content, str):
+            self._add_answer(content, out)
+            return
+        if content is None:
+            return
+
+        parts = content if isinstance(content, list) else [content]
+        for part in parts:
+            if part is not None:
+                self._add_part(part, out)
+
+    def _add_part(self, part: Any, out: EventBuffer) -> None:
+        kind, text = _read_part(part)
+        match kind:
+            case "message":
+                self._add_answer(text, out)
+            case "reasoning":
+                self._add_thought(text, out)
+            case "refusal":
+                self._add_refusal(text, out)
+            case None if not self._has_unknown_part:
+                self._has_unknown_part = True
+                _LOGGER.debug("%s sent content that is not text, which is omitted", self._name)
+
+    def _add_answer(self, text: str, out: EventBuffer) -> None:
+        if text and self._splitter.is_done:
+            self._add_piece("message", text, out)
+        elif text:
+            for kind, piece in self._splitter.feed(text):
+                self._add_piece(kind, piece, out)
+
+    def _add_thought(self, text: str, out: EventBuffer) -> None:
+        if text:
+            self._add_piece("reasoning", text, out)
+
+    def _add_refusal(self, text: str, out: EventBuffer) -> None:
+        if text:
+            self._refusal.append(text)
+            out.held_chars += len(text)
+
+    def _add_piece(self, kind: TextKind, text: str, out: EventBuffer) -> None:
+        index = _REASONING if kind == "reasoning" else _ANSWER
+        if index not in self._open:
+            self._flush_open_items(out)
+            self._open.add(index)
+
+        if index == _REASONING:
+            out.add_text(index, kind, text)
+        else:
+            self._has_text = self._has_text or not text.isspace()
+            self._answer.feed(index, text, out)
+
+    def _add_reasoning_details(self, details: Sequence[dict[str, Any]], out: EventBuffer) -> None:
+        if _REASONING not in self._open:
+            self._add_piece("reasoning", "", out)  # encrypted reasoning needs a part
+
+        for detail in details:
+            out.held_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
+            last = self._details[-1] if self._details else {}
+            if (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
+                self._details.append(dict(detail))
+                continue
+
+            for key, value in detail.items():
+                if key in ("text", "summary", "data") and isinstance(value, str):
+                    last[key] = (last.get(key) or "") + value
+                elif value is not None:
+                    last[key] = value
+
+    def _flush_open_items(self, out: EventBuffer) -> None:
+        if _REASONING in self._open:
+            metadata: dict[str, JsonValue] = {}
+            if self._details:
+                metadata[REASONING_DETAILS_KEY] = [*self._details]
+            self._details = []
+            out.add(Flush(_REASONING, metadata))
+
+        if _ANSWER in self._open:
+            self._answer.finish(_ANSWER, out)
+            out.add(Flush(_ANSWER))
+
+        self._open.clear()
+
+    def _apply_call(self, call: WireObject, out: EventBuffer) -> None:
+        function = call.get("function") or {}
+        id_ = call.get("id")
+        if id_ is None:
+            id_ = ""
+        elif type(id_) is int:  # some servers count their calls
+            id_ = str(id_)
+
+        name = function.get("name") or ""
+        if not (isinstance(id_, str) and isinstance(name, str)):
+            raise TypeError  # `StreamDecoder` reports it
+
+        self._flush_open_items(out)
+        piece = StreamedCallPiece(
+            call.get("index"),
+            id_,
+            name,
+            function.get("arguments"),
+            has_empty_name=function.get("name") == "",
+        )
+        self._calls.add(piece, out)
+
+    def _note_end(self, reason: Any, choice: WireObject) -> None:
+        if not isinstance(reason, str):
+            raise TypeError  # `StreamDecoder` reports it
+        if reason in _FAILURES:
+            error = choice.get("error") or {"code": 503, "message": f"finish reason {reason}"}
+            raise classify_stream_error(error, provider=self._name)
+
+        # The calls may follow it.
+        self._finish_reason = reason
+        self._native_reason = choice.get("native_finish_reason")
+        self.is_complete = True
+
+    def _is_answer_whole(self) -> bool:
+        has_answer = self._has_text or self._refusal or self._calls.calls
+        return bool(has_answer) and self._calls.are_whole()
+
+
+def _measure(choice: WireObject) -> int:
+    return len(json.dumps(choice.get("delta")))
+
+
+def _read_part(part: Any) -> tuple[_PartKind | None, str]:
+    """Return the kind and the text of a part of a content; None as the kind of an unknown part."""
+    if isinstance(part, str):
+        return "message", part
+    if not isinstance(part, dict):
+        raise TypeError  # `StreamDecoder` reports it
+
+    type_ = part.get("type") or "text"
+    kind = _PART_KINDS.get(type_)
+    texts = (_join_texts(part.get(name)) for name in (type_, *_TEXT_FIELDS))
+    return kind, next(filter(None, texts), "")
+
+
+def _join_texts(value: Any) -> str:
+    """Return the text of a field that is a text, or a list of texts and parts with texts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        text = value.get("text")
+        return text if isinstance(text, str) else ""
+    if isinstance(value, list):
+        flat = (each for each in value if not isinstance(each, list))
+        return "".join(map(_join_texts, flat))
+    return ""
+
+
+def _parse_usage(usage: WireObject) -> Usage:
+    prompt = usage.get("prompt_tokens_details") or {}
+    completion = usage.get("completion_tokens_details") or {}
+    return Usage(
+        input_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+        reasoning_tokens=completion.get("reasoning_tokens"),
+        cache_read_tokens=prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens")),
+        cache_write_tokens=prompt.get("cache_write_tokens"),
+    )

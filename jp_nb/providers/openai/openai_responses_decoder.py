@@ -1,0 +1,419 @@
+"""Decode the stream of a response of the OpenAI Responses API.
+
+The stream announces each *item* (a message, a reasoning, or a call), sends its parts, and ends it:
+
+    response.output_item.added      {"item": {"type": "message", "id": "msg_1"}}
+    response.output_text.delta      {"item_id": "msg_1", "delta": "Hel"}
+    response.output_text.delta      {"item_id": "msg_1", "delta": "lo"}
+    response.output_item.done       {"item": {"type": "message", "id": "msg_1", "content": …}}
+    response.completed              {"response": {"output": …, "usage": …}}
+
+The *family* of an event about a part is the middle of its type, such as `output_text`. Servers omit
+many of these events, so an item may begin with its text, or be found only in the last event.
+`openai_responses_items.py` finds the item that an event belongs to.
+
+Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses-streaming.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Finished,
+    FinishReason,
+    Flush,
+    InputChange,
+    KeepAlive,
+    TextKind,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.json_values import compact_json, read_json
+from jp_nb.providers.network.errors import classify_stream_error
+from jp_nb.providers.openai.openai_responses_items import (
+    ANY_TEXT,
+    ItemPart,
+    OutputItem,
+    OutputItems,
+)
+from jp_nb.providers.openai.openai_responses_metadata import (
+    ENCRYPTED_KEY,
+    ITEM_ID_KEY,
+    ITEM_KEY,
+    PART_SEPARATOR,
+    make_message_metadata,
+    make_reasoning_metadata,
+)
+from jp_nb.providers.request_parts.request_body import encode_json
+from jp_nb.providers.request_parts.tool_call_ids import make_call_id
+from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
+from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+from jp_nb.text import one_line
+
+_LOGGER: Final = logging.getLogger(__name__)
+_STATUS_OF_LAST_EVENT: Final[Mapping[str, str]] = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+}
+_INCOMPLETE: Final[Mapping[str, FinishReason]] = {
+    "max_output_tokens": "max_tokens",
+    "content_filter": "refused",
+}
+_REFUSAL_CODES: Final = frozenset({"invalid_prompt", "bio_policy", "misalignment_policy_violation"})
+"""Codes of errors that mean that the request was refused."""
+_TEXT_KINDS: Final[Mapping[str, TextKind]] = {
+    "output_text": "message",
+    "reasoning_summary_text": "reasoning",
+    "reasoning_text": "reasoning",
+}
+_REFUSAL: Final = "refusal"
+_FAMILIES: Final = (*_TEXT_KINDS, _REFUSAL)
+_FAMILY_OF_EVENT: Final[Mapping[str, str]] = {
+    **{f"response.{family}.delta": family for family in _FAMILIES},
+    **{f"response.{family}.done": family for family in _FAMILIES},
+}
+"""The family of each event about a part of an item."""
+_IGNORED_EVENTS: Final = frozenset(
+    {
+        "response.content_part.added",
+        "response.content_part.done",
+        "response.output_text.annotation.added",  # also in the complete item
+        "response.reasoning_summary_part.added",
+        "response.reasoning_summary_part.done",
+    }
+)
+_STATE_EVENTS: Final = frozenset(
+    {
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+        "response.compaction.compacting",
+    }
+)
+_CALL_FIELDS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status"})
+
+
+class ResponsesDecoder(Decoder):
+    """Decoder for one response of the Responses API.
+
+    A call without an id gets one from a digest of the `request` body. `on_response` gets the object
+    of the response at its end.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: AnswerSchema | None = None,
+        *,
+        request: bytes = b"",
+        on_response: Callable[[WireObject], object] = lambda _: None,
+    ) -> None:
+        super().__init__(schema)
+        self._on_response = on_response
+        self._name = name
+        self._request = request
+        self._items = OutputItems()
+        self._refusal: list[str] = []  # pieces of its text
+        self._logged: set[str] = set()  # unknown types of events and items
+
+    def feed(self, message: WireObject, out: EventBuffer) -> None:
+        """Add the events of `message`."""
+        kind = message.get("type") or ""
+        if (family := _FAMILY_OF_EVENT.get(kind)) is not None:
+            self._add_part(message, family, out)
+            return
+
+        match kind:
+            case "response.function_call_arguments.delta" | "response.function_call_arguments.done":
+                self._add_arguments(message, out)
+            case "response.output_item.added":
+                if content := message.get("item"):
+                    self._start_item(message, content, out)
+            case "response.output_item.done":
+                if content := message.get("item"):
+                    self._end_announced_item(message, content, out)
+            case _ if kind not in _IGNORED_EVENTS:
+                self._apply_response_event(message, kind, out)
+
+    def _apply_response_event(self, message: WireObject, kind: str, out: EventBuffer) -> None:
+        if kind in _STATUS_OF_LAST_EVENT:
+            self._end_response(message.get("response") or {}, _STATUS_OF_LAST_EVENT[kind], out)
+        elif kind == "error" or (not kind and "error" in message):
+            self._fail(message.get("error") or {**message, "type": None}, out)
+        elif kind in _STATE_EVENTS:
+            out.note_state()
+        else:
+            self._log_unknown(kind)
+            out.add(KeepAlive())  # such as `keepalive`
+
+    def _log_unknown(self, kind: str) -> None:
+        if kind not in self._logged:
+            self._logged.add(kind)
+            _LOGGER.debug("%s sent an unknown event or item: %s", self._name, one_line(kind))
+
+    def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
+        """Add the last event if all items have ended, the last one with a part of the answer."""
+        if self._items.open or not self._items.all:
+            return
+        last = self._items.all[-1]
+        if last.kind == "function_call" or (last.kind == "message" and not last.is_commentary):
+            out.add(self._make_finished("completed", {}))
+
+    def _add_arguments(self, message: WireObject, out: EventBuffer) -> None:
+        is_end = "arguments" in message
+        item = self._items.find_open(message, "function_call")
+        if item is None and is_end:
+            return  # the item has ended
+        if item is None:
+            item = self._items.open_item(message, "function_call")
+
+        out.held_chars -= item.arguments.held_chars
+        if is_end:
+            item.whole_arguments = message["arguments"] or ""
+        else:
+            item.arguments.add(message.get("delta"))
+
+        out.held_chars += item.arguments.held_chars
+
+    def _start_item(self, message: WireObject, content: WireObject, out: EventBuffer) -> None:
+        open_item = self._items.find_open(message, content["type"])
+        if open_item is not None and open_item.is_repeated_by(message, content):
+            return
+
+        item = self._items.open_item(message, content["type"])
+        if item.kind == "function_call":
+            item.call_id = content.get("call_id")
+            item.first_arguments = content.get("arguments") or ""
+            self._start_call(item, content, out)
+
+    def _end_announced_item(
+        self, message: WireObject, content: WireObject, out: EventBuffer
+    ) -> None:
+        ended = self._items.find_ended(content.get("id"), message.get("output_index"))
+        if ended is not None and ended.end == content:
+            return  # a repetition
+        item = self._items.find_for_end(message, content)
+        self._end_item(item, content, out)
+
+    def _start_call(
+        self, item: OutputItem, content: WireObject, out: EventBuffer, *, is_complete: bool = False
+    ) -> None:
+        name = content.get("name")
+        # A model can choose an empty name, which the complete item has.
+        if item.is_started or not (name or (is_complete and name == "")):
+            return
+
+        item.is_started = True
+        item.name = name
+        item.call_id = content.get("call_id")
+        call_id = item.call_id or make_call_id(item.index, self._request)
+        out.add(ToolCallStart(item.index, call_id, name))
+
+    def _add_part(self, message: WireObject, family: str, out: EventBuffer) -> None:
+        kind = "reasoning" if "reasoning" in family else "message"
+        # Servers send texts within items of reasoning, too, and the family of the event counts.
+        item = self._items.find_open(message, kind) or self._items.find_open(message, ANY_TEXT)
+        text = message.get("delta")
+        is_end = text is None and ("text" in message or "refusal" in message)
+        if item is None and is_end:
+            ended = self._items.find_ended(message.get("item_id"), message.get("output_index"))
+            if ended is not None:
+                return
+
+        if item is None:
+            item = self._items.open_item(message, kind)
+
+        part = (family, message.get("summary_index", message.get("content_index")))
+        if is_end and not item.has_part(part):
+            text = message.get("text") or message.get("refusal")
+        self._add_text(item, part, text or "", out)
+
+    def _add_text(self, item: OutputItem, part: ItemPart, text: str, out: EventBuffer) -> None:
+        if not text:
+            return
+
+        family = part[0]
+        is_new = part not in item.parts
+        item.parts[part] = item.parts.get(part, 0) + len(text)
+        if family == _REFUSAL:
+            self._refusal.append(text)
+            out.held_chars += len(text)
+            return
+
+        kind = _TEXT_KINDS[family]
+        if is_new and kind in item.texts:
+            text = PART_SEPARATOR + text
+        if kind not in item.texts:
+            item.texts[kind] = item.index if item.kind == kind else self._items.make_index()
+        if kind == "reasoning":
+            out.add_text(item.texts[kind], kind, text)
+        else:
+            self._answer.feed(item.texts[kind], text, out)
+
+    def _flush_other_text(self, item: OutputItem, out: EventBuffer) -> None:
+        """End the text of another kind than the item."""
+        for kind, output in item.texts.items():
+            if kind == item.kind:
+                continue
+            if kind == "message":
+                self._answer.finish(output, out)
+            out.add(Flush(output))
+
+    def _end_item(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
+        if item.is_ended:
+            return
+
+        self._items.end(item, content)
+        match item.kind:
+            case "message":
+                self._add_missing_parts(item, content, out)
+                self._answer.finish(item.index, out)
+                out.add(Flush(item.index, make_message_metadata(content)))
+            case "reasoning":
+                self._add_missing_parts(item, content, out)
+                self._end_reasoning(item, content, out)
+            case "function_call":
+                self._start_call(item, content, out, is_complete=True)
+                self._end_call(item, content, out)
+            case _:
+                self._log_unknown(content["type"])
+                out.bytes += len(encode_json(content))
+                out.add_text(item.index, "reasoning", "")  # metadata needs a part
+                out.add(Flush(item.index, {ITEM_KEY: content}))
+
+        self._flush_other_text(item, out)
+
+    def _add_missing_parts(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
+        streamed = {family for family, _ in item.parts}
+        if item.kind == "reasoning" and item.has_text:
+            return
+
+        for index, part in enumerate(content.get("summary") or content.get("content") or ()):
+            family = str(part.get("type")).replace("summary", "reasoning_summary")
+            if family not in streamed and (family in _TEXT_KINDS or family == _REFUSAL):
+                text = part.get("text") or part.get("refusal") or ""
+                self._add_text(item, (family, index), text, out)
+
+    def _end_reasoning(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
+        item_id = content.get("id")
+        encrypted = content.get("encrypted_content")
+        if not isinstance(item_id, str):
+            out.add(Flush(item.index))
+            return
+
+        lengths = [length for (family, _), length in item.parts.items() if "summary" in family]
+        metadata = make_reasoning_metadata(item_id, encrypted, lengths, has_text=item.has_text)
+        if ENCRYPTED_KEY in metadata and not item.has_text:
+            out.add_text(item.index, "reasoning", "")  # metadata needs a part
+
+        out.add(Flush(item.index, metadata))
+
+    def _end_call(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
+        if not item.is_started:
+            raise ProviderError(f"{self._name} called a tool without a name", kind="transient")
+
+        arguments = item.choose_arguments(content.get("arguments"))
+        received = item.arguments.resolve()
+        if received and arguments != received:
+            _LOGGER.debug("%s corrected the arguments of a tool call", self._name)
+
+        out.held_chars -= item.arguments.held_chars
+        out.add_text(item.index, None, arguments)
+
+        metadata: dict[str, JsonValue] = {}
+        if isinstance(item_id := content.get("id"), str):
+            metadata[ITEM_ID_KEY] = item_id
+        if content.keys() - _CALL_FIELDS or not _is_compact(arguments):
+            metadata[ITEM_KEY] = {**content, "arguments": arguments}
+            out.bytes += len(encode_json(content))
+
+        out.add(Flush(item.index, metadata))
+
+    def _end_response(self, response: WireObject, status: str, out: EventBuffer) -> None:
+        self._on_response(response)
+        status = response.get("status") or status
+
+        if status != "failed":
+            self._add_missing_items(response.get("output"), out)
+        if usage := response.get("usage"):
+            out.add(_parse_usage(usage))
+
+        for change in response.get("input_transformations") or ():
+            reason = str(change.get("reason")).removesuffix("_mismatch")
+            is_dropped = change.get("action") == "removed"
+            out.add(InputChange(reason, is_dropped, mark=str(change.get("id") or "")))
+
+        if status == "failed":
+            self._fail(response.get("error"), out)
+            return
+
+        for item in self._items.all:  # of servers that do not end items
+            is_text = item.kind in ("message", "reasoning")
+            if is_text or (status == "completed" and item.is_complete_call()):
+                self._end_item(item, {}, out)
+
+        out.add(self._make_finished(status, response))
+
+    def _add_missing_items(self, output: object, out: EventBuffer) -> None:
+        """Add the items at the end of the response that were not streamed."""
+        listed = output if isinstance(output, list) else []
+        was_streamed = bool(self._items.all)
+        for content in listed:
+            if was_streamed and not self._items.is_missing_call(content):
+                continue
+            item = self._items.open_item({"item": content}, content["type"])
+            self._end_item(item, content, out)
+
+    def _make_finished(self, status: str, response: WireObject) -> Finished:
+        if status == "completed":
+            refusal = "".join(self._refusal)
+            return Finished("refused", refusal) if refusal else Finished()
+
+        details = response.get("incomplete_details") or {}
+        given = details.get("reason") if status == "incomplete" else None
+        word = str(given or status)
+        reason = _INCOMPLETE.get(word, "other")
+        detail = None if reason == "max_tokens" else word
+        return Finished(reason, detail)
+
+    def _fail(self, error: Any, out: EventBuffer) -> None:
+        details: Mapping[str, Any] = error if isinstance(error, dict) else {}
+        code = details.get("code")
+        if code in _REFUSAL_CODES:
+            misalignment = details.get("misalignment") or {}
+            explanation = misalignment.get("detailed_explanation") or details.get("message")
+            reason = f"{code}: {explanation}" if explanation else code
+            out.add(Finished("refused", reason))
+            return
+
+        if param := details.get("param"):
+            error = {**details, "message": f"{details.get('message')} (at `{param}`)"}
+
+        raise classify_stream_error(error, provider=self._name)
+
+
+def _is_compact(arguments: str) -> bool:
+    try:
+        return compact_json(read_json(arguments)) == arguments
+    except ValueError:
+        return True  # the record has other arguments
+
+
+def _parse_usage(usage: WireObject) -> Usage:
+    read = usage.get("input_tokens_details") or {}
+    written = usage.get("output_tokens_details") or {}
+    return Usage(
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        reasoning_tokens=written.get("reasoning_tokens"),
+        cache_read_tokens=read.get("cached_tokens"),
+        cache_write_tokens=read.get("cache_write_tokens"),
+    )

@@ -1,0 +1,395 @@
+"""OpenAI Responses: the input items of a conversation.
+
+An *item* is a message, a reasoning, a call, or its result. Encrypted reasoning, ids, and the
+spelling of arguments come from the metadata of the record (`openai_responses_metadata.py`).
+
+Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import ClassVar, Final, Self
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import Attachment, ModelRequest
+from jp_nb.images import MAX_IMAGE_NAME_CHARS, PDF, Image
+from jp_nb.json_values import compact_json, read_json
+from jp_nb.providers.openai.openai_responses_fields import (
+    adapt_responses_schema,
+    format_responses_effort,
+    format_responses_tool,
+    format_text_format,
+)
+from jp_nb.providers.openai.openai_responses_metadata import (
+    ANNOTATIONS_KEY,
+    ENCRYPTED_KEY,
+    ITEM_ID_KEY,
+    ITEM_KEY,
+    PART_SEPARATOR,
+    PHASE_KEY,
+    SUMMARY_LENGTHS_KEY,
+)
+from jp_nb.providers.request_parts.attachment_parts import (
+    IMAGE_AND_PDF_TYPES,
+    FormattedAttachments,
+    encode_content,
+    format_attachment_name,
+    format_documents_xml,
+    format_file_name,
+    split_attachments,
+)
+from jp_nb.providers.request_parts.call_rules import RESPONSES_CALLS, format_arguments
+from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
+from jp_nb.providers.request_parts.head_changes import HeadChange
+from jp_nb.providers.request_parts.messages import (
+    CONTINUE_PROMPT,
+    RESULT_IMAGES_INTRO,
+    RESULT_PDFS_INTRO,
+    Rendering,
+    format_response_text,
+)
+from jp_nb.providers.request_parts.own_metadata import (
+    read_item_id,
+    read_own_text,
+    read_phase,
+    rebuild_annotations,
+)
+from jp_nb.providers.request_parts.reasoning_effort import ParsedReasoning, parse_reasoning
+from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
+from jp_nb.record.entries.events import ChatResponse, ToolCallRequest
+from jp_nb.record.request_context.context import ContextItem
+from jp_nb.text import one_line
+
+_CALL_TYPES: Final = ("function_call", "function_call_output")
+OPENAI_APPENDED: Final = frozenset({"system", "attachments", "tools", "reasoning", "schema"})
+"""Changes that OpenAI's own server accepts as items."""
+OTHERS_APPENDED: Final = frozenset({"system", "attachments", REMOVED_TOOLS})
+
+
+def format_attachments(
+    attachments: Sequence[Attachment], media_types: frozenset[str] = IMAGE_AND_PDF_TYPES
+) -> FormattedAttachments:
+    """Format attachments as a user message before the context."""
+    sent, omitted = split_attachments(attachments, media_types)
+    xml = format_documents_xml(sent)
+    parts = [_text_part(xml)] if xml else []
+
+    for attachment in sent:
+        if isinstance(attachment.content, str):
+            continue
+        name = format_attachment_name(attachment)
+        data = encode_content(attachment.content)
+        if attachment.media_type == PDF:
+            parts.append(_pdf_part(name, data))
+        else:
+            parts += [_text_part(name), _image_part(attachment.media_type, data)]
+
+    messages = (encode_json(_user_message(parts)),) if parts else ()
+    return FormattedAttachments(messages, omitted=omitted)
+
+
+def format_system_item(texts: Sequence[str], role: str) -> WireMessage | None:
+    """Return the system texts as an item of `role`; None without a text."""
+    parts = [_text_part(text) for text in texts if text.strip()]
+    if not parts:
+        return None
+    return {"type": "message", "role": role, "content": parts}
+
+
+def _text_part(text: str) -> WireMessage:
+    return {"type": "input_text", "text": text}
+
+
+def _image_part(media_type: str, base64_data: str) -> WireMessage:
+    url = f"data:{media_type};base64,{base64_data}"
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
+def _pdf_part(name: str, base64_data: str) -> WireMessage:
+    url = f"data:{PDF};base64,{base64_data}"
+    return {"type": "input_file", "filename": name, "file_data": url}
+
+
+def _text_and_image_parts(
+    text: str, images: Sequence[Image], origin: str = ""
+) -> list[WireMessage]:
+    parts = [_text_part(text)] if text.strip() else []
+    for image in images:
+        parts.append(_text_part(f"[{image.noun}: {image.words}{origin}]"))
+        if image.media_type == PDF:
+            parts.append(_pdf_part(format_file_name(image), image.text))
+        else:
+            parts.append(_image_part(image.media_type, image.text))
+    return parts
+
+
+def _user_message(parts: list[WireMessage]) -> WireMessage:
+    return {"type": "message", "role": "user", "content": parts}
+
+
+class ResponsesRendering(Rendering):
+    """Input items of a context.
+
+    The reasoning of `stale_items`, which are positions in the context, is sent as text: the API has
+    rejected its encrypted content. `images_in_results` is False if the API has rejected images in
+    the results of tools: then they follow in a user message.
+    """
+
+    continue_request: ClassVar[WireMessage] = _user_message([_text_part(CONTINUE_PROMPT)])
+    appended = OPENAI_APPENDED | OTHERS_APPENDED
+
+    def __init__(
+        self,
+        provider: str,
+        *,
+        media_types: frozenset[str] = IMAGE_AND_PDF_TYPES,
+        system_role: str = "developer",
+        stale_items: frozenset[int] = frozenset(),
+        images_in_results: bool = True,
+    ) -> None:
+        super().__init__(provider, RESPONSES_CALLS, media_types)
+        self.allowed_tools: tuple[str, ...] | None = None  # None: all tools of the list
+        self._system_role = system_role
+        self._is_openai = system_role == "developer"
+        self.stale_items = stale_items
+        self.images_in_results = images_in_results
+        self.has_result_images = False
+        self.last_response_id: str | None = None  # in this conversation
+        self.encrypted_items: dict[str, int] = {}  # position in the context by item id
+        self._follows_reasoning = False  # encrypted reasoning, within the same response
+        self._tool_names: dict[str, str] = {}
+
+    def make_empty(self) -> Self:
+        """Return an empty rendering that keeps what the API has rejected in this one."""
+        return self.without()
+
+    def without(
+        self, stale_items: frozenset[int] = frozenset(), *, result_images: bool = False
+    ) -> Self:
+        """Return an empty rendering without the reasoning of `stale_items`, or `result_images`."""
+        copy = type(self)(
+            self.provider,
+            media_types=self.media.media_types,
+            system_role=self._system_role,
+            stale_items=self.stale_items | stale_items,
+            images_in_results=self.images_in_results and not result_images,
+        )
+
+        copy.last_response_id = self.last_response_id
+        return copy
+
+    def settle(self, request: ModelRequest) -> ModelRequest:
+        """Return `request` with the head at the beginning; see `Rendering.settle`."""
+        tools = chain.from_iterable(head.tools for _, head in request.context.heads)
+        offered = {tool.name for tool in tools}
+        names = tuple(tool.name for tool in request.tools)
+        is_limited = "tools" in self.appended and not offered <= {*names}
+        self.allowed_tools = names if is_limited else None
+        return super().settle(request)
+
+    def _render_change(self, change: HeadChange) -> list[WireMessage]:
+        before = change.before
+        after = change.after
+        attached = format_attachments(change.added, self.media.media_types)
+        items: list[WireMessage] = [json.loads(message) for message in attached.messages]
+        texts = [
+            change.format_instructions(),
+            change.format_tool_names(),
+            change.format_attachment_names(),
+        ]
+        if parts := [_text_part(text) for text in texts if text.strip()]:
+            items.append({"type": "message", "role": self._system_role, "content": parts})
+
+        new_tools = change.list_new_tools()
+        if "tools" in self.appended and new_tools:
+            tools = [*map(format_responses_tool, new_tools)]
+            items.append({"type": "additional_tools", "role": "developer", "tools": tools})
+
+        update: WireMessage = {}
+        if before.reasoning != after.reasoning:
+            reasoning = parse_reasoning(after.reasoning) or ParsedReasoning("auto")
+            update["reasoning"] = {"effort": format_responses_effort(reasoning)}
+        if before.schema != after.schema:
+            schema = after.schema
+            answer = (
+                {"type": "text"}
+                if schema is None
+                else format_text_format(adapt_responses_schema(schema))
+            )
+            update["text"] = {"format": answer}
+
+        if update:
+            items.append({"type": "configuration_update", **update})
+        return items
+
+    def _continue_answer(self, pieces: list[bytes]) -> None:
+        # The API answers, and does not continue, a message of the assistant that comes last.
+        while pieces and self._strip_reasoning(self.messages[len(pieces) - 1]) is None:
+            del pieces[-1]
+        if pieces and self.messages[len(pieces) - 1].get("role") == "assistant":
+            pieces.append(encode_json(self.continue_request))
+
+    def _add(self, item: ContextItem) -> None:
+        entry = item.entry
+        if self.is_own and isinstance(entry, ChatResponse) and entry.kind != "reasoning":
+            self._add_own_message(entry)
+        else:
+            super()._add(item)
+
+    def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
+        return None if message["type"] == "reasoning" else message
+
+    @property
+    def _ends_in_answer(self) -> bool:
+        if not self.messages:
+            return False
+        last = self.messages[-1]
+        return last["type"] == "reasoning" or last.get("role") == "assistant"
+
+    def _drop_empty_answer(self) -> None:
+        # The API rejects reasoning without the item that it led to.
+        while self.messages and self.messages[-1]["type"] == "reasoning":
+            del self.messages[-1]
+        del self._encoded[len(self.messages) :]
+
+    def _add_request(self, text: str, images: Sequence[Image]) -> None:
+        self._drop_empty_answer()
+        self._follows_reasoning = False
+        if parts := _text_and_image_parts(text, images):
+            self.messages.append(_user_message(parts))
+
+    def _add_text(self, text: str) -> None:
+        if text:
+            self.messages.append({"type": "message", "role": "assistant", "content": text})
+
+    def _add_own_message(self, response: ChatResponse) -> None:
+        text = format_response_text(response)
+        metadata = response.metadata
+        if not text:
+            return
+
+        message: WireMessage = {"type": "message", "role": "assistant", "content": text}
+        item_id = self._read_id(metadata, "msg_")
+        phase = read_phase(metadata, PHASE_KEY)
+
+        if self._follows_reasoning and item_id:
+            annotations = rebuild_annotations(metadata.get(ANNOTATIONS_KEY))
+            part = {"type": "output_text", "text": text, "annotations": annotations}
+            message |= {"id": item_id, "status": "completed", "content": [part]}
+
+        if phase:
+            message["phase"] = phase
+        self.messages.append(message)
+
+    def _read_id(self, metadata: Mapping[str, JsonValue], prefix: str) -> str:
+        if not self._is_openai:
+            prefix = ""  # other servers may have other prefixes
+        return read_item_id(metadata, ITEM_ID_KEY, prefix)
+
+    def _add_reasoning(self, response: ChatResponse) -> bool:
+        metadata = response.metadata
+        text = response.reasoning or ""
+        if not self.is_own:
+            return False
+        if ITEM_ID_KEY not in metadata:
+            return True  # incomplete, or an item that is not part of an answer
+
+        item_id = self._read_id(metadata, "rs_")
+        encrypted = read_own_text(metadata, ENCRYPTED_KEY)
+        is_complete = bool(item_id and encrypted and self.is_bound)
+        if not is_complete or self.items in self.stale_items:
+            return False
+
+        self.encrypted_items[item_id] = self.items
+        self._follows_reasoning = True
+        parts = _split_summary(text, metadata.get(SUMMARY_LENGTHS_KEY))
+        item = {
+            "type": "reasoning",
+            "id": item_id,
+            "summary": [{"type": "summary_text", "text": part} for part in parts],
+            "encrypted_content": encrypted,
+        }
+        self.messages.append(item)
+        return True
+
+    def _add_call(self, call: ToolCallRequest) -> None:
+        call_id = self._ids.assign(call.id, len(self.messages))
+        name = self._tool_names[call_id] = self._rules.format_name(call.name)
+
+        item: WireMessage = {
+            "type": "function_call",
+            "call_id": call_id,
+            "name": name,
+            "arguments": compact_json(format_arguments(call.arguments)),
+        }
+
+        if self.is_own:
+            whole = call.metadata.get(ITEM_KEY)
+            if isinstance(whole, dict) and _has_arguments(whole, call.arguments):
+                item["arguments"] = whole["arguments"]  # as the model has spelled them
+            item_id = self._read_id(call.metadata, "fc_")
+            if self._follows_reasoning and item_id:
+                item["id"] = item_id
+
+        self.messages.append(item)
+
+    def _add_result(
+        self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
+    ) -> None:
+        self._follows_reasoning = False
+        output: str | list[WireMessage] = text
+        self.has_result_images = self.has_result_images or bool(images)
+
+        if images and self.images_in_results:
+            output = _text_and_image_parts(text, images)
+
+        place = len(self.messages)
+        if self.messages[-1]["type"] not in _CALL_TYPES:
+            place = self._find_batch_end(call_id, call_index)
+
+        item = {"type": "function_call_output", "call_id": call_id, "output": output}
+        self._insert(place, item)
+
+        if images and not self.images_in_results:
+            name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
+            has_pdf = any(image.media_type == PDF for image in images)
+            intro = RESULT_PDFS_INTRO if has_pdf else RESULT_IMAGES_INTRO
+            parts = _text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")
+            self._insert(place + 1, _user_message(parts))
+
+    def _find_batch_end(self, call_id: str, call_index: int) -> int:
+        # Items that were inserted before a call have moved it.
+        place = call_index
+        while self.messages[place].get("call_id") != call_id:
+            place += 1
+        while place < len(self.messages) and self.messages[place]["type"] in _CALL_TYPES:
+            place += 1
+        return place
+
+
+def _split_summary(text: str, lengths: JsonValue) -> Iterator[str]:
+    if isinstance(lengths, list):
+        sizes = [size for size in lengths if isinstance(size, int)]
+        if not sizes:  # the text is not a summary
+            return
+        if sum(sizes) + len(PART_SEPARATOR) * (len(sizes) - 1) == len(text):
+            start = 0
+            for size in sizes:
+                yield text[start : start + size]
+                start += size + len(PART_SEPARATOR)
+            return
+    if text:
+        yield text
+
+
+def _has_arguments(item: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue]) -> bool:
+    # The arguments of the record count: they may have been edited.
+    text = item.get("arguments")
+    try:
+        return isinstance(text, str) and read_json(text) == arguments
+    except ValueError:
+        return False

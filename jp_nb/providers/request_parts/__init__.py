@@ -1,0 +1,1 @@
+"""Parts of requests that several APIs share: messages, attachments, ids, and their heads."""

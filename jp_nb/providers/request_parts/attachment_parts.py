@@ -1,0 +1,112 @@
+"""Parts of a request for attachments, which several providers share.
+
+An *attachment* is a file that the user gives to the whole conversation: a text, an image, or a PDF.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from jp_nb.agent.provider import Attachment
+from jp_nb.images import MAX_IMAGE_NAME_CHARS, MEDIA_TYPES, PDF, Image
+from jp_nb.providers.network.endpoint import Endpoint
+from jp_nb.providers.request_parts.request_body import Omitted
+from jp_nb.text import one_line
+
+IMAGE_TYPES: Final = frozenset(MEDIA_TYPES)
+IMAGE_AND_PDF_TYPES: Final = IMAGE_TYPES | {PDF}
+
+
+@dataclass(frozen=True, slots=True)
+class FormattedAttachments:
+    """Attachments in a provider's format."""
+
+    messages: tuple[bytes, ...] = ()  # encoded, before the context
+    system: str = ""  # the end of the system prompt
+    omitted: Omitted = field(default_factory=dict)
+    user_parts: bytes = b""  # encoded, for the first user message, joined by commas
+
+
+def split_attachments(
+    attachments: Sequence[Attachment], media_types: frozenset[str]
+) -> tuple[list[Attachment], Omitted]:
+    """Separate attachments that the provider accepts (texts and `media_types`) from the others."""
+    sent: list[Attachment] = []
+    omitted: Omitted = {}
+    for attachment in attachments:
+        setting = f"conversation.attachments[{attachment.source!r}] ({attachment.media_type})"
+        if isinstance(attachment.content, bytes) and attachment.media_type not in media_types:
+            accepted = ", ".join(("text", *sorted(media_types)))
+            omitted.setdefault(setting, f"this provider accepts only {accepted}")
+        elif attachment.content == b"":
+            omitted.setdefault(setting, "it is empty")
+        else:
+            sent.append(attachment)
+
+    return sent, omitted
+
+
+def advise_images(endpoint: Endpoint, media_types: frozenset[str]) -> str:
+    """Return the advice for a user whose model may accept images; "" if they are sent."""
+    if media_types >= IMAGE_TYPES:
+        return ""
+    return f"If the model accepts images: `%jp config {endpoint.setting_path}.images=true`"
+
+
+def format_attachment_name(attachment: Attachment) -> str:
+    """Return the source, or a placeholder because APIs reject blank names."""
+    return attachment.source if attachment.source.strip() else "(no name)"
+
+
+def format_file_name(image: Image) -> str:
+    """Return the name of a PDF of a request or result, as the name of a file."""
+    name = one_line(image.name, limit=MAX_IMAGE_NAME_CHARS) or "document"
+    return name if name.lower().endswith(".pdf") else f"{name}.pdf"
+
+
+def encode_content(content: bytes) -> str:
+    """Return `content` in Base64."""
+    return base64.b64encode(content).decode("ascii")
+
+
+_MARKUP: Final = re.compile("[<>&]")
+_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def format_documents_xml(attachments: Iterable[Attachment]) -> str:
+    """Return the text attachments as one XML text; "" if there are none.
+
+    Shape:
+        <documents>
+        <document>
+        <index>1</index>
+        <source>notes.md</source>
+        <content><![CDATA[a < b]]></content>
+        </document>
+        </documents>
+
+    Contents are escaped, so a text cannot end its own document. U+FFFD replaces characters that XML
+    does not allow, such as NUL.
+    """
+    documents = ""
+    texts = ((a.source, a.content) for a in attachments if isinstance(a.content, str))
+    for index, (source, text) in enumerate(texts, start=1):
+        name = html.escape(_NO_XML.sub("\ufffd", source), quote=False)
+        content = _NO_XML.sub("\ufffd", text)
+        if _MARKUP.search(content):
+            content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+
+        documents += (
+            f"<document>\n<index>{index}</index>\n"
+            f"<source>{name}</source>\n"
+            f"<content>{content}</content>\n</document>\n"
+        )
+
+    return f"<documents>\n{documents}</documents>" if documents else ""

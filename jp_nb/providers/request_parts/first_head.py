@@ -1,0 +1,106 @@
+"""Decide which parts of a request's head stay in front, and which changes are appended.
+
+The *head* of a request is everything but its messages: instructions, tools, attachments, and
+settings. Each request begins with the previous one, so that the server's cache covers it. So the
+parts that an API lets clients append (`appended`, names of attributes of `RequestHead`) stay in
+front as the first request had them, and a later change becomes a message (`head_changes.py`).
+
+Source: `docs/providers.md`, "Requests only grow".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from itertools import chain
+from typing import Any, Final
+
+from jp_nb.agent.provider import Attachment, ModelRequest
+from jp_nb.errors import ProviderError
+from jp_nb.providers.request_parts.head_changes import HeadChange
+from jp_nb.record.request_context.request_head import AttachmentDigest, RequestHead
+
+REMOVED_TOOLS: Final = "removed_tools"
+"""Name among the appended parts of a head: only the removal of tools is appended."""
+_REFUSALS: Final = (400, 404, 422, 500)  # llama.cpp answers 500 to a failing chat template
+_REFUSED_CHANGE: Final = re.compile(
+    r"\broles?\b|system (?:message|prompt)|template|tool_addition|tool_removal|anthropic-beta|"
+    r"additional_tools|configuration_update",
+    re.IGNORECASE,
+)
+_HEAD_PARTS: Final = frozenset(each.name for each in fields(RequestHead))
+
+
+def find_change(
+    before: RequestHead | None,
+    after: RequestHead,
+    contents: Mapping[AttachmentDigest, Attachment],
+    appended: frozenset[str],
+    *,
+    has_tools: bool,
+) -> HeadChange | None:
+    """Return the change from one request to the next, as far as it is `appended`; None if empty.
+
+    `before` is None for the first request. `has_tools` is True if an earlier request had tools: the
+    first tools are never appended.
+    """
+    before = without_turn_parts(after) if before is None else before
+    replaced = {name: getattr(after, name) for name in _HEAD_PARTS - appended}
+
+    if not has_tools:
+        replaced["tools"] = after.tools
+    elif REMOVED_TOOLS in appended:  # the list in front has the latest definitions
+        latest = {tool.name: tool for tool in after.tools}
+        known = {tool.name: latest.get(tool.name, tool) for tool in before.tools}
+        replaced["tools"] = after.tools if known == latest else tuple(known.values())
+
+    added = [x for x in after.attachments if x not in before.attachments and x in contents]
+    before = replace(before, **replaced)
+
+    if before == after:
+        return None
+    return HeadChange(before, after, tuple(contents[mark] for mark in added))
+
+
+def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelRequest:
+    """Return `request` with the `appended` parts as the first request of its conversation had them.
+
+    With `REMOVED_TOOLS`, the tools are all that any request had.
+    """
+    heads = request.context.heads
+    wanted = request.head
+    oldest = heads[0].head if heads else wanted
+    first = without_turn_parts(oldest)
+
+    kept: dict[str, Any] = {}
+    if "system" in appended:
+        kept["system"] = first.system
+    if "attachments" in appended and first.attachments != wanted.attachments:
+        contents = request.context.contents
+        kept["attachments"] = tuple(contents[x] for x in first.attachments if x in contents)
+
+    if "schema" in appended:
+        kept["schema"] = None
+    if "reasoning" in appended:
+        kept["parameters"] = replace(request.parameters, reasoning=first.reasoning)
+    if "tools" in appended:
+        with_tools = (head.tools for _, head in heads if head.tools)
+        kept["tools"] = next(with_tools, wanted.tools)
+    elif REMOVED_TOOLS in appended:
+        tools = chain.from_iterable(head.tools for _, head in heads)
+        offered = {tool.name: tool for tool in tools}
+        # A tool keeps its place, and has its latest definition.
+        kept["tools"] = tuple((offered | {x.name: x for x in wanted.tools}).values())
+
+    return replace(request, **kept) if kept else request
+
+
+def without_turn_parts(head: RequestHead) -> RequestHead:
+    """Return `head` without the parts that are for one turn, and so never are in front."""
+    return replace(head, schema=None, tool_choice="auto")
+
+
+def is_refused_change(error: ProviderError) -> bool:
+    """Return True if a server may have refused a request because of appended changes."""
+    return error.status in _REFUSALS and _REFUSED_CHANGE.search(str(error)) is not None

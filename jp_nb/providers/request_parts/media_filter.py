@@ -1,0 +1,105 @@
+"""Replace the images and PDFs that a request does not contain by lines of text.
+
+A file is omitted if the API takes none of its type, if the server has refused it, or if a request
+would have too many pages. The model reads, for example:
+
+    [image: figure 1, image/png 640×480, not sent: this provider takes no images]
+
+The user gets a notice about the files in `omitted`.
+
+Source: `docs/providers.md` (images and PDFs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jp_nb.agent.provider import Attachment
+from jp_nb.images import Image
+from jp_nb.providers.request_parts.attachment_parts import IMAGE_TYPES, split_attachments
+from jp_nb.providers.request_parts.media_rules import (
+    MediaRules,
+    as_image,
+    format_omission,
+    name_medium,
+)
+from jp_nb.providers.request_parts.request_body import Omitted
+
+
+class MediaFilter:
+    """Filters the files of one conversation, in the order in which requests have them.
+
+    `media_types` are the types that the API accepts. Servers show the pages of a PDF as images, so
+    an API without images gets no PDFs.
+    """
+
+    def __init__(self, media_types: frozenset[str]) -> None:
+        self.media_types = media_types
+        self.rules = MediaRules()
+        self.omitted: Omitted = {}  # images, PDFs, and attachments, by name
+        self._shown_types = media_types if media_types >= IMAGE_TYPES else frozenset()
+        self._pages = 0  # of the PDFs so far, as far as they are known
+
+    def replace_images(self, text: str, images: Sequence[Image]) -> tuple[str, Sequence[Image]]:
+        """Return the `text` of a message with lines about omitted `images`, and the others."""
+        sent: list[Image] = []
+        lines: list[str] = []
+
+        for image in images:
+            reason = self._find_omission(image, self._pages)
+            if reason:
+                lines.append(format_omission(image, reason))
+            else:
+                sent.append(image)
+                self._pages += image.pages or 0
+
+        if not lines:
+            return text, images
+        if text.strip():
+            lines.insert(0, text)
+        return "\n".join(lines), sent
+
+    def replace_attachments(self, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
+        """Return `attachments` of the first request, with a text for each file to omit."""
+        return self._replace(attachments, 0)[0]
+
+    def replace_added(self, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
+        """Return `attachments` that are added after the messages so far; see `keep_added`."""
+        _, omitted = split_attachments(attachments, self.media_types)
+        self.omitted.update(omitted)
+        return self._replace(attachments, self._pages)[0]
+
+    def keep_added(self, attachments: Sequence[Attachment]) -> None:
+        """Count the pages of `attachments`, which are among the messages from now on."""
+        self._pages = self._replace(attachments, self._pages)[1]
+
+    def _replace(
+        self, attachments: Sequence[Attachment], pages: int
+    ) -> tuple[tuple[Attachment, ...], int]:
+        # `pages` are those of the PDFs before them. The second value includes theirs.
+        sent: list[Attachment] = []
+        for attachment in attachments:
+            image = as_image(attachment)
+            if image is None or image.media_type not in self._shown_types:
+                sent.append(attachment)
+                continue
+
+            reason = self._find_omission(image, pages)
+            if reason:
+                line = format_omission(image, reason)
+                sent.append(Attachment(attachment.source, "text/plain", line))
+            else:
+                sent.append(attachment)
+                pages += image.pages or 0
+
+        return tuple(sent), pages
+
+    def _find_omission(self, image: Image, pages_before: int) -> str:
+        """Return the reason to send a text instead of `image`; "" to send it."""
+        if image.media_type in self._shown_types:
+            reason = self.rules.find_reason(image, pages_before)
+        else:
+            reason = f"this provider takes no {image.noun}s"
+        if reason:
+            self.omitted.setdefault(name_medium(image), reason)
+        return reason

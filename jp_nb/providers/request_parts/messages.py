@@ -1,0 +1,278 @@
+"""Render a conversation as the messages of an API, once for all requests of a turn.
+
+A turn with many cycles sends the same history with each request, so a *rendering* keeps the
+messages and their JSON, and only renders what was added. The `HttpProvider` has one rendering for
+each conversation; each dialect has a subclass, which gives the messages their form. A request is
+made in three steps: `update` renders new entries, `settle` decides about the *head* (instructions,
+tools, attachments), and `encode` returns the messages as JSON.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final, Self
+
+from jp_nb.agent.provider import AppendedChange, ModelRequest
+from jp_nb.images import Image
+from jp_nb.json_values import replace_surrogates, spaced_json
+from jp_nb.providers.request_parts.attachment_parts import IMAGE_AND_PDF_TYPES
+from jp_nb.providers.request_parts.call_rules import CallRules
+from jp_nb.providers.request_parts.first_head import find_change, keep_first_head
+from jp_nb.providers.request_parts.head_changes import HeadChange
+from jp_nb.providers.request_parts.media_filter import MediaFilter
+from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
+from jp_nb.providers.request_parts.tool_call_ids import CallIds
+from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.request_context.context import ContextItem, RequestContext
+from jp_nb.record.request_context.request_head import RequestHead, ToolDefinition
+
+CONTINUE_PROMPT: Final = "Continue exactly where you stopped, without repeating anything."
+RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
+RESULT_PDFS_INTRO: Final = "The results of these tool calls came with images or PDFs:"
+
+_USER_PARTS: Final = b'{"role":"user","content":['
+
+
+class Rendering(ABC):
+    """Messages of a request context in a provider's format. It grows with the context.
+
+    Reasoning of the same `provider` is sent back as reasoning. Files whose type is not in
+    `media_types` are omitted.
+
+    The head of the first request stays at the beginning. Changes of the parts in `appended`, which
+    are names of attributes of `RequestHead`, become messages (`_render_change`). Other changes
+    replace the beginning, and the cached prefix is lost. With `REMOVED_TOOLS`, only the removal of
+    tools becomes a message: they stay in the list, and new ones are added to it.
+    """
+
+    continue_request: ClassVar[WireMessage]
+    """User message that asks the model to continue its answer."""
+    appended: frozenset[str] = frozenset()
+
+    def __init__(
+        self, provider: str, rules: CallRules, media_types: frozenset[str] = IMAGE_AND_PDF_TYPES
+    ) -> None:
+        self.provider = provider  # the one whose signatures are sent back
+        self.host = ""  # mark of the server; "" if there is none
+        self.messages: list[WireMessage] = []
+        self.items = 0  # that are rendered
+        self.media = MediaFilter(media_types)
+        self._rules = rules
+        self._ids = CallIds(rules)
+        self._encoded: list[bytes] = []  # of the first messages
+        # Changes of the head:
+        self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
+        self._pending: tuple[HeadChange, list[WireMessage]] | None = None  # not confirmed yet
+        self._heads = 0  # of the context, that are rendered
+        self._has_tools = False  # in one of these heads
+        # While an item is rendered:
+        self.tools: tuple[ToolDefinition, ...] = ()  # that it could call
+        self.is_bound = True  # its signatures are valid
+        self.is_own = False  # its metadata is from this server
+
+    def update(self, context: RequestContext) -> None:
+        """Render the items that were added to `context` since the last call."""
+        for item in context.since(self.items):
+            self._add_changes(context)
+            self._add(self._take_own_metadata(item))
+            self.items += 1
+        self._add_changes(context)  # of responses that are not sent
+
+    def _take_own_metadata(self, item: ContextItem) -> ContextItem:
+        # What one server sent is never sent to another one, and what a stranger wrote to none.
+        is_here = item.host in ("", self.host) or not self.host
+        self.is_own = item.provider == self.provider and item.is_vouched and is_here
+        if self.is_own or not item.entry.metadata:
+            return item
+        return replace(item, entry=item.entry.model_copy(update={"metadata": {}}))
+
+    def _add_changes(self, context: RequestContext) -> None:
+        while self._heads < len(context.heads):
+            position = context.heads[self._heads]
+            if position.items > self.items:
+                break
+
+            if (change := self._find_next_change(context, position.head)) is not None:
+                self.messages += self._render_change(change)
+                self.media.keep_added(change.added)
+                self.changes.append((self.items, change))
+
+            self._heads += 1
+            self._has_tools = self._has_tools or bool(position.head.tools)
+            self.tools = position.head.tools
+
+    def _find_next_change(self, context: RequestContext, after: RequestHead) -> HeadChange | None:
+        # From the last rendered head.
+        before = context.heads[self._heads - 1].head if self._heads else None
+        change = find_change(
+            before, after, context.contents, self.appended, has_tools=self._has_tools
+        )
+        if change is None or not change.added:
+            return change
+        return replace(change, added=self.media.replace_added(change.added))
+
+    def settle(self, request: ModelRequest) -> ModelRequest:
+        """Return `request` with the head at the beginning of the conversation's requests.
+
+        Appended changes that no response has confirmed yet follow the messages of `encode`.
+        """
+        change = self._find_next_change(request.context, request.head)
+        self._pending = None if change is None else (change, self._render_change(change))
+        settled = keep_first_head(request, self.appended)
+        attachments = self.media.replace_attachments(settled.attachments)
+        if attachments == settled.attachments:
+            return settled  # the same object, whose format is known
+        return replace(settled, attachments=attachments)
+
+    @property
+    def has_changes(self) -> bool:
+        """True if the request has changes of the head as messages."""
+        return bool(self.changes) or self._pending is not None
+
+    def list_changes(self) -> Iterator[AppendedChange]:
+        """Yield the changes that are sent as messages, for the user."""
+        pending = () if self._pending is None else ((self.items, self._pending[0]),)
+        for items, change in (*self.changes, *pending):
+            for part, content in change.list_parts():
+                tools: tuple[ToolDefinition, ...] = ()
+                if part == "tools" and part in self.appended:
+                    tools = change.list_new_tools()
+                yield AppendedChange(items, part, content, tools)
+
+    def _render_change(self, change: HeadChange) -> list[WireMessage]:
+        """Return the messages that tell the model about `change`."""
+        return []
+
+    def encode(
+        self, context: RequestContext, *, before: Sequence[bytes] = (), user_parts: bytes = b""
+    ) -> list[bytes]:
+        """Return the rendered messages of `context`, each as JSON.
+
+        `context` is that of the last `update`. A request to continue follows if the model's last
+        answer was cut, then the changes of `settle`. `before` are encoded messages at the beginning
+        of the list. `user_parts` are encoded content parts, joined by commas. They are added to the
+        start of the first rendered message if it is a user message with parts. Otherwise, they are
+        a new message before it.
+        """
+        pieces = self.encode_messages()
+        is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
+
+        if is_cut and self._ends_in_answer:
+            self._continue_answer(pieces)
+
+        if pieces and user_parts and pieces[0].startswith(_USER_PARTS):
+            pieces[0] = _USER_PARTS + user_parts + b"," + pieces[0][len(_USER_PARTS) :]
+        elif user_parts:
+            pieces.insert(0, _USER_PARTS + user_parts + b"]}")
+
+        changes = [] if self._pending is None else self._pending[1]
+        return [*before, *pieces, *map(encode_json, changes)]
+
+    def _continue_answer(self, pieces: list[bytes]) -> None:
+        # Few models continue an assistant message that comes last, so they are asked to.
+        last = self._strip_reasoning(self.messages[-1])
+        del pieces[-1]
+        if last is not None:
+            pieces += [encode_json(last), encode_json(self.continue_request)]
+
+    def encode_messages(self) -> list[bytes]:
+        """Return each rendered message as JSON."""
+        self._encoded += map(encode_json, self.messages[len(self._encoded) :])
+        return [*self._encoded]
+
+    def _add(self, item: ContextItem) -> None:
+        entry = item.entry
+        self.is_bound = item.is_bound
+
+        match entry:
+            case ChatRequest():
+                self._add_request(*self.media.replace_images(entry.content, item.images))
+            case ChatResponse(kind="reasoning"):
+                is_own = item.provider == self.provider
+                if not (is_own and self._add_reasoning(entry)):
+                    self._add_text(format_reasoning_text(entry))
+            case ChatResponse():
+                self._add_text(format_response_text(entry))
+            case ToolCallRequest():
+                self._add_call(entry)
+            case ToolCallResponse():
+                call = self._ids.match_result(entry.id)
+                if call is not None:  # APIs reject a result that has no call
+                    text, images = self.media.replace_images(entry.content, item.images)
+                    self._add_result(*call, text, images, is_error=entry.is_error)
+
+    def _edit(self, index: int) -> WireMessage:
+        # Return a message that the caller changes at once.
+        del self._encoded[index % len(self.messages) :]
+        return self.messages[index]
+
+    def _insert(self, index: int, message: WireMessage) -> None:
+        self.messages.insert(index, message)
+        del self._encoded[index:]
+
+    def _open_message(self, role: str, content: list[WireMessage] | None) -> WireMessage:
+        # Return the last message if it has that `role`, else a new one.
+        if not self.messages or self.messages[-1]["role"] != role:
+            self.messages.append({"role": role, "content": content})
+        return self._edit(-1)
+
+    @property
+    def _ends_in_answer(self) -> bool:
+        return bool(self.messages) and self.messages[-1]["role"] == "assistant"
+
+    def _drop_empty_answer(self) -> None:
+        # APIs reject an assistant message that ends with reasoning.
+        if self._ends_in_answer:
+            kept = self._strip_reasoning(self._edit(-1))
+            self.messages[-1:] = [] if kept is None else [kept]
+
+    @abstractmethod
+    def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
+        """Return an assistant message without reasoning at its end; None if nothing remains."""
+
+    @abstractmethod
+    def make_empty(self) -> Self:
+        """Return an empty rendering that keeps what the API has rejected in this one."""
+
+    @abstractmethod
+    def _add_request(self, text: str, images: Sequence[Image]) -> None: ...
+
+    @abstractmethod
+    def _add_text(self, text: str) -> None:
+        """Add `text` of the model, which may be empty."""
+
+    @abstractmethod
+    def _add_reasoning(self, response: ChatResponse) -> bool:
+        """Add reasoning of this provider; return False if it has to be sent as text."""
+
+    @abstractmethod
+    def _add_call(self, call: ToolCallRequest) -> None: ...
+
+    @abstractmethod
+    def _add_result(
+        self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
+    ) -> None:
+        """Add the result of the call in the message `call_index`."""
+
+
+def format_response_text(response: ChatResponse) -> str:
+    """Return the text that replays a message or structured data; "" for a blank message.
+
+    Half a surrogate pair becomes U+FFFD here: joined with the next text, two could become one
+    character, and the request would not begin with the previous one.
+    """
+    if response.kind == "structured":
+        return replace_surrogates(spaced_json(response.data))
+
+    text = replace_surrogates(response.message or "")
+    return text if text.strip() else ""
+
+
+def format_reasoning_text(response: ChatResponse) -> str:
+    """Return reasoning as `<think>` text, for an API that does not accept it as reasoning."""
+    text = replace_surrogates(response.reasoning or "").strip()
+    return f"<think>\n{text}\n</think>\n\n" if text else ""

@@ -1,0 +1,55 @@
+"""Ids of tool calls: of received calls that have none, and of the calls in a request.
+
+A model, or the author of a record, can give any id, one id to several calls, or none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from hashlib import sha256
+
+from jp_nb.providers.request_parts.call_rules import CallRules
+
+
+def make_call_id(number: int, request: bytes) -> str:
+    """Return an id for a received call without one: a digest of its number and the request body.
+
+    It is unique in the conversation, because each request is longer than the last one. It is the
+    same if the request is sent again.
+    """
+    digest = sha256(b"%d " % number + request)
+    return f"call_{digest.hexdigest()[:32]}"
+
+
+class CallIds:
+    """Unique ids for the tool calls of a context, whatever ids the model gave.
+
+    An id depends only on the calls before it, so messages that were sent stay the same. The n-th
+    result of an id belongs to its n-th call.
+    """
+
+    def __init__(self, rules: CallRules) -> None:
+        self._rules = rules
+        self._sent: set[str] = set()
+        # By the id that the model gave:
+        self._next_number: dict[str, int] = {}
+        self._waiting: dict[str, deque[tuple[str, int]]] = {}  # calls without a result
+
+    def assign(self, raw: str, message_index: int) -> str:
+        """Return the id of a call that the model named `raw`, in the message with that index."""
+        number = self._next_number.get(raw, 1)
+        name = self._rules.format_id(raw, number)
+
+        while name in self._sent:
+            number += 1
+            name = self._rules.format_id(raw, number)
+
+        self._next_number[raw] = number + 1
+        self._sent.add(name)
+        self._waiting.setdefault(raw, deque()).append((name, message_index))
+        return name
+
+    def match_result(self, raw: str) -> tuple[str, int] | None:
+        """Return the id for the next result of `raw`, and the message index of its call."""
+        waiting = self._waiting.get(raw)
+        return waiting.popleft() if waiting else None

@@ -1,0 +1,1 @@
+"""Parts of responses that several APIs share: streams, events, and structured answers."""

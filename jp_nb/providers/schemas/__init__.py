@@ -1,0 +1,1 @@
+"""JSON schemas in the forms that the APIs accept."""

@@ -1,0 +1,129 @@
+"""Write out the short forms of a JSON schema: references, `allOf`, and lists of types.
+
+For example, `{"$ref": "#/$defs/City", "description": "Here"}` becomes the keywords of `City` with
+this description, because APIs reject keywords next to `$ref`. The expansion is shallow: schemas
+below `properties` or `items` stay as they are, and the caller expands them when it gets there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_schema import DEFINITIONS, Schema, resolve_reference
+from jp_nb.json_values import JsonObject
+from jp_nb.providers.schemas.schema_keywords import (
+    ANNOTATION_KEYWORDS,
+    TYPE_OF_KEYWORD,
+    get_all_of,
+    has_mixed_types,
+)
+
+MAX_EXPANSIONS: Final = 64
+"""Maximum depth of references that are expanded inside each other."""
+
+
+def is_composed(schema: Schema) -> bool:
+    """Return True if `allOf`, or keywords next to `$ref`, add to the constraints of `schema`."""
+    beside = schema.keys() - ANNOTATION_KEYWORDS - set(DEFINITIONS) - {"$ref"}
+    return "allOf" in schema or ("$ref" in schema and bool(beside))
+
+
+def expand_or_keep(schema: Schema, root: Schema) -> Schema:
+    """Return the expanded `schema`, or `schema` if it cannot be expanded."""
+    return expand(schema, root) or schema
+
+
+def expand(
+    schema: Schema,
+    root: Schema,
+    within: tuple[str, ...] = (),
+    known: dict[str, Schema | None] | None = None,
+) -> Schema | None:
+    """Return `schema` with `$ref` and `allOf` replaced by the keywords of their schemas.
+
+    None: two schemas disagree about a keyword, or a reference is unknown, recursive, or nested too
+    deeply. `within` are the references that are being expanded, `known` the expanded ones.
+    """
+    known = {} if known is None else known
+    own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+    members: list[Schema | None] = [own]
+
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        if reference in within or len(within) >= MAX_EXPANSIONS:
+            return None
+        if reference not in known:
+            # A reference back to `within` is recursive in every place, so caching None is right.
+            try:
+                found = resolve_reference(root, reference)[1]
+            except LookupError:
+                return None
+            known[reference] = None
+            if isinstance(found, dict):
+                known[reference] = expand(found, root, (*within, reference), known)
+        members.append(known[reference])
+
+    members += [expand(member, root, within, known) for member in get_all_of(schema)]
+    return _merge_schemas(members) if len(members) > 1 else own
+
+
+def _merge_schemas(members: Iterable[Schema | None]) -> JsonObject | None:
+    """Return one schema for the values that fit all `members`; None if they disagree."""
+    merged: JsonObject = {}
+
+    for member in members:
+        if member is None:
+            return None
+
+        for key, value in member.items():
+            earlier = merged.get(key)
+            if key not in merged or earlier == value:
+                merged[key] = value
+            elif key in ANNOTATION_KEYWORDS or key == "description" or key in DEFINITIONS:
+                continue  # keep the nearest one
+            elif key == "required" and isinstance(earlier, list) and isinstance(value, list):
+                merged[key] = [*earlier, *(name for name in value if name not in earlier)]
+            elif (
+                key == "properties"
+                and isinstance(earlier, dict)
+                and isinstance(value, dict)
+                and earlier.keys().isdisjoint(value)
+            ):
+                merged[key] = {**earlier, **value}
+            else:
+                return None
+
+    return merged
+
+
+def split_types(schema: Schema) -> Schema:
+    """Return `schema` with an `anyOf` instead of a list of types that contains object or array.
+
+    Returns `schema` unchanged if it has no such list, or other alternatives.
+    """
+    types = schema.get("type")
+    if not isinstance(types, list) or not has_mixed_types(schema):
+        return schema
+
+    if len(types) == 1:
+        return {**schema, "type": types[0]}
+
+    if schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "enum", "const"}:
+        return schema
+
+    shared = {key: value for key, value in schema.items() if key not in ("type", *TYPE_OF_KEYWORD)}
+    alternatives: list[JsonValue] = [_select_type(schema, type_name) for type_name in types]
+
+    return {**shared, "anyOf": alternatives}
+
+
+def _select_type(schema: Schema, type_name: JsonValue) -> JsonObject:
+    """Return the part of `schema` that constrains values of one type."""
+    type_of_keywords = "number" if type_name == "integer" else type_name
+    own = {
+        key: value for key, value in schema.items() if TYPE_OF_KEYWORD.get(key) == type_of_keywords
+    }
+    return {"type": type_name, **own}

@@ -1,0 +1,360 @@
+"""Provider that replays the replies of a script, without network or key.
+
+A *script* is a file with prepared replies, for demonstrations and tests (`script_format.py`). The
+replies are given in order. An entry of the record stores the number of its reply, so the script
+continues at the right place in another kernel.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.agent.compacting.summarizer import SUMMARY_KEY
+from jp_nb.agent.inquiries.llm_inquiry import INQUIRY_KEY
+from jp_nb.agent.provider import (
+    Attachment,
+    Finished,
+    Flush,
+    ModelInfo,
+    ModelList,
+    ModelRequest,
+    ProviderEvent,
+    SentRequest,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+)
+from jp_nb.config.tree.provider_settings import Scripted
+from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.json_values import compact_json, encode_utf8
+from jp_nb.providers.response_parts.answer_text import AnswerText
+from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.schemas.answer_schemas import pass_schema
+from jp_nb.providers.scripts.script_files import ReadScript, list_scripts, load_script, read_script
+from jp_nb.providers.scripts.script_format import SCRIPTED_NAME, Reply, Script
+from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.request_context.context import ContextItem, RequestContext
+
+POSITION_KEY: Final = "scripted_reply"
+"""Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""
+_PIECES: Final = 3
+_WORD: Final = re.compile(r"\s*\S+|\s+$")
+_EXCERPT: Final = 400
+
+
+class ScriptedProvider:
+    """Answers with the replies of a script, in order for each conversation.
+
+    Without a `script` for all models, `MODEL.toml` is searched in `folders` and the package. `read`
+    reads the files of the folders. If it refuses one, a script of the package has its name.
+    """
+
+    def __init__(
+        self,
+        script: Script | None = None,
+        *,
+        folders: Sequence[Path] = (),
+        read: ReadScript = read_script,
+    ) -> None:
+        self._script = script
+        self._folders = folders
+        self._read_file = read
+        # Number of the next reply, by conversation and script, for replies without an entry:
+        self._next: dict[tuple[str, str], int] = {}
+
+    def script(self, model: str) -> Script:
+        """Return the script of `model`, read again if the file has changed.
+
+        Raises:
+            ConfigError: The script is missing or malformed, or its file must not be used.
+        """
+        if self._script is not None:
+            return self._script
+        return load_script(model, self._folders, read=self._read_file)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream the next reply; see `Provider`.
+
+        Raises:
+            ConfigError: The script is missing or malformed.
+            ProviderError: No reply is left, the reply expects another request, or is an error.
+        """
+        script = self.script(request.model)
+
+        last = request.context.items[-1].entry if len(request.context) else None
+        marks = last.metadata if isinstance(last, ChatRequest) else {}
+
+        # The model answers a question of a tool.
+        question = marks.get(INQUIRY_KEY)
+        if isinstance(question, str) and question:
+            for event in _make_inquiry_events(script, question, request):
+                yield event
+            return
+
+        # The model summarizes the conversation.
+        if script.summary is not None and SUMMARY_KEY in marks:
+            for event in _make_events(Reply(text=script.summary), 0, {}):
+                yield event
+            yield Finished()
+            return
+
+        number = self._find_reply(script, request)
+        reply = script.replies[number - 1]
+        _check_expected(reply, request, f"reply {number} of the script {script.name!r}")
+        self._next[request.conversation_id, script.name] = number
+        metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number}"}
+
+        for event in _make_events(reply, number, metadata, request.schema):
+            if reply.chunk_ms is not None and isinstance(event, TextPart):
+                await asyncio.sleep(reply.chunk_ms / 1000)
+            yield event
+
+        if reply.error is not None:
+            raise reply.error.to_error()
+
+        yield Finished(reply.finish)
+
+    def _find_reply(self, script: Script, request: ModelRequest) -> int:
+        """Return the number, from 1, of the next reply for the last entries of `request`.
+
+        Raises:
+            ProviderError: No reply is left.
+        """
+        latest = _format_latest(request.context)
+        used = self._count_used(script, request)
+
+        for number, reply in enumerate(script.replies[used:], start=used + 1):
+            if all(text in latest for text in reply.when):
+                return number
+
+        raise ProviderError(
+            f"the script {script.name!r} has no reply left (of "
+            f"{len(script.replies)}) for this request: {_format_excerpt(latest)}. A "
+            "script answers only its own notebook. Start again with `%jp new`, "
+            "or choose a model with `%%jp -m`"
+        )
+
+    def _count_used(self, script: Script, request: ModelRequest) -> int:
+        used = count_used_replies(request.context, script.name)
+        if script.requests:  # each turn begins with the first reply
+            return 0 if isinstance(request.context.items[-1].entry, ChatRequest) else used
+
+        # A reply that is an error has no entry in the context.
+        return max(used, self._next.get((request.conversation_id, script.name), 0))
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        """Return the parts of the request that the script can use; see `Provider`."""
+        body = {
+            "model": request.model,
+            "system": list(request.system),
+            "attachments": [attachment.source for attachment in request.attachments],
+            "messages": [
+                {"type": item.entry.type, "text": _format_item(item)} for item in request.context
+            ],
+            "tools": [tool.name for tool in request.tools],
+            "tool_choice": request.tool_choice,
+            "response_schema": request.schema,
+        }
+        fields = {key: value for key, value in body.items() if value not in ([], None)}
+        return SentRequest("", f"the script {request.model}", {}, encode_utf8(compact_json(fields)))
+
+    @property
+    def address(self) -> str:
+        """The empty string, because nothing is sent; see `Provider`."""
+        return ""
+
+    def check_ready(self, model: str, text: str) -> None:
+        """Raise if the script is missing, or does not answer the request.
+
+        Raises:
+            ConfigError: The script is missing, or its `requests` do not contain `text`.
+        """
+        script = self.script(model)
+        if script.requests and not any(each in text for each in script.requests):
+            raise ConfigError(
+                f"No model is configured. `{SCRIPTED_NAME}/{model}` is a script that only "
+                "answers the requests of the quickstart notebook.",
+                kind="no_model",
+            )
+
+    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+        """Raise, because a script has no tokens; see `Provider`."""
+        raise ProviderError(
+            f"{SCRIPTED_NAME} does not count tokens: a script replaces the model. "
+            "`%jp request next` shows an estimate."
+        )
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """List the scripts; see `Provider`."""
+        names = list_scripts(self._folders) if self._script is None else [self._script.name]
+        return ModelList(tuple(map(ModelInfo, names)))
+
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Accept every schema; see `Provider`."""
+
+    async def aclose(self) -> None:
+        """Do nothing: no connection is open."""
+
+
+def create(name: str, config: Scripted) -> ScriptedProvider:
+    """Return the provider that searches the folders of `config` for scripts."""
+    return ScriptedProvider(folders=[Path(folder) for folder in config.folders])
+
+
+def _make_inquiry_events(
+    script: Script, question: str, request: ModelRequest
+) -> Iterator[ProviderEvent]:
+    if question not in script.inquiries:
+        known = ", ".join(repr(key) for key in sorted(script.inquiries)) or "none"
+        raise ProviderError(
+            f"the script {script.name!r} has no answer to the question {question!r} "
+            f"of a tool; its [inquiries] have {known}"
+        )
+    data: dict[str, JsonValue] = {"answer": script.inquiries[question]}
+
+    match request.schema:
+        case {"properties": {"inquiry_id": {"const": constant}}}:
+            data = {"inquiry_id": constant, **data}
+
+    yield TextPart(0, "structured", json.dumps(data, ensure_ascii=False))
+    yield Flush(0)
+    yield Finished()
+
+
+def count_used_replies(context: RequestContext, script: str) -> int:
+    """Return the number of replies of `script` that `context` has used.
+
+    Entries store the number of their reply. A response without a number, such as an interrupted
+    one, counts as the next reply.
+    """
+    used = 0
+    for is_response, items in groupby(context, key=_is_response):
+        if not is_response:
+            continue
+
+        group = list(items)
+        marks = [item.entry.metadata.get(POSITION_KEY) for item in group]
+        parts = [mark.rpartition(":") for mark in marks if isinstance(mark, str)]
+        if numbers := [int(number) for name, _, number in parts if name == script]:
+            used = max(numbers)
+        elif not parts and group[0].provider == SCRIPTED_NAME:
+            used += 1
+    return used
+
+
+def _is_response(item: ContextItem) -> bool:
+    return isinstance(item.entry, ChatResponse | ToolCallRequest)
+
+
+def _check_expected(reply: Reply, request: ModelRequest, place: str) -> None:
+    if not reply.expect:
+        return
+    attached = (_format_attachment(attachment) for attachment in request.attachments)
+    context = map(_format_item, request.context)
+    sent = "\n".join([*request.system, *attached, *context])
+
+    for text in reply.expect:
+        if text not in sent:
+            latest = _format_excerpt(_format_latest(request.context))
+            raise ProviderError(
+                f"{place} expects {text!r} in the request, but the request ends with: {latest}"
+            )
+
+
+def _format_latest(context: RequestContext) -> str:
+    last = 0
+    for number, item in enumerate(context):
+        if _is_response(item):
+            last = number + 1
+    return "\n".join(map(_format_item, context.since(last)))
+
+
+def _format_excerpt(text: str) -> str:
+    if len(text) > _EXCERPT:
+        text = f"{text[:_EXCERPT]}…"
+    return repr(text)
+
+
+def _format_attachment(attachment: Attachment) -> str:
+    content = attachment.content
+    return f"{attachment.source}\n{content}" if isinstance(content, str) else attachment.source
+
+
+def _format_item(item: ContextItem) -> str:
+    match item.entry:
+        case ChatRequest() | ToolCallResponse() as entry:
+            return "\n".join([entry.content, *(f"[{x.noun}: {x.words}]" for x in item.images)])
+        case ToolCallRequest() as entry:
+            return f"{entry.name} {json.dumps(entry.arguments, ensure_ascii=False)}"
+        case ChatResponse() as entry:
+            text = entry.message if entry.message is not None else entry.reasoning
+            return text if text is not None else json.dumps(entry.data, ensure_ascii=False)
+
+
+def _make_events(
+    reply: Reply,
+    number: int,
+    metadata: Mapping[str, JsonValue],
+    schema: Mapping[str, JsonValue] | None = None,
+) -> Iterator[ProviderEvent]:
+    slow = reply.chunk_ms is not None
+    index = 0
+    texts: list[tuple[Literal["message", "reasoning", "structured"], str | None]] = [
+        ("reasoning", reply.reasoning),
+        ("message", reply.text),
+    ]
+
+    if "data" in reply.model_fields_set:
+        texts.append(("structured", json.dumps(reply.data, ensure_ascii=False)))
+
+    for kind, text in texts:
+        if text:
+            pieces = _split_text(text, slow=slow)
+            if kind == "message" and schema is not None:
+                yield from _find_answer(index, pieces, schema)
+            else:
+                yield from (TextPart(index, kind, piece) for piece in pieces)
+            if reply.error is None:
+                yield Flush(index, metadata)
+            index += 1
+
+    for call_number, call in enumerate(reply.tool_calls, start=1):
+        yield ToolCallStart(index, f"call_{number}_{call_number}", call.name)
+        yield ToolCallArguments(index, json.dumps(call.arguments, ensure_ascii=False))
+        if reply.error is None:
+            yield Flush(index, metadata)
+        index += 1
+
+    if reply.usage is not None:
+        yield reply.usage
+
+
+def _find_answer(
+    index: int, pieces: Sequence[str], schema: Mapping[str, JsonValue]
+) -> Iterator[ProviderEvent]:
+    # As from a server that does not enforce the schema.
+    answer = AnswerText(pass_schema(schema))
+    buffer = EventBuffer()
+    for piece in pieces:
+        answer.feed(index, piece, buffer)
+        yield from buffer.take()
+
+    answer.finish(index, buffer)
+    yield from buffer.take()
+
+
+def _split_text(text: str, *, slow: bool) -> list[str]:
+    if slow:
+        return _WORD.findall(text)
+    size = -(-len(text) // _PIECES)
+    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -1,0 +1,1 @@
+"""Configuration changes in a conversation."""

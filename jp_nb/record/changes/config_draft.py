@@ -1,0 +1,130 @@
+"""`Draft`: configuration changes that are not in the record yet.
+
+The options of a cell and `%jp config` draft changes on top of the effective configuration. Only if
+the whole command succeeds, `Draft.record` appends them. Until then, the record is unchanged.
+
+Source: `docs/record.md`, `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from jp_nb.config.partials.partial import Partial
+from jp_nb.config.partials.partial_change import Change, apply_change, diff_partials
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.json_values import JsonObject
+from jp_nb.record.changes.claims import ChangeSource, Claims, make_claims
+from jp_nb.record.changes.config_changes import ChangedPaths
+from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.changes.config_step import Step, select_steps_since_reset
+from jp_nb.record.entries.events import UNCOVERS, ConfigDelta
+
+
+class Draft:
+    """Changes on top of a projection, with notices for the user. `record` appends them all."""
+
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
+        self._last = projection.now()
+        self._made: list[Step] = []
+        self.notices: list[str] = []
+
+    @property
+    def deltas(self) -> list[ConfigDelta]:
+        """The entries to append."""
+        return [step.delta for step in self._made if step.delta is not None]
+
+    @property
+    def made(self) -> Sequence[Step]:
+        """The changes and their results."""
+        return tuple(self._made)
+
+    def add_from(self, source: ChangeSource | None, change: Change) -> bool:
+        """Add `change` by `source`, or without a source: see `add`."""
+        return self.add(change, make_claims(change, source))
+
+    def add(self, change: Change, claims: Mapping[str, JsonValue]) -> bool:
+        """Add `change` without its redundant parts. Return True if anything is left.
+
+        Changed claims are recorded even if no value changes.
+        """
+        change, after = self._reduce(change)
+        if not change and (not claims or Claims(self.steps()).hold(claims)):
+            return False
+
+        shown: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
+        metadata: JsonObject = {UNCOVERS: shown} if shown else {}
+        delta = ConfigDelta(
+            delta=change.delta,
+            unsets=change.unsets,
+            claims=dict(claims),
+            metadata=metadata,
+        )
+
+        now = self.now()
+        step = Step(now.number + 1, delta, change, now.below, now.defaults, after)
+        self._made.append(step)
+
+        return bool(change)
+
+    def reset(self) -> None:
+        """Return to the defaults of the program."""
+        self._made.append(self._projection.step(self.now(), ConfigDelta(op="reset")))
+
+    def record(self) -> None:
+        """Append the deltas. The projection reuses their results."""
+        if self._made:
+            self._projection.record(self._last, self._made)
+
+    def _reduce(self, change: Change) -> tuple[Change, Partial]:
+        """Return `change` without its redundant parts, and the merged settings after it."""
+        strip = self._projection.strip
+        before = self.partial()
+        after = self._apply(change)
+        wanted = strip(after)
+
+        is_needed = wanted != before
+        if not is_needed and change.uncovers:  # it may remove a value of the conversation
+            changed = ChangedPaths(self.steps())
+            is_needed = any(path in changed for path in change.uncovers)
+        if not is_needed:
+            return Change(), self.now().after
+
+        unset = before
+        if change.unsets:
+            unset = strip(self._apply(Change(unsets=change.unsets, uncovers=change.uncovers)))
+
+        needed = diff_partials(unset, wanted)
+        both = tuple(dict.fromkeys((*change.unsets, *needed.unsets)))
+        smaller = Change(needed.delta, both, change.uncovers.intersection(change.unsets))
+
+        if smaller == change:
+            return change, after
+
+        reduced = self._apply(smaller)
+        return (smaller, reduced) if strip(reduced) == wanted else (change, after)
+
+    def _apply(self, change: Change) -> Partial:
+        now = self.now()
+        return apply_change(now.after, change, now.defaults, now.below)
+
+    def partial(self) -> Partial:
+        """Return the merged settings with the changes."""
+        return self._projection.strip(self.now().after)
+
+    def config(self) -> AppConfig:
+        """Return the effective configuration with the changes."""
+        if not self._made:
+            return self._projection.config()
+        return self._projection.validate(self.now().after)
+
+    def now(self) -> Step:
+        """Return the last step."""
+        return self._made[-1] if self._made else self._last
+
+    def steps(self) -> list[Step]:
+        """Return all changes since the last reset, including those of the draft."""
+        return select_steps_since_reset([*self._projection.steps(), *self._made])

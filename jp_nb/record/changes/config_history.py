@@ -1,0 +1,343 @@
+"""`Projection`: fold the configuration changes of a conversation into the effective configuration.
+
+The layers below the conversation are folded first. The base configuration is merged over them, and
+each delta is applied in order, which gives one `Step` each. A path that a delta unsets stays unset,
+whatever files and variables set. A path in its `uncovers` has the value of the layers below again.
+Invalid settings of the result are a `ConfigError`.
+
+Changes of an *untrusted* record, which someone else may have written, are reduced to the values
+that `config/authority.py` allows, and `Budget` limits their work (`change_budget.py`).
+
+Source: `docs/record.md`, `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
+from jp_nb.config.authority import may_untrusted_record_unset, names_remote_model, strip_untrusted
+from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
+from jp_nb.config.partials.partial import Partial, get_path
+from jp_nb.config.partials.partial_change import Change, apply_change, unset_path
+from jp_nb.config.partials.partial_merge import strip_strategies
+from jp_nb.config.schema import parse_path
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.validation import split_unknown, validate_plain_config
+from jp_nb.errors import ConfigError, ConfigProblem, StorageError
+from jp_nb.record.changes.base_change import read_base_change
+from jp_nb.record.changes.change_budget import MAX_UNTRUSTED_WORK, TOO_MANY_CHANGES, Budget
+from jp_nb.record.changes.config_step import Step, select_steps_since_reset
+from jp_nb.record.changes.provenance import Provenance, find_sources, paths_overlap
+from jp_nb.record.entries.events import ConfigDelta
+from jp_nb.record.entries.unanswered_turns import RevertedChanges
+from jp_nb.record.request_context.context import UntrustedProviders
+from jp_nb.record.stream import ConversationStream
+
+MODEL_KEYS = ("assistant", "model", "id")
+
+
+RESET_KEY = "(reset)"
+"""Key in `ignored` for a reset by an untrusted record."""
+NOT_FOLLOWED, *_ = TOO_MANY_CHANGES.partition(",")
+"""Key in `ignored` for changes that were not read."""
+
+
+class Projection:
+    """The configuration of one conversation: one fold over its changes.
+
+    `_fold` keeps a step for each change, and applies only new changes. All other results are
+    queries on these steps. The fold begins again if the layers below change, or if a mark reverts
+    an applied change.
+
+    Stored changes of an untrusted record are restricted. Settings that could run code, contact a
+    host, name a key, or widen access are omitted and listed in `ignored`. Changes by this process
+    apply in full.
+
+    Args:
+        below: Returns the layers below it, lowest first. It is called again after `reload_layers`.
+        trusted: True if stored changes apply in full.
+        is_local: True if this process made the whole conversation.
+        untrusted_count: Number of changes that the record had when it was read; None for all.
+    """
+
+    def __init__(
+        self,
+        stream: ConversationStream,
+        below: Callable[[], Iterable[Layer]],
+        *,
+        trusted: bool = False,
+        is_local: bool = False,
+        untrusted_count: int | None = None,
+    ) -> None:
+        self._stream = stream
+        self._below = below
+        stored = len(stream.deltas) if untrusted_count is None else untrusted_count
+        self._stored = -1 if is_local else stored  # changes that were read; -1: also no base
+        self._trusted = trusted or is_local
+        self._bounded = not self._trusted  # the budget limits the stored changes
+
+        self._layers: list[Layer] | None = None  # None until they are first read
+        self._steps: list[Step] = []
+        self._reverted = RevertedChanges()
+        self._budget = Budget(MAX_UNTRUSTED_WORK)
+        self._ignored: dict[str, JsonValue] = {}
+        self._problems: dict[str, ConfigProblem] = {}
+        self._plain: tuple[Partial, Partial] = ({}, {})  # the last settings, and their `strip`
+        self._validated: tuple[Partial, AppConfig] | None = None
+
+    def if_trusted(self) -> Projection:
+        """Return a projection as if the record were trusted, within the budget."""
+        other = Projection(self._stream, self.layers, trusted=True)
+        other._stored = self._stored
+        other._bounded = True
+        return other
+
+    def until(self, stream: ConversationStream) -> Projection:
+        """Return the projection of `stream`, an earlier state of this conversation.
+
+        The same changes are untrusted. The layers below are the current ones.
+        """
+        other = Projection(stream, self.layers, trusted=self._trusted)
+        other._stored = min(self._stored, len(stream.deltas))
+        return other
+
+    @property
+    def untrusted_count(self) -> int:
+        """Number of untrusted changes, which are the first ones."""
+        return 0 if self._trusted else self._stored
+
+    @property
+    def deltas(self) -> Sequence[ConfigDelta]:
+        """The stored changes of the conversation."""
+        return self._stream.deltas
+
+    def reload_layers(self) -> None:
+        """Read the layers below the conversation again."""
+        layers = list(self._below())
+        if layers != self._layers:
+            self._layers = layers
+            self._steps = []
+
+    def replace_lowest(self, layer: Layer) -> None:
+        """Use another lowest layer. The others are not read again."""
+        layers = [layer, *self.layers()[1:]]
+        if layers != self._layers:
+            self._layers = layers
+            self._steps = []
+
+    def layers(self) -> list[Layer]:
+        """Return the layers below the conversation, lowest first."""
+        if self._layers is None:
+            self.reload_layers()
+        return list(self._layers or ())
+
+    def _fold(self) -> list[Step]:
+        """Return the step of the base configuration, and one for each change."""
+        deltas = self._stream.deltas
+        if self._reverted.follow(deltas) or not self._steps:
+            self._steps = [self._begin()]
+        # By number of the delta: a repair moves entries, and an untrusted one must stay untrusted.
+        for number in range(len(self._steps) - 1, len(deltas)):
+            self._steps.append(self.step(self._steps[-1], deltas[number]))
+        return self._steps
+
+    def _begin(self) -> Step:
+        self._budget = Budget(MAX_UNTRUSTED_WORK)
+        self._ignored = {}
+        self._problems = {}
+
+        layers = self.layers()
+        self._plain = merge_and_strip(tuple(layers))
+        below = self._plain[0]
+        defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)
+
+        base = read_base_change(self._stream.base_config, self._problems)
+
+        if self._stored >= 0:
+            untrusted = not self._trusted
+            unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
+            base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
+            if untrusted and not self._may_select(below, apply_change(below, base, defaults)):
+                base = self._remove_model(base)
+
+        return Step(-1, None, base, below, defaults, apply_change(below, base, defaults))
+
+    def step(self, last: Step, delta: ConfigDelta) -> Step:
+        """Return the result of `delta` after `last`."""
+        number = last.number + 1
+        unchanged = Step(number, delta, Change(), last.below, last.defaults, last.after)
+
+        if number in self._reverted.numbers:
+            return replace(unchanged, is_reverted=True)
+
+        is_stored = number < self._stored
+        untrusted = is_stored and not self._trusted
+
+        if is_stored and self._bounded:
+            was_exceeded = self._budget.left < 0
+            if not self._budget.allows(last.after, delta.delta, delta.unsets):
+                if not was_exceeded:
+                    place = next(i for i, x in enumerate(self._stream.entries) if x is delta)
+                    self._ignored[TOO_MANY_CHANGES.format(place=f"events[{place}]")] = None
+                return unchanged
+
+        if delta.op == "reset":
+            below = last.below
+            if untrusted:
+                self._ignored[RESET_KEY] = True  # it would discard the settings in the user's files
+            else:
+                below = last.defaults
+            return replace(unchanged, below=below, after=below)
+
+        partial = self._filter(delta.delta, untrusted=untrusted) if is_stored else delta.delta
+        unsets = (path for path in delta.unsets if self._may_unset(path, untrusted=untrusted))
+        change = Change(partial, tuple(unsets), frozenset(delta.uncovers))
+
+        after = apply_change(last.after, change, last.defaults, last.below)
+        if untrusted and not self._may_select(last.after, after):
+            change = self._remove_model(change)
+            after = apply_change(last.after, change, last.defaults, last.below)
+
+        return replace(unchanged, change=change, after=after)
+
+    def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
+        partial, unknown = split_unknown(partial)
+        self._problems |= {problem.path: problem for problem in unknown}
+        if untrusted:
+            partial, ignored = strip_untrusted(partial, "record")
+            self._ignored |= ignored
+        return partial
+
+    def _may_select(self, before: Partial, after: Partial) -> bool:
+        """Return True if an untrusted change from `before` to `after` selects no local model.
+
+        A change of the name alone, or of the provider alone, selects one together with the rest.
+        """
+        model = get_path(after, MODEL_PATH)
+        return model == get_path(before, MODEL_PATH) or names_remote_model(model)
+
+    def _remove_model(self, change: Change) -> Change:
+        self._ignored[MODEL_PATH] = get_path(change.delta, MODEL_PATH)
+        unsets = (path for path in change.unsets if not paths_overlap(parse_path(path), MODEL_KEYS))
+        return Change(unset_path(change.delta, MODEL_PATH), tuple(unsets), change.uncovers)
+
+    def _may_unset(self, path: str, *, untrusted: bool) -> bool:
+        try:
+            keys = parse_path(path)
+        except ConfigError as exc:
+            self._problems[path] = ConfigProblem(path, "malformed", str(exc))
+            return False
+
+        if untrusted and not may_untrusted_record_unset(keys):
+            self._ignored[path] = None
+            return False
+        return True
+
+    def record(self, last: Step, made: Sequence[Step]) -> None:
+        """Append the changes of the steps `made`, which are reused if they follow `last`.
+
+        Raises:
+            StorageError: The record is damaged. Nothing was appended.
+        """
+        before = self._fold()
+
+        if before[-1] is last:
+            self._steps = [*before, *made]  # first: `on_change` may read the configuration
+
+        recorded = self._steps
+        try:
+            self._stream.append(*(step.delta for step in made if step.delta is not None))
+        except StorageError:
+            self._steps = before
+            raise
+
+        if recorded is not before and recorded is self._steps:  # now with their timestamps
+            recorded[last.number + 2 :] = [
+                replace(step, delta=self._stream.deltas[step.number]) for step in made
+            ]
+
+    def now(self) -> Step:
+        """Return the last step."""
+        return self._fold()[-1]
+
+    def steps(self) -> list[Step]:
+        """Return the applied changes since the last reset, beginning with the initial state."""
+        return select_steps_since_reset(self._fold())
+
+    def providers(self) -> tuple[str, ...]:
+        """Return the provider at the beginning and after each delta; "" if none is configured."""
+        found = tuple(_read_provider(step.after) for step in self._fold())
+        return found if self._trusted else UntrustedProviders(found)
+
+    @property
+    def ignored(self) -> Mapping[str, JsonValue]:
+        """Settings of the record that only the user may set, by path."""
+        self._fold()
+        return self._ignored
+
+    @property
+    def problems(self) -> Mapping[str, ConfigProblem]:
+        """Unknown or invalid settings of the record, by path."""
+        self._fold()
+        return self._problems
+
+    def partial(self) -> Partial:
+        """Return the merged settings of all layers."""
+        return self.strip(self.now().after)
+
+    def strip(self, partial: Partial) -> Partial:
+        """Return `partial` without merge strategies. Parts of the last call are reused."""
+        if self._plain[0] is not partial:
+            self._plain = partial, strip_strategies(partial, known=self._plain)
+        return self._plain[1]
+
+    def config(self) -> AppConfig:
+        """Return the effective configuration: the same object until a change.
+
+        Raises:
+            ConfigError: A setting is invalid. The error has its layer, and its file or turn.
+        """
+        try:
+            return self.validate(self.now().after)
+        except ConfigError as exc:
+            sources = self.explain([exc.path])[exc.path] if exc.path else []
+            if sources:
+                exc.layer = sources[-1].source
+                exc.file = sources[-1].file or sources[-1].when
+            raise
+
+    def validate(self, after: Partial) -> AppConfig:
+        """Return the configuration of the merged settings `after`, as the same object each time."""
+        if self._validated is None or self._validated[0] is not after:
+            self._validated = after, validate_plain_config(self.strip(after))
+        return self._validated[1]
+
+    def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
+        """Return the sources of each of `paths`, lowest first. The last one decides.
+
+        Raises:
+            ConfigError: A path is invalid.
+        """
+        turns: list[int] = []
+        for turn in self._stream.turns():
+            turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
+        turns += [self._stream.turn_count] * (len(self._stream.deltas) - len(turns))
+        layers = self.layers()
+        steps = self.steps()
+        return {path: list(find_sources(path, layers, steps, turns)) for path in paths}
+
+
+def _read_provider(partial: Partial) -> str:
+    found = get_path(partial, MODEL_PATH)
+    if isinstance(found, str):
+        try:
+            return resolve_model(found, get_aliases(partial)).provider
+        except ConfigError:
+            return ""
+
+    provider = found.get("provider") if isinstance(found, dict) else None
+    return provider if isinstance(provider, str) else ""

@@ -1,0 +1,1 @@
+"""Compaction events, and the turns that they cover."""

@@ -1,0 +1,163 @@
+"""The turns that a compaction covers: ranges between two bounds.
+
+Source: `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from jp_nb.config.tree.compaction_settings import TurnBound
+from jp_nb.record.compactions.compaction import PlacedCompaction, list_active_compactions
+from jp_nb.record.entries.clock import parse_timestamp
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.record.entries.unanswered_turns import is_unanswered
+from jp_nb.record.interrupted_turn import find_interrupted_turn
+from jp_nb.record.stream import ConversationStream
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRange:
+    """The turns from `first` to `last`, both included and counted from 0."""
+
+    first: int
+    last: int
+
+    def __contains__(self, turn: object) -> bool:
+        return isinstance(turn, int) and self.first <= turn <= self.last
+
+    def __str__(self) -> str:
+        """Return `turn 1` or `turns 1 to 4`, counted from 1."""
+        if self.first == self.last:
+            return f"turn {to_shown_turn(self.first)}"
+        return f"turns {to_shown_turn(self.first)} to {to_shown_turn(self.last)}"
+
+
+class CompactionBounds:
+    """Finds the turns between two bounds.
+
+    Failed turns at the end, an interrupted last turn, and the current turn (`in_turn`) are outside
+    of all ranges. Durations are relative to `now`.
+    """
+
+    def __init__(self, stream: ConversationStream, now: datetime, *, in_turn: bool = False) -> None:
+        self._now = now
+        self._active = list_active_compactions(stream.entries)
+        self._began: list[datetime | None] = []
+
+        answered: list[bool] = []
+
+        for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
+            entries = [event.entry for event in grouped]
+            self._began.append(parse_timestamp(entries[0].timestamp))
+            answered.append(not is_unanswered(entries))
+
+        if not in_turn and answered and find_interrupted_turn(stream) is not None:
+            answered[-1] = False
+
+        last = len(answered) - 1
+        while last >= 0 and not answered[last] and not (in_turn and last == len(answered) - 1):
+            last -= 1
+
+        self._last = last
+        self._end = last - 1 if in_turn else last
+
+    def between_kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
+        """Return the turns to compact, or None if there are none.
+
+        `first` and `last` are the bounds of the turns that are kept at the beginning and the end.
+        """
+        if last.kind in ("turn", "duration"):
+            end = self._find_last_turn(last)
+        else:  # a number of kept turns
+            end = self._last - int(last.amount)
+
+        if first.kind != "duration":
+            return self._clip_range(self._find_first_turn(first), end)
+
+        opened = next(filter(None, self._began), None)
+        begun = None if opened is None else self._find_turn_at(opened, first.amount)
+        return None if begun is None else self._clip_range(begun + 1, end)
+
+    def between(
+        self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
+    ) -> TurnRange | None:
+        """Return the turns from `first` to `last`, or None if there are none.
+
+        A bound of None means that of `kept`, or the end of the conversation. A duration is relative
+        to now.
+        """
+        begin = kept.first if kept is not None else 0
+        end = kept.last if kept is not None else self._end
+
+        if first is not None and first.kind == "duration":
+            begun = self._find_turn_at(self._now, -first.amount)
+            begin = 0 if begun is None else begun + 1
+        elif first is not None:
+            begin = self._find_first_turn(first)
+
+        if last is None:
+            return self._clip_range(begin, end)
+        return self._clip_range(begin, self._find_last_turn(last))
+
+    def _clip_range(self, first: int, last: int | None) -> TurnRange | None:
+        if last is None:
+            return None
+        last = min(last, self._end)
+        return TurnRange(first, last) if 0 <= first <= last else None
+
+    # --- one end -----------------------------------------------------------------------------
+
+    def _find_last_turn(self, bound: TurnBound) -> int | None:
+        if bound.kind == "duration":
+            return self._find_turn_at(self._now, -bound.amount)
+        if bound.kind == "last":
+            return self._find_first_turn(bound)
+        back = bound.kind == "from_end"
+        return self._last - int(bound.amount) if back else int(bound.amount)
+
+    def _find_first_turn(self, bound: TurnBound) -> int:
+        match bound.kind:
+            case "last":
+                ends = (placed.effective.to_turn for placed in self._active)
+                return max(ends, default=-1) + 1
+            case "from_end":
+                return max(self._last - int(bound.amount), 0)
+            case _:
+                return int(bound.amount)
+
+    def _find_turn_at(self, moment: datetime, seconds: float) -> int | None:
+        try:
+            moment += timedelta(seconds=seconds)
+        except OverflowError:  # outside of the range of dates
+            return self._last if seconds > 0 else None
+        begun = (n for n, began in enumerate(self._began) if began is not None and began <= moment)
+        return max(begun, default=None)
+
+
+def list_summary_ranges(placed: Iterable[PlacedCompaction]) -> list[TurnRange]:
+    """Return the turns of each summary."""
+    entries = (each.effective for each in placed)
+    return [TurnRange(x.from_turn, x.to_turn) for x in entries if x.summary is not None]
+
+
+def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> TurnRange:
+    """Return `turns`, extended to whole summaries.
+
+    A summary cannot be divided, so all of its turns are summarized again.
+    """
+    by_first = sorted(summaries, key=lambda each: each.first)
+    first = turns.first
+    last = turns.last
+
+    for each in by_first:  # one pass in each direction is enough
+        if each.first <= last and each.last >= first:
+            last = max(last, each.last)
+    for each in sorted(by_first, key=lambda each: -each.last):
+        if each.first <= last and each.last >= first:
+            first = min(first, each.first)
+
+    return TurnRange(first, last)

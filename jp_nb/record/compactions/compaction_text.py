@@ -1,0 +1,66 @@
+"""The effect of compactions as text for the user.
+
+Source: `docs/configuration.md` (RFD 064).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jp_nb.record.compactions.compaction import TurnTreatment
+from jp_nb.record.compactions.compaction_range import TurnRange
+from jp_nb.record.entries.events import (
+    Compaction,
+    ToolCallPolicy,
+)
+from jp_nb.text import MAX_ITEMS_IN_LINE
+
+SENT_WHOLE = "whole"
+
+
+def format_compactions(entries: Sequence[Compaction]) -> str:
+    """Return a text such as `turns 1 to 4 are sent as a summary`."""
+    more = len(entries) - MAX_ITEMS_IN_LINE
+    texts = [*map(_format_compaction, entries[:MAX_ITEMS_IN_LINE])]
+    if more > 0:
+        texts.append(f"and {more} more")
+    return ", ".join(texts)
+
+
+def format_compaction_line(entries: Sequence[Compaction]) -> str:
+    """Return a line such as `⊟ Turns 1 to 4 are sent as a summary from here on`."""
+    text = format_compactions(entries)
+    return f"⊟ {text[:1].upper()}{text[1:]} from here on"
+
+
+def _format_compaction(entry: Compaction) -> str:
+    turns = TurnRange(entry.from_turn, entry.to_turn)
+    effect = "as a summary"
+    if entry.summary is None:
+        effect = _format_omissions(entry.reasoning is not None, entry.tool_calls)
+
+    is_one = turns.first == turns.last
+    verb = "is" if is_one else "are"
+    form = "as before" if effect == SENT_WHOLE else effect
+    return f"{turns} {verb} sent {form}"
+
+
+def format_treatment(treatment: TurnTreatment) -> str:
+    """Return a text such as `whole`, `as a summary`, or `without reasoning`."""
+    if treatment.summary is not None:
+        return "as a summary"
+    return _format_omissions(treatment.without_reasoning, treatment.tool_calls)
+
+
+def _format_omissions(reasoning: bool, policy: ToolCallPolicy | None) -> str:
+    omitted = ["reasoning"] if reasoning else []
+
+    if policy is not None and policy.policy == "omit":
+        omitted.append("tool calls")
+    elif policy is not None:
+        halves = (("arguments of tool calls", policy.request), ("tool results", policy.response))
+        omitted += [text for text, is_omitted in halves if is_omitted]
+
+    *others, last = omitted or [""]
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"without {listed}" if last else SENT_WHOLE

@@ -1,0 +1,1 @@
+"""Conversations in the metadata of a notebook."""

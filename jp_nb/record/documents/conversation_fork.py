@@ -1,0 +1,97 @@
+"""Fork a conversation: a new one that begins with turns of another.
+
+Source: `docs/guide.md`, `docs/decisions.md` D18, D33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from jp_nb.errors import UsageError
+from jp_nb.json_values import JsonObject, copy_nested_json
+from jp_nb.record.entries.clock import Clock, IdFactory
+from jp_nb.record.entries.entry_images import read_image_digests
+from jp_nb.record.entries.events import (
+    Compaction,
+    ConfigDelta,
+    ImageEntry,
+)
+from jp_nb.record.entries.unanswered_turns import find_end_of_turn, select_effective_deltas
+from jp_nb.record.stream import ConversationStream, Made
+
+
+def fork_conversation(
+    stream: ConversationStream,
+    *,
+    keep_turns: int | None,
+    clock: Clock,
+    made: Made,
+    taken_ids: Iterable[str],
+    new_id: IdFactory | None = None,
+) -> ConversationStream:
+    """Return a new conversation with the first `keep_turns` turns of `stream` (None: all).
+
+    It has copies of the base configuration and the stored entries, including compactions and
+    unknown kinds, and is repaired. Configuration changes for later turns are omitted. Without any
+    turn, the changes before the first turn are kept. Its `parent` has the id of `stream` and the
+    last kept turn.
+
+    Raises:
+        UsageError: `stream` has no such turn.
+        StorageError: `stream` is damaged.
+    """
+    count = stream.turn_count
+    keep = count if keep_turns is None else keep_turns
+    if not 0 <= keep <= count:
+        turns = f"its turns are 1 to {count}" if count else "it has no turn yet"
+        raise UsageError(f"there is no turn {keep} in this conversation: {turns}")
+    parent: JsonObject = {"id": stream.id, "turn": keep - 1} if keep else {"id": stream.id}
+
+    # `origin` is not copied: it describes the files of the other conversation.
+    empty = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids)
+    properties = empty.properties
+    if stream.title is not None:
+        properties["title"] = stream.title
+
+    forked = ConversationStream(
+        properties,
+        clock=clock,
+        base_config=copy_nested_json(stream.base_config),
+        raw=copy_nested_json(stream.raw),
+        new_id=new_id,
+    )
+
+    if keep < count:
+        _keep_turns(forked, keep)
+
+    forked.repair()
+    return forked
+
+
+def _keep_turns(stream: ConversationStream, keep: int) -> None:
+    # Compactions of removed turns are removed too: their numbers would mean other turns.
+    events = list(stream.events())
+    kept = [event.position for event in events if event.turn < keep]
+    removed = {event.position for event in events if event.turn >= keep}
+    end = find_end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
+
+    places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
+    removed.update(place for place in places if place >= end)
+
+    if not kept:  # reverted changes are removed with their turn
+        effective = {places[number] for number, _ in select_effective_deltas(stream.deltas)}
+        removed.update(set(places) - effective)
+
+    removed.update(
+        index
+        for index, entry in enumerate(stream.entries)
+        if isinstance(entry, Compaction) and entry.to_turn >= keep
+    )
+
+    items = [item for index, item in enumerate(stream.items()) if index not in removed]
+    shown = set(chain.from_iterable(read_image_digests(item.entry) for item in items))
+
+    stream.rewrite(
+        [x for x in items if not isinstance(x.entry, ImageEntry) or x.entry.digest in shown]
+    )

@@ -1,0 +1,1 @@
+"""Entries of a conversation, and their order in turns."""

@@ -1,0 +1,67 @@
+"""The ids of a conversation's entries, by index: stored ones, and ids that are drawn on first use.
+
+A stored id names its entry if no earlier entry has the same. Another entry gets an id of this
+process, which is drawn when it is first needed and is not written into the loaded entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jp_nb.record.entries.clock import IdFactory
+
+
+class EntryIds:
+    """Maps indexes of entries to ids, and ids to indexes. Every id is unique."""
+
+    def __init__(self, draw_id: IdFactory) -> None:
+        self._draw_id = draw_id  # may return an id that is taken
+        self._ids: list[str | None] = []  # None until an id is drawn
+        self._indexes: dict[str, int] = {}
+        self._repeated: set[str] = set()  # stored ids of several entries
+
+    def add(self, stored: str | None) -> None:
+        """Add the next entry, with its `stored` id or None."""
+        if stored in self._indexes:
+            self._repeated.add(stored)
+            stored = None
+        elif stored is not None:
+            self._indexes[stored] = len(self._ids)
+        self._ids.append(stored)
+
+    def get(self, index: int) -> str:
+        """Return the id of entry `index`, which is drawn if it has none."""
+        found = self._ids[index]
+        while found is None:
+            drawn = self._draw_id()
+            if drawn not in self._indexes:
+                found = drawn
+                self._ids[index] = drawn
+                self._indexes[drawn] = range(len(self._ids))[index]
+        return found
+
+    def get_known(self, index: int) -> str | None:
+        """Return the id of entry `index`; None if it is not drawn yet."""
+        return self._ids[index]
+
+    def find(self, stored: str) -> int | None:
+        """Return the index of the entry with the id `stored`; None if none or several have it."""
+        if stored in self._repeated:
+            return None
+        return self._indexes.get(stored)
+
+    def list_known(self) -> list[str | None]:
+        """Return the id of each entry; None if it is not drawn yet."""
+        return list(self._ids)
+
+    def replace(self, known: Sequence[str | None]) -> None:
+        """Replace all entries by entries with the `known` ids, which come from `list_known`.
+
+        A repeated id stays repeated: removing one of its entries does not tell which one it meant.
+        """
+        self._ids = list(known)
+        self._indexes = {each: index for index, each in enumerate(known) if each is not None}
+
+    def mark_repeated(self, other: EntryIds) -> None:
+        """Take over the repeated ids of `other`, whose entries this object shares."""
+        self._repeated |= other._repeated

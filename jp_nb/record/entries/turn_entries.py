@@ -1,0 +1,84 @@
+"""Split the entries of a conversation into turns.
+
+A turn begins with a `turn_start` and ends before the next one. Events before the first `turn_start`
+are a turn too. A configuration change between two turns belongs to the later one, unless tools of
+the earlier one made it or it marks the end of the earlier one.
+
+Source: `docs/record.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.record.entries.events import (
+    CONVERSATION_KINDS,
+    ChatRequest,
+    ConfigDelta,
+    Entry,
+    TurnStart,
+)
+from jp_nb.record.entries.unanswered_turns import belongs_to_turn_end
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEntries:
+    """The entries of one turn, with its configuration changes. `number` is counted from 0."""
+
+    number: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def schema(self) -> Mapping[str, JsonValue] | None:
+        """JSON schema of the answer, if the request has one."""
+        request = next((e for e in self.entries if isinstance(e, ChatRequest)), None)
+        return request.response_schema if request is not None else None
+
+
+class TurnEvent(NamedTuple):
+    """An event, the number of its turn counted from 0, and its index among all entries."""
+
+    turn: int
+    position: int
+    entry: Entry
+
+
+def split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
+    """Yield the entries of each turn, oldest first. Changes for a turn to come are omitted."""
+    current: list[Entry] = []
+    between: list[Entry] = []  # changes after the last event of the turn
+
+    for entry in entries:
+        if isinstance(entry, ConfigDelta):
+            ends_turn = bool(current) and not between and belongs_to_turn_end(entry)
+            group = current if ends_turn else between
+            group.append(entry)
+        elif isinstance(entry, TurnStart):
+            if current:
+                yield tuple(current)
+            current = [*between, entry]
+            between = []
+        elif entry.type in CONVERSATION_KINDS:  # the turn continues after these changes
+            current += between
+            current.append(entry)
+            between = []
+
+    if current:
+        yield tuple(current)
+
+
+def iter_events(entries: Iterable[Entry]) -> Iterator[TurnEvent]:
+    """Yield the entries that belong to a turn, oldest first."""
+    turn = -1
+    for index, entry in enumerate(entries):
+        if entry.type not in CONVERSATION_KINDS:
+            continue
+
+        if isinstance(entry, TurnStart):
+            turn += 1
+        turn = max(turn, 0)
+        yield TurnEvent(turn, index, entry)

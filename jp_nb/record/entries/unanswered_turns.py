@@ -1,0 +1,120 @@
+"""Marks of turns that ended without an answer, and the changes that they revert.
+
+A turn that failed or was interrupted ends with an entry that marks it. The configuration changes
+that were made for this turn then do not apply:
+
+    {"type": "config_delta", "metadata": {"no_answer": {"ended": "failed", "takes_back": 1}}}
+
+Source: `docs/record.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jp_nb.record.entries.events import (
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    Entry,
+    ToolCallRequest,
+    is_reasoning,
+    is_usage_mark,
+)
+from jp_nb.record.entries.proposed_by import is_tool_change
+
+NO_ANSWER = "no_answer"
+"""Key in the metadata of a configuration change."""
+
+Ended = Literal["failed", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """Mark of a turn that failed or was interrupted before the model answered.
+
+    The `takes_back` configuration changes before it were made for this turn and do not apply.
+    """
+
+    ended: Ended
+    takes_back: int = 0
+
+
+def make_no_answer(found: NoAnswer) -> ConfigDelta:
+    """Return the entry that marks the end of a turn without an answer."""
+    mark = {"ended": found.ended, "takes_back": found.takes_back}
+    return ConfigDelta(metadata={NO_ANSWER: mark})
+
+
+def read_no_answer(entry: Entry) -> NoAnswer | None:
+    """Return the mark in `entry`, or None."""
+    match entry.metadata.get(NO_ANSWER) if isinstance(entry, ConfigDelta) else None:
+        case {"ended": ("failed" | "interrupted") as ended, "takes_back": int(count)}:
+            return NoAnswer(ended, max(int(count), 0))
+    return None
+
+
+def is_unanswered(turn: Iterable[Entry]) -> bool:
+    """Return True if `turn` has a request, and no text or tool call of the model.
+
+    Reasoning alone is not an answer, because a conversation cannot continue from it.
+    """
+    asked = False
+    for entry in turn:
+        if isinstance(entry, ToolCallRequest | ChatResponse) and not is_reasoning(entry):
+            return False
+        asked = asked or isinstance(entry, ChatRequest)
+    return asked
+
+
+class RevertedChanges:
+    """The indexes of the configuration changes that `NoAnswer` marks revert.
+
+    `follow` updates `numbers` as the record grows.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: set[int] = set()
+        self._seen = 0
+        self._after_mark = 0
+
+    def follow(self, deltas: Sequence[ConfigDelta]) -> set[int]:
+        """Read the marks that were appended to `deltas`, and return newly reverted numbers."""
+        found: set[int] = set()
+
+        for number in range(self._seen, len(deltas)):
+            mark = read_no_answer(deltas[number])
+            if mark is not None:  # not past the previous mark, so the work is linear
+                found.update(range(max(self._after_mark, number - mark.takes_back), number))
+                self._after_mark = number + 1
+
+        self._seen = len(deltas)
+        self.numbers |= found
+        return found
+
+
+def select_effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
+    """Return the changes that apply with their indexes, without marks and reverted changes."""
+    reverted = RevertedChanges().follow(deltas)
+    return [
+        (number, delta)
+        for number, delta in enumerate(deltas)
+        if number not in reverted and read_no_answer(delta) is None and not is_usage_mark(delta)
+    ]
+
+
+def find_end_of_turn(entries: Sequence[Entry], end: int) -> int:
+    """Return the index after the changes at the end of a turn.
+
+    `end` is the index after the last event of the turn.
+    """
+    while end < len(entries) and belongs_to_turn_end(entries[end]):
+        end += 1
+    return end
+
+
+def belongs_to_turn_end(entry: Entry) -> bool:
+    """Return True for a change of the turn before it: by its tools, or a mark of its end."""
+    return is_tool_change(entry) or read_no_answer(entry) is not None or is_usage_mark(entry)

@@ -1,0 +1,209 @@
+"""Read the entries of a turn into `Turn`, the value that users and displays read.
+
+A call or a question is one part of the turn together with its result or answer.
+
+Source: `docs/record.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jp_nb.images import Image
+from jp_nb.json_values import copy_json
+from jp_nb.record.entries.entry_images import NO_ENTRY_IMAGES, EntryImages, RecordedImages
+from jp_nb.record.entries.events import (
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    Entry,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+    is_usage_mark,
+    read_recorded_by,
+    read_typed,
+)
+from jp_nb.record.entries.outcomes import read_question_outcome
+from jp_nb.record.entries.proposed_by import read_proposed_by
+from jp_nb.record.entries.token_usage import sum_usage
+from jp_nb.record.entries.tool_choice_marks import find_missing_call
+from jp_nb.record.entries.unanswered_turns import NoAnswer, is_unanswered, read_no_answer
+from jp_nb.record.reading.marks import (
+    EDITED_ARGUMENTS_KEY,
+    is_continuation,
+    is_schema_retry,
+    is_skipped,
+    read_rule,
+)
+from jp_nb.record.reading.turn_view import (
+    ConfigChange,
+    Inquiry,
+    RejectedAnswer,
+    StructuredData,
+    ToolCall,
+    Turn,
+    TurnPart,
+    TurnText,
+)
+from jp_nb.record.stream import ConversationStream
+
+
+def read_turn(
+    number: int,
+    entries: Sequence[Entry],
+    *,
+    status: str = "completed",
+    images: RecordedImages | None = None,
+) -> Turn:
+    """Return the turn with `entries`. `images` are those of its conversation."""
+    read = _TurnReader(images)
+    for entry in entries:
+        read.add(entry)
+
+    left_out = is_unanswered(entries)
+    mark = read.mark if left_out else None
+    uncalled = None if left_out else find_missing_call(entries)
+    taken_back = 0
+    if mark is not None:
+        changes = sum(isinstance(part, ConfigChange) for part in read.parts)
+        status = mark.ended
+        taken_back = min(mark.takes_back, changes)
+
+    return Turn(
+        number=number,
+        parts=tuple(read.parts),
+        usage=sum_usage(entries),
+        status=status,
+        left_out=left_out,
+        taken_back=taken_back,
+        uncalled=uncalled,
+        images=read.images_of_request,
+    )
+
+
+def read_turns(stream: ConversationStream) -> list[Turn]:
+    """Return all turns of `stream`, with unknown status unless the record contains it."""
+    return [
+        read_turn(turn.number, turn.entries, status="", images=stream.images)
+        for turn in stream.turns()
+    ]
+
+
+class _TurnReader:
+    """Reads entries. A call or a question and its end are one part.
+
+    Changes for a turn that never began are not part of the next turn.
+    """
+
+    def __init__(self, images: RecordedImages | None) -> None:
+        self._images = images
+        self.images_of_request: tuple[Image, ...] = ()
+        self.parts: list[TurnPart] = []
+        self.mark: NoAnswer | None = None  # set if the turn ended without an answer
+        self._began = False
+        self._calls: dict[str, list[int]] = {}  # places in `parts` of calls without a result, by id
+        self._inquiries: dict[str, list[int]] = {}  # the same for questions
+
+    def add(self, entry: Entry) -> None:
+        match entry:
+            case ChatRequest(content=content) if self._began and is_schema_retry(entry):
+                self.parts.append(RejectedAnswer(content))
+            case ChatRequest(content=content):
+                self._began = True
+                shown = self._find_images(entry)
+                self.images_of_request += shown.images
+                text = "\n".join([content, *shown.notes])
+                by = read_recorded_by(entry.metadata)
+                typed = read_typed(entry.metadata)
+                self.parts.append(TurnText(text, by_person=True, by=by, typed=typed))
+            case ChatResponse(kind="message", message=message):
+                self._add_text(message or "", continues=is_continuation(entry))
+            case ChatResponse(kind="structured"):
+                self.parts.append(StructuredData(copy_json(entry.data)))
+            case ToolCallRequest(id=key, name=name, arguments=arguments):
+                self._calls.setdefault(key, []).append(len(self.parts))
+                self.parts.append(ToolCall(key, name, copy_json(arguments)))
+            case ToolCallResponse(id=key) if self._calls.get(key):
+                self._end_call(self._calls[key].pop(0), entry)
+            case InquiryRequest(id=key):
+                self._inquiries.setdefault(key, []).append(len(self.parts))
+                kind = entry.question.answer_type.to_raw()
+                self.parts.append(Inquiry(key, entry.question.text, answer_type=kind))
+            case InquiryResponse(id=key) if self._inquiries.get(key):
+                self._end_inquiry(self._inquiries[key].pop(0), entry)
+            case ConfigDelta():
+                self._add_change(entry)
+
+    def _find_images(self, entry: Entry) -> EntryImages:
+        return NO_ENTRY_IMAGES if self._images is None else self._images.images_of(entry)
+
+    def _add_change(self, entry: ConfigDelta) -> None:
+        mark = read_no_answer(entry)
+        if mark is not None:
+            self._add_mark(mark)
+        elif not is_usage_mark(entry):
+            change = ConfigChange(
+                copy_json(entry.delta),
+                entry.unsets,
+                begins_again=entry.op == "reset",
+                proposed_by=read_proposed_by(entry),
+                taken_back=entry.uncovers,
+            )
+            self.parts.append(change)
+
+    def _add_mark(self, mark: NoAnswer) -> None:
+        if self._began:
+            self.mark = mark
+            return
+
+        # The turn of the mark is an earlier one, which the changes before the mark belong to.
+        count = mark.takes_back
+        while count and self.parts and isinstance(self.parts[-1], ConfigChange):
+            del self.parts[-1]
+            count -= 1
+
+    def _add_text(self, message: str, *, continues: bool) -> None:
+        before = self.parts[-1] if continues and self.parts else None
+        if isinstance(before, TurnText) and not before.by_person:
+            self.parts[-1] = TurnText(before.content + message)
+        else:
+            self.parts.append(TurnText(message))
+
+    def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
+        asked = self.parts[place]
+        assert isinstance(asked, Inquiry)
+        self.parts[place] = replace(
+            asked, ended=read_question_outcome(entry), answer=copy_json(entry.answer)
+        )
+
+    def _end_call(self, place: int, entry: ToolCallResponse) -> None:
+        called = self.parts[place]
+        assert isinstance(called, ToolCall)
+
+        shown = self._find_images(entry)
+        call = replace(
+            called,
+            content="\n".join([entry.content, *shown.notes]),
+            is_error=entry.is_error,
+            images=shown.images,
+            skipped=is_skipped(entry),
+            rule=read_rule(entry),
+        )
+
+        edited = entry.metadata.get(EDITED_ARGUMENTS_KEY)
+        if isinstance(edited, dict):
+            channel = entry.metadata.get("channel")
+            if not isinstance(channel, str):
+                channel = None
+            call = replace(
+                call,
+                arguments=copy_json(edited),  # a copy: the caller may change it
+                edited_by="person",
+                channel=channel,
+                requested_arguments=call.arguments,
+            )
+
+        self.parts[place] = call

@@ -1,0 +1,207 @@
+"""`RequestContext`: the entries of a conversation that requests send, oldest first.
+
+An item is an entry with the provider that it was recorded with, because signatures and ids in its
+metadata are valid only there. The *head* of a request is all that is not a message, such as
+instructions and tools (`request_head.py`). A context is built by `context_builder.py`.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import NamedTuple
+
+from jp_nb.images import Image, count_images
+from jp_nb.record.entries.entry_images import (
+    MAX_ENTRY_IMAGES,
+    NO_ENTRY_IMAGES,
+    RecordedImages,
+    format_omission_note,
+)
+from jp_nb.record.entries.events import (
+    ChatRequest,
+    ChatResponse,
+    Entry,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.request_context.host_marks import HOST
+from jp_nb.record.request_context.request_head import (
+    Attachment,
+    AttachmentDigest,
+    RequestHead,
+    digest_attachment,
+    read_request_head,
+)
+
+VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
+ContextEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
+
+MAX_CONTEXT_IMAGE_BYTES = 20_000_000
+"""Maximum size of all images in a context. Anthropic accepts requests of 32 MB, with Base64 and
+text."""
+IMAGE_LIMIT_REACHED = (
+    f"a conversation can show {MAX_ENTRY_IMAGES} images, "
+    f"{MAX_CONTEXT_IMAGE_BYTES // 1_000_000} MB in all. "
+    "The user can start a new one with `%jp new`, or fork it before the images with "
+    "`%jp fork TURN`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextItem:
+    """A visible entry, and the provider that was configured when it was recorded.
+
+    Metadata of the entry, such as signatures, is from that `provider`. Another provider receives
+    reasoning as text. The text of the entry has notes about missing images. If not `is_bound`, what
+    was sent before the entry has changed, so its signatures are not valid.
+
+    Attributes:
+        host: Mark of the server that the metadata is from (`LastHost`); "" if it is unknown.
+        is_vouched: False if someone else may have written the metadata. It is never sent.
+    """
+
+    entry: ContextEntry
+    provider: str
+    images: tuple[Image, ...] = ()
+    is_bound: bool = True
+    host: str = ""
+    is_vouched: bool = True
+
+
+class UntrustedProviders(tuple[str, ...]):
+    """The providers of a record that someone else may have written."""
+
+    __slots__ = ()
+
+
+class HeadPosition(NamedTuple):
+    """The head of requests with more than `items` items, until the next position."""
+
+    items: int
+    head: RequestHead
+
+
+@dataclass(slots=True, eq=False)
+class RequestContext:
+    """The visible entries of one conversation, oldest first. It only grows.
+
+    Items never change, so a provider may keep its rendering of the first items. A repair or a fork
+    makes another `RequestContext`.
+
+    Attributes:
+        heads: The head of the first request that had a response, and each later one that differs.
+        contents: Attachments that this kernel has read.
+    """
+
+    items: list[ContextItem] = field(default_factory=list)
+    heads: list[HeadPosition] = field(default_factory=list)
+    contents: dict[AttachmentDigest, Attachment] = field(default_factory=dict)
+    _shown: int = field(default=0, init=False)
+    _shown_bytes: int = field(default=0, init=False)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[ContextItem]:
+        return iter(self.items)
+
+    def since(self, index: int) -> Iterator[ContextItem]:
+        """Yield the items from `index` on."""
+        return islice(self.items, index, None)
+
+    @property
+    def head(self) -> RequestHead | None:
+        """The head of the last request that had a response, if it is known."""
+        return self.heads[-1].head if self.heads else None
+
+    def note_contents(self, attachments: Iterable[Attachment]) -> None:
+        """Note the contents of the current `attachments`, and forget those that are not needed."""
+        for mark in self.contents.keys() - self._list_sent_attachments().keys():
+            del self.contents[mark]
+        self.contents.update((digest_attachment(each), each) for each in attachments)
+
+    def missing_attachments(self) -> list[AttachmentDigest]:
+        """Return the attachments of earlier requests that this kernel has not read."""
+        return [mark for mark in self._list_sent_attachments() if mark not in self.contents]
+
+    def _list_sent_attachments(self) -> dict[AttachmentDigest, None]:
+        # Most heads have the same attachments as the one before.
+        lists = {id(head.attachments): head.attachments for _, head in self.heads}
+        return dict.fromkeys(chain.from_iterable(lists.values()))
+
+    def until(self, count: int) -> RequestContext:
+        """Return a context with the first `count` items."""
+        heads = [position for position in self.heads if position.items < count]
+        return RequestContext(self.items[:count], heads, self.contents)
+
+    def continues(self, before: RequestContext, count: int) -> bool:
+        """Return True if this context begins with the first `count` items of `before`."""
+        return self is before or self.items[:count] == before.items[:count]
+
+    def without_heads(self) -> RequestContext:
+        """Return a context whose next request begins a new head. Signatures are not valid in it."""
+        items = [replace(item, is_bound=False) for item in self.items]
+        return RequestContext(items, contents=self.contents)
+
+    def read_head(self, entry: Entry) -> None:
+        """Note the head of the request whose response begins with `entry`, if it is recorded."""
+        head = read_request_head(entry, self.head)
+        if head is not None and head is not self.head:
+            self.heads.append(HeadPosition(len(self.items), head))
+
+    def add(
+        self,
+        entry: Entry,
+        provider: str,
+        images: RecordedImages | None = None,
+        *,
+        is_bound: bool = True,
+        host: str = "",
+        is_vouched: bool = True,
+    ) -> None:
+        """Append `entry` if its kind is visible to providers.
+
+        `images` are those of the conversation. `host` is that of its turn, if the entry has none.
+        """
+        if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
+            self.items.append(self._make_item_with_images(entry, provider, images))
+        elif isinstance(entry, VISIBLE):
+            own_host = entry.metadata.get(HOST)
+            if isinstance(own_host, str):
+                host = own_host
+            item = ContextItem(entry, provider, is_bound=is_bound, host=host, is_vouched=is_vouched)
+            self.items.append(item)
+
+    def _make_item_with_images(
+        self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
+    ) -> ContextItem:
+        shown = images.images_of(entry)
+        if shown is NO_ENTRY_IMAGES:
+            return ContextItem(entry, provider)
+
+        kept = list[Image]()
+        omitted = list[Image]()
+        for image in shown.images:  # an image that was sent once stays in the context
+            size = self._shown_bytes + len(image.content)
+            if self._shown < MAX_ENTRY_IMAGES and size <= MAX_CONTEXT_IMAGE_BYTES:
+                self._shown = self._shown + 1
+                self._shown_bytes = size
+                kept.append(image)
+            else:
+                omitted.append(image)
+
+        notes = list(shown.notes)
+        if omitted:
+            notes.append(
+                format_omission_note(" and ".join(count_images(omitted)), IMAGE_LIMIT_REACHED)
+            )
+
+        if notes:
+            content = "\n".join([entry.content, *notes])
+            entry = entry.model_copy(update={"content": content})
+
+        return ContextItem(entry, provider, tuple(kept))

@@ -1,0 +1,132 @@
+"""Build the request context of a conversation from its record.
+
+Left out are turns without a response, entries whose request is unknown, and what compactions
+replace. Each remaining entry is an item of the context (`context.py`).
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from itertools import groupby
+
+from jp_nb.record.compactions.compaction import make_replacements
+from jp_nb.record.entries.events import (
+    ChatRequest,
+    Compaction,
+    ConfigDelta,
+    Entry,
+)
+from jp_nb.record.entries.integrity import match_pairs
+from jp_nb.record.entries.unanswered_turns import is_unanswered
+from jp_nb.record.request_context.context import RequestContext, UntrustedProviders
+from jp_nb.record.request_context.host_marks import HOST
+from jp_nb.record.request_context.request_head import (
+    begins_head,
+)
+from jp_nb.record.stream import ConversationStream
+
+
+def build_context(
+    stream: ConversationStream, providers: Sequence[str] = ("",), *, in_turn: bool = False
+) -> RequestContext:
+    """Return the context of `stream`. Each item has the provider that its entry was recorded with.
+
+    `providers` are the provider at the beginning, and the one after each configuration change
+    (`Projection.providers`). The last one applies to all later entries.
+
+    The metadata of an untrusted record (`UntrustedProviders`) is not sent, except that of entries
+    that this process has appended.
+
+    Turns without a response are omitted, except the current one (`in_turn`). So are entries with an
+    unknown `request_id`. If such an entry is half of a tool call, the other half is omitted too.
+    Compactions apply, except to the current turn.
+    """
+    current = stream.turn_count - 1 if in_turn else -1
+    hidden = _find_unresolved(stream) | _find_unanswered(stream, except_turn=current)
+    return _build(stream, providers, hidden, make_replacements(stream, hidden, whole=current))
+
+
+def build_turns_context(
+    stream: ConversationStream, providers: Sequence[str], turns: Container[int]
+) -> RequestContext:
+    """Return the context of some `turns` of `stream` without compactions."""
+    other_turns = {event.position for event in stream.events() if event.turn not in turns}
+    hidden = _find_unresolved(stream) | _find_unanswered(stream, except_turn=-1) | other_turns
+    return _build(stream, providers, hidden, {})
+
+
+def _build(
+    stream: ConversationStream,
+    providers: Sequence[str],
+    hidden: Container[int],
+    replaced: Mapping[int, tuple[Entry, ...]],
+) -> RequestContext:
+    context = RequestContext()
+    is_trusted = not isinstance(providers, UntrustedProviders)
+    changes = 0
+    start = _find_last_restart(stream.entries)
+    host = ""
+
+    for index, entry in enumerate(stream.entries):
+        if isinstance(entry, ConfigDelta):
+            changes += 1
+            continue
+
+        if index >= start:
+            context.read_head(entry)
+
+        if isinstance(entry, ChatRequest):
+            host = str(entry.metadata.get(HOST, ""))
+
+        if index not in hidden:
+            for shown in replaced.get(index, (entry,)):
+                context.add(
+                    shown,
+                    providers[min(changes, len(providers) - 1)],
+                    stream.images,
+                    is_bound=index >= start,
+                    host=host,
+                    is_vouched=is_trusted or stream.is_made_here(index),
+                )
+
+    return context
+
+
+def _find_last_restart(entries: Sequence[Entry]) -> int:
+    # Requests from this entry on do not begin with the earlier ones.
+    start = 0
+    has_head = False
+
+    for index, entry in enumerate(entries):
+        if isinstance(entry, Compaction):
+            start = index
+            has_head = False
+        elif begins_head(entry):
+            start = index if has_head else start
+            has_head = True
+
+    return start
+
+
+def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int]:
+    # The model would answer a failed request if a later request contained it.
+    hidden: set[int] = set()
+    for turn, grouped in groupby(stream.events(), key=lambda event: event.turn):
+        events = list(grouped)
+        if turn != except_turn and is_unanswered(event.entry for event in events):
+            hidden.update(event.position for event in events)
+    return hidden
+
+
+def _find_unresolved(stream: ConversationStream) -> set[int]:
+    hidden = set(stream.unresolved())
+    if not hidden:
+        return hidden
+    # Providers reject half a pair, so both halves are hidden.
+    for _, events in groupby(stream.events(), key=lambda event: event.turn):
+        for pair in match_pairs((event.position, event.entry) for event in events)[0].items():
+            if not hidden.isdisjoint(pair):
+                hidden.update(pair)
+    return hidden

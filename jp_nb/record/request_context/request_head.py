@@ -1,0 +1,239 @@
+"""The head of model requests: instructions, tools, attachments, and similar parts.
+
+Providers cache the beginning of a request, and bind reasoning to all that was before it. So a
+conversation keeps the head of its first request. Each later change is appended to the messages
+where it became effective. The metadata of the first entry of a response contains the head, or the
+parts of it that changed, so that every later process sends the same bytes.
+
+Source: `docs/record.md`, `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import JsonObject, canonical_json, compact_json, encode_utf8
+from jp_nb.record.entries.events import Entry, EntryT
+
+HEAD_KEY: Final = "head"
+"""Metadata key of a head. It begins the requests of the conversation, also after a compaction."""
+HEAD_CHANGE_KEY: Final = "head_change"
+"""Metadata key of the parts that changed since the last request."""
+MAX_HEAD_CHARS: Final = 1_000_000
+"""A longer head is not recorded. Another process then begins a new head."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as the model sees it. `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, JsonValue]
+
+    def to_json(self) -> JsonObject:
+        """Return the tool as one JSON object."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A document or an image that the model gets with the conversation.
+
+    The model sees `source`, such as `notes.md`. `media_type` is `text/plain` for every text.
+    """
+
+    source: str
+    media_type: str
+    content: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentDigest:
+    """An attachment without its content, of which `digest` is the SHA-256 in hexadecimal digits."""
+
+    source: str
+    media_type: str
+    digest: str
+
+
+@lru_cache(64)
+def digest_attachment(attachment: Attachment) -> AttachmentDigest:
+    """Return the mark of `attachment`."""
+    content = attachment.content
+    data = encode_utf8(content) if isinstance(content, str) else content
+    return AttachmentDigest(attachment.source, attachment.media_type, sha256(data).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The parts of a request that are not messages. See `ModelRequest` for their meaning."""
+
+    system: tuple[str, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
+    attachments: tuple[AttachmentDigest, ...] = ()
+    reasoning: JsonValue = None
+    schema: Mapping[str, JsonValue] | None = None
+    tool_choice: str = "auto"
+
+    def is_part_of(self, other: RequestHead, schemas: Container[str]) -> bool:
+        """Return True if `other` has all texts of this head, except its schema.
+
+        The schema must be in `schemas`, which are canonical JSON.
+        """
+        choices = {"auto", "none", "required", *(f"tool:{tool.name}" for tool in other.tools)}
+
+        return (
+            self.system == other.system
+            and all(tool in other.tools for tool in self.tools)
+            and all(mark in other.attachments for mark in self.attachments)
+            and self.tool_choice in choices
+            and (self.schema is None or canonical_json(self.schema) in schemas)
+        )
+
+    def to_json(self, before: RequestHead | None = None) -> JsonObject:
+        """Return the parts that differ from those of `before`, or from an empty head.
+
+        Tools and schemas are texts, because the key order of JSON objects is lost when Jupyter
+        saves a notebook. Tools that `before` has are only named.
+        """
+        base = RequestHead() if before is None else before
+        known = {tool.name: tool for tool in base.tools}
+        schema = None if self.schema is None else compact_json(dict(self.schema))
+
+        parts: JsonObject = {
+            "system": list(self.system),
+            "tools": [_mark_tool(tool, known) for tool in self.tools],
+            "attachments": [
+                {"source": each.source, "type": each.media_type, "digest": each.digest}
+                for each in self.attachments
+            ],
+            "reasoning": self.reasoning,
+            "schema": schema,
+            "tool_choice": self.tool_choice,
+        }
+
+        return {
+            name: value
+            for name, value in parts.items()
+            if getattr(self, name) != getattr(base, name)
+        }
+
+    def with_parts(self, parts: Mapping[str, JsonValue]) -> RequestHead:
+        """Return this head with the changed `parts` of a record.
+
+        Raises:
+            ValueError: A part is not valid.
+        """
+        head = self
+        for name, value in parts.items():
+            match name, value:
+                case "system", list():
+                    head = replace(head, system=tuple(map(str, value)))
+                case "tools", list():
+                    known = {tool.name: tool for tool in self.tools}
+                    head = replace(head, tools=tuple(_read_tool(each, known) for each in value))
+                case "attachments", list():
+                    head = replace(head, attachments=tuple(map(_read_attachment, value)))
+                case "reasoning", _:
+                    head = replace(head, reasoning=value)
+                case "schema", str() | None:
+                    schema = None if value is None else _read_object(value)
+                    head = replace(head, schema=schema)
+                case "tool_choice", str():
+                    head = replace(head, tool_choice=value)
+                case _:
+                    raise ValueError(f"`{name}` is not a valid part of a head")
+
+        return head
+
+
+def _read_object(text: str) -> JsonObject:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("expected a JSON object")
+    return value
+
+
+def _mark_tool(tool: ToolDefinition, known: Mapping[str, ToolDefinition]) -> str:
+    return tool.name if known.get(tool.name) == tool else compact_json(tool.to_json())
+
+
+def _read_tool(stored: JsonValue, known: Mapping[str, ToolDefinition]) -> ToolDefinition:
+    if not isinstance(stored, str):
+        raise ValueError("expected a text for each tool")
+    if stored in known:
+        return known[stored]
+
+    match _read_object(stored):
+        case {"name": str(name), "description": str(description), "parameters": dict(parameters)}:
+            return ToolDefinition(name, description, parameters)
+    raise ValueError("a tool is not valid")
+
+
+def _read_attachment(stored: JsonValue) -> AttachmentDigest:
+    match stored:
+        case {"source": str(source), "type": str(media_type), "digest": str(digest)}:
+            return AttachmentDigest(source, media_type, digest)
+    raise ValueError("an attachment is not valid")
+
+
+def mark_head(entry: EntryT, head: RequestHead, before: RequestHead | None) -> EntryT:
+    """Return the first `entry` of a response with the `head` of its request in the metadata.
+
+    `before` is the head of the last request. None: the request began a new head.
+    """
+    if before is None:
+        parts = head.to_json()
+        key = HEAD_KEY
+    elif before == head:
+        return entry
+    else:
+        parts = head.to_json(before)
+        key = HEAD_CHANGE_KEY
+
+    if not _is_recordable(parts):
+        return entry
+    return entry.with_metadata(**{key: parts})
+
+
+def is_recordable_change(before: RequestHead | None, after: RequestHead) -> bool:
+    """Return True if the record can store the change of the head from `before` to `after`.
+
+    If it cannot, a request must not append the change: no later request could repeat its place.
+    """
+    return before is None or before == after or _is_recordable(after.to_json(before))
+
+
+def _is_recordable(parts: JsonObject) -> bool:
+    return len(compact_json(parts)) <= MAX_HEAD_CHARS
+
+
+def read_request_head(entry: Entry, before: RequestHead | None) -> RequestHead | None:
+    """Return the head of the request whose response begins with `entry`.
+
+    Without a valid mark, it is that of the last request (`before`).
+    """
+    for key, base in ((HEAD_KEY, RequestHead()), (HEAD_CHANGE_KEY, before)):
+        if base is not None and isinstance(parts := entry.metadata.get(key), dict):
+            try:
+                return base.with_parts(parts)
+            except (ValueError, RecursionError):
+                return before
+    return before
+
+
+def begins_head(entry: Entry) -> bool:
+    """Return True if the request before `entry` did not continue the requests before it."""
+    return HEAD_KEY in entry.metadata

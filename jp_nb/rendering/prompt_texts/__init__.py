@@ -1,0 +1,1 @@
+"""Texts of prompts, forms, questions, and their outcomes."""

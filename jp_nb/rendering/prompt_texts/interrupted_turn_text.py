@@ -1,0 +1,70 @@
+"""Notices about a turn that was interrupted, and can be continued with `%jp resume`.
+
+Source: `docs/guide.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
+from jp_nb.rendering.prompt_texts.prompt_text import spell_name
+from jp_nb.text import MAX_FEW_NAMES
+
+
+def describe_interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
+    """Return the notice that `found` can be continued.
+
+    `finished` are the names of the tools whose results the journal kept.
+    """
+    sentences = [f"turn {to_shown_turn(found.turn)} was interrupted."]
+    if finished:
+        sentences.append(describe_finished_calls(finished))
+    sentences += _describe_open_calls(found.open_calls)
+    sentences.append("Continue it: `%jp resume`")
+
+    return " ".join(sentences)
+
+
+def describe_finished_calls(names: Sequence[str]) -> str:
+    """Return the sentence about calls that finished before the interruption."""
+    tools = _list_tools(names)
+    if len(names) > 1:
+        return f"{tools} have finished: the results are kept, and they do not run again."
+
+    return f"{tools} has finished: the result is kept, and it does not run again."
+
+
+def describe_skipped_calls(names: Sequence[str]) -> str:
+    """Return the sentence about calls that the user chose not to run."""
+    return f"{_list_tools(names)} skipped; the model is informed"
+
+
+def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
+    asked = list[str]()
+    ready = list[str]()
+    unclear = list[str]()
+    for call in calls:
+        names = {"asked": asked, "permitted": ready}.get(call.stage or "", unclear)
+        names.append(call.request.name)
+
+    if asked:
+        were = "were" if len(asked) > 1 else "was"
+        yield (
+            f"{_list_tools(asked)} {were} waiting for your permission and did not run, even if a "
+            'cell still shows "Waiting for your permission".'
+        )
+
+    if ready:
+        yield f"{_list_tools(ready)} did not start."
+
+    if unclear:
+        yield f"{_list_tools(unclear)} may have run, fully or partly."
+
+
+def _list_tools(names: Sequence[str]) -> str:
+    shown = [spell_name(name) for name in dict.fromkeys(names)]
+    if more := shown[MAX_FEW_NAMES:]:
+        shown[MAX_FEW_NAMES:] = [f"{len(more)} more"]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

@@ -1,0 +1,68 @@
+"""The outcome of a question in words, such as `→ Yes (model)` or `— no answer: timed out`.
+
+Source: `docs/prompts.md`, `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.record.entries.outcomes import CHANNEL_WORDS, QuestionOutcome, end_in_words
+from jp_nb.text import format_user_name
+
+
+def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
+    """Return an outcome for the user, such as `→ Yes (model)` or `— no answer: timed out`.
+
+    `answer` is the text of the answer, if there is one.
+    """
+    about = format_marks(outcome)
+    if outcome.is_secret:
+        return f"→ {SECRET_ANSWER}{about}"
+
+    words = CHANNEL_WORDS.get(outcome.channel or "")
+    origin = f" ({words.origin})" if words is not None and words.origin else ""
+
+    if outcome.is_answered:
+        return f"→ {answer}{origin}{about}"
+
+    cause = format_cause(outcome)
+    if outcome.end == "declined":  # by the user, or by the answers file
+        return f"— {cause}{origin}{about}"
+
+    if outcome.end == "open":
+        return f"— {cause}{about}"
+
+    return f"— no answer: {cause}{about}"
+
+
+def format_cause(outcome: QuestionOutcome) -> str:
+    """Return why there is no answer, for the user."""
+    unknown = outcome.unexpected if outcome.end == "cancelled" else None
+    return unknown or end_in_words(outcome.end, outcome.marks)
+
+
+def format_marks(outcome: QuestionOutcome) -> str:
+    """Return the notes about an outcome, such as ` (chosen automatically) (by Ada)`."""
+    said = []
+
+    timed_out = "timed_out" in outcome.marks
+    if "auto" in outcome.marks:
+        when = " when time ran out" if timed_out else ""
+        said.append(f"chosen automatically{when}")
+    elif timed_out:
+        said.append("the input when time ran out")
+
+    if "empty" in outcome.marks:
+        said.append("left blank on purpose")
+
+    marks = ""
+    if said:
+        listed = "; ".join(said)
+        marks = f" ({listed})"
+
+    return f"{marks}{format_author(outcome.by)}"
+
+
+def format_author(name: str | None) -> str:
+    """Return the sender of an answer as ` (by Ada)`; "" without a name."""
+    return f" (by {format_user_name(name)})" if name is not None else ""

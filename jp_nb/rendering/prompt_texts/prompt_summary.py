@@ -1,0 +1,167 @@
+"""The summary that replaces a prompt in the output, and the text for readers without the form.
+
+For example, the summary of a question with its answer:
+
+    Deploy now? → Yes
+
+Source: `docs/prompts.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jp_nb.agent.prompting.prompts import (
+    ActionPrompt,
+    Answered,
+    AnyEnd,
+    AnyPrompt,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    PromptEnd,
+    QuestionPrompt,
+    SimplePrompt,
+    get_outcome,
+)
+from jp_nb.record.entries.outcomes import end_in_words
+from jp_nb.rendering.markdown import escape_markup
+from jp_nb.rendering.prompt_texts.address_text import ADDRESS_AT, find_address
+from jp_nb.rendering.prompt_texts.outcome_text import format_author, format_marks
+from jp_nb.rendering.prompt_texts.prompt_text import (
+    format_head_line,
+    format_prompt_answer,
+    format_question,
+    format_titled_question,
+)
+from jp_nb.rendering.prompt_texts.question_text import (
+    MAX_ALTERNATIVES,
+    QuestionCard,
+    format_card_lines,
+    make_question_card,
+    render_card,
+)
+from jp_nb.text import (
+    escape_markdown,
+    one_line,
+    spell_invisible,
+)
+from jp_nb.toolkit.question import FormAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+
+
+class PromptSummary(NamedTuple):
+    """The summary that replaces a prompt, as text and as Markdown."""
+
+    plain: str
+    markdown: str
+
+
+OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you are asked as text.]"
+
+
+def format_without_form(prompt: AnyPrompt) -> str:
+    """Return the questions and options, for readers who do not see the form."""
+    lines: list[str] = []
+    if isinstance(prompt, FormPrompt):
+        if head := format_head_line(prompt.pages[0]):
+            lines.append(head)
+
+        for number, page in enumerate(prompt.pages, start=1):
+            lines += [f"{number}. {format_question(page)}", *_list_option_lines(page)]
+
+        return "\n".join([*lines, OPEN_ONLY])
+
+    question = format_titled_question(prompt)
+    if isinstance(prompt, QuestionPrompt):
+        lines += _list_option_lines(prompt)
+    if not lines:
+        return f"{question} {OPEN_ONLY}"
+
+    return "\n".join([question, *lines, OPEN_ONLY])
+
+
+def summarize_prompt(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
+    """Return the summary that replaces `prompt` after its `end`, with options and fields.
+
+    It never contains a secret.
+    """
+    if isinstance(prompt, FormPrompt):
+        return _summarize_form(prompt, end)
+
+    assert not isinstance(end, FormEnd)
+    question = format_titled_question(prompt)
+    return _summarize_page(question, prompt, end, has_card=_has_card(prompt))
+
+
+def _summarize_form(prompt: FormPrompt, end: AnyEnd) -> PromptSummary:
+    # A form that ended as a whole has one end for all pages.
+    ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompt.pages)
+    summaries = [
+        _summarize_page(format_question(page), page, page_end, has_card=True)
+        for page, page_end in zip(prompt.pages, ends, strict=True)
+    ]
+
+    plain_lines = [summary.plain for summary in summaries]
+    markdown = [summary.markdown for summary in summaries]
+    if head := format_head_line(prompt.pages[0]):
+        plain_lines.insert(0, head)
+        markdown.insert(0, escape_markdown(head))
+
+    return PromptSummary("\n".join(plain_lines), "\n\n".join(markdown))
+
+
+def _has_card(prompt: SimplePrompt) -> bool:
+    # True if the record lists options, an own text or fields below the question.
+    if isinstance(prompt, ActionPrompt):
+        return False
+
+    kind = prompt.question.answer_type
+
+    if isinstance(kind, SelectAnswer):
+        is_bare = all(option.label is option.description is None for option in kind.options)
+        is_long = len(kind.options) > MAX_ALTERNATIVES
+        return kind.multi or kind.other or is_long or not is_bare
+
+    return isinstance(kind, FormAnswer)
+
+
+def _summarize_page(
+    question: str, prompt: SimplePrompt, end: PromptEnd[Answered], *, has_card: bool
+) -> PromptSummary:
+    card = QuestionCard()
+
+    if isinstance(end, Answered):
+        answer = format_prompt_answer(prompt, end)
+        if has_card and isinstance(prompt, QuestionPrompt):
+            card = _make_card(prompt, end)
+            answer = card.headline
+
+        for_turn = ", for this turn" if end.remember else ""
+        outcome = f"{answer}{for_turn}{format_marks(get_outcome(end))}"
+    elif isinstance(end, NotAnswered):
+        outcome = f"{end_in_words(end.end, end.marks)}{format_author(end.by)}"
+    else:
+        outcome = f"not asked ({one_line(end.reason)})"
+
+    card_lines = [f"    {line}" for line in format_card_lines(card)]
+    markdown = f"{escape_markup(question)} → **{escape_markup(outcome)}**"
+    return PromptSummary(
+        "\n".join([f"{question} → {outcome}", *card_lines]),
+        "\n\n".join(filter(None, [markdown, render_card(card)])),
+    )
+
+
+def _make_card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
+    kind = page.question.answer_type
+    answered = isinstance(end, Answered)
+    answer = kind.redacted(end.value) if isinstance(end, Answered) else None
+    return make_question_card(kind.to_record(), answer, answered=answered)
+
+
+def _list_option_lines(page: QuestionPrompt) -> Iterator[str]:
+    # Of a URL only the host: a page may make a link of the whole text.
+    if (found := find_address(page)) is not None and found.host:
+        yield f"    {ADDRESS_AT.format(spell_invisible(found.host))}"
+    yield from (f"    {line}" for line in format_card_lines(_make_card(page, None)))

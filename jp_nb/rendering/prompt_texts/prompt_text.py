@@ -1,0 +1,247 @@
+"""Texts of a prompt: header, question, context, details, choices, and the expected answer.
+
+A form and the dialogue on stdin show the same texts. All come from a model, a tool, or a file, so
+invisible characters are spelled out. `form_text.py` has the texts of forms with several pages,
+`address_text.py` those of a URL, and `prompt_summary.py` the text that replaces a prompt.
+
+Source: `docs/prompts.md`, `docs/guide.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prompting.prompts import (
+    ActionPrompt,
+    Answered,
+    QuestionPrompt,
+    SimplePrompt,
+)
+from jp_nb.rendering.prompt_texts.change_text import summarize_changes
+from jp_nb.text import (
+    ONE_LINE,
+    format_object,
+    plain,
+    spell_editable,
+    spell_invisible,
+    spell_lines,
+    spell_prose,
+    unspell,
+)
+from jp_nb.toolkit.question import FormAnswer
+from jp_nb.toolkit.question_types.answer_types import AnswerType, UrlAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+
+SUBMIT_LABEL = "Submit"
+CANCEL_LABEL = "Cancel"
+DECLINE_LABEL: Final = "Decline"
+CONFIRM_LABEL: Final = "Confirm"
+"""Label of Submit for a form without fields."""
+DONE_LABEL: Final = "Done"
+"""Label of Submit for a question with a URL."""
+SUGGESTED = "suggested"
+"""Mark of the tool's default on a button or in a list of keys."""
+SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its code point."
+NO_BUTTON_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the buttons."
+NOTHING_CHANGED = "You changed nothing. To send the proposed value, press {}."
+ANSWERED_BELOW = "The form is not shown here. Please answer in the input box below."
+UNSEEN = "This cell waits for an answer, but no page has shown its form yet. The form stays open."
+NO_INPUT = "the page that ran the cell was reloaded or closed, or has run the cell again"
+STDIN_INSTEAD = "To answer in an input box instead, interrupt the kernel (■)."
+
+
+def format_unseen_notice(*, stdin: bool) -> str:
+    """Return the notice for a form that no page has shown in time.
+
+    With `stdin`, an interrupt changes it to a prompt on stdin.
+    """
+    return f"{UNSEEN} {STDIN_INSTEAD}" if stdin else UNSEEN
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanChoice:
+    """One answer to a boolean question: its button in a form, and its key on stdin."""
+
+    label: str
+    key: str
+    meaning: str
+    value: bool
+    remember: bool = False
+
+
+CHOICES_ONCE = (BooleanChoice("Yes", "y", "yes", True), BooleanChoice("No", "n", "no", False))
+CHOICES_FOR_TURN = (
+    BooleanChoice("Yes", "y", "yes, just this once", True),
+    BooleanChoice(
+        "Yes, for this turn", "Y", "yes, and remember for this turn", True, remember=True
+    ),
+    BooleanChoice("No", "n", "no, just this once", False),
+    BooleanChoice("No, for this turn", "N", "no, and remember for this turn", False, remember=True),
+)
+
+
+def list_choices(prompt: QuestionPrompt) -> tuple[BooleanChoice, ...]:
+    """Return the answers that a boolean question offers."""
+    remember = prompt.remember and prompt.question.persistence == "turn"
+    return CHOICES_FOR_TURN if remember else CHOICES_ONCE
+
+
+def find_suggested_choice(prompt: QuestionPrompt) -> BooleanChoice | None:
+    """Return the tool's suggested answer to a boolean question; None without one."""
+    preset = get_preselected(prompt)
+    return next((c for c in list_choices(prompt) if c.value is preset and not c.remember), None)
+
+
+def format_header(prompt: SimplePrompt) -> str | None:
+    """Return the label of the prompt in one line; None without a label."""
+    return spell_name(prompt.label) if prompt.label else None
+
+
+def format_asking_tool(prompt: SimplePrompt) -> str | None:
+    """Return `asked by tool …`; None if the tool is hidden or no tool asks."""
+    tool = None if isinstance(prompt, ActionPrompt) else prompt.tool
+    return f"asked by tool {spell_name(tool)}" if tool else None
+
+
+def format_origin(prompt: SimplePrompt) -> str | None:
+    """Return `asked by tool …`, or the kind of the tool to run, such as `Python tool`."""
+    if isinstance(prompt, ActionPrompt) and prompt.origin:
+        return f"{spell_name(prompt.origin)} tool"
+    return format_asking_tool(prompt)
+
+
+def format_head_line(prompt: SimplePrompt) -> str:
+    """Return header and asking tool in one line; "" without both."""
+    title = format_header(prompt)
+    by = format_asking_tool(prompt)
+    if title and by:
+        return f"{title} ({by})"
+
+    return title or by or ""
+
+
+def spell_name(text: str) -> str:
+    """Return a name in one line, with invisible characters spelled out."""
+    return plain(spell_invisible(text), limit=200)
+
+
+def format_context(prompt: SimplePrompt) -> str | None:
+    """Return the background text to show above the question; None without one."""
+    background = None if isinstance(prompt, ActionPrompt) else prompt.question.context
+    return plain(background).strip("\n") if background else None
+
+
+class CaptionedLines(NamedTuple):
+    """A caption, and lines of untrusted text below it."""
+
+    caption: str
+    lines: list[str]
+
+
+def list_exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
+    """Return the complete details of the decision, because the user approves all of them."""
+    shown = []
+    for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
+        count = ONE_LINE
+        if isinstance(exhibit.value, str):
+            count, lines = spell_lines(exhibit.value)
+        else:
+            lines = format_object(exhibit.value)
+
+        caption = exhibit.caption if count == ONE_LINE else f"{exhibit.caption}: {count}"
+        shown.append(CaptionedLines(caption, lines))
+
+    return shown
+
+
+def format_question(prompt: SimplePrompt) -> str:
+    """Return the question in one line."""
+    text = prompt.text if isinstance(prompt, ActionPrompt) else prompt.question.text
+    return plain(re.sub(r"[\n\t]+", " ", spell_prose(text)).strip(), limit=2000)
+
+
+def describe_expected(kind: AnswerType) -> str:
+    """Return the expected input as text: `a text of at most 5 characters`."""
+    return kind.expects.replace("a string", "a text", 1)
+
+
+def describe_expected_picks(kind: SelectAnswer) -> str:
+    """Return the expected number of options as text; "" if any number is valid."""
+    least = kind.min_picks
+    most = kind.max_picks
+
+    if most is None:
+        return f"Please pick at least {least}." if least else ""
+
+    if least in (0, most):
+        limit = "" if least else "at most "
+        return f"Please pick {limit}{most}."
+
+    return f"Please pick {least} to {most}."
+
+
+def get_submit_label(prompt: QuestionPrompt) -> str:
+    """Return the label of the button that sends the answer to a single question."""
+    if prompt.submit is not None:
+        return prompt.submit
+
+    kind = prompt.question.answer_type
+    if isinstance(kind, FormAnswer) and not kind.fields:
+        return CONFIRM_LABEL
+
+    return DONE_LABEL if isinstance(kind, UrlAnswer) else SUBMIT_LABEL
+
+
+def format_titled_question(prompt: SimplePrompt) -> str:
+    """Return header, question, proposed changes and asking tool in one line."""
+    asked = format_question(prompt)
+    if title := format_header(prompt):
+        asked = f"{title}: {asked}"
+
+    if isinstance(prompt, ActionPrompt) and prompt.changes:
+        changes = "; ".join(each.line for each in summarize_changes(prompt.changes))
+        asked = f"{asked}: {changes}"
+
+    if by := format_asking_tool(prompt):
+        asked = f"{asked} ({by})"
+
+    return asked
+
+
+def format_prompt_answer(prompt: SimplePrompt, end: Answered) -> str:
+    """Return the text of an answer."""
+    if isinstance(prompt, ActionPrompt):
+        labels = {action.value: action.label for action in prompt.actions}
+        return spell_invisible(labels.get(str(end.value), str(end.value)))
+    return prompt.question.answer_type.format_answer(end.value) or '""'
+
+
+def get_preselected(prompt: QuestionPrompt) -> JsonValue:
+    """Return the default if it is a valid answer and not a secret, else None."""
+    question = prompt.question
+    return question.default if question.fits_default else None
+
+
+@dataclass(frozen=True, slots=True)
+class EditableText:
+    """A text as the user edits it in a box. `hint` explains spelled-out characters, if any."""
+
+    shown: str
+    hint: str | None
+
+    def unspell_edited(self, text: str) -> str:
+        """Return the text that the user meant by the edited `text`."""
+        return text if self.hint is None else unspell(text)
+
+
+def make_editable_text(prompt: QuestionPrompt) -> EditableText:
+    """Return the initial content of the text box of a question."""
+    preset = get_preselected(prompt)
+    text = preset if isinstance(preset, str) else ""
+    shown = spell_editable(text)
+    hint = SPELLED_OUT if shown != text else None
+    return EditableText(shown, hint)

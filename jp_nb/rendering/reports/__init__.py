@@ -1,0 +1,1 @@
+"""Reports of commands: requests, models, tools, usage, compaction."""

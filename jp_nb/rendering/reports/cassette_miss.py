@@ -1,0 +1,167 @@
+"""Describe why no recorded exchange of a cassette answers a request.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.model_requests.request_normalizer import NormalizedRequest, RequestPart
+from jp_nb.config.secrets import hide_secrets
+from jp_nb.json_values import JsonObject, as_object, map_texts
+from jp_nb.rendering.text_diff import compare_values, format_sorted_json
+from jp_nb.storage.cassettes.cassette_content import CassetteContent, StoredExchange
+from jp_nb.text import escape_invisible, one_line, plain, pluralize
+
+
+def format_exchange_count(count: int) -> str:
+    """Return the count as words, such as `1 exchange` or `2 exchanges`."""
+    return f"{count:,} {pluralize('exchange', count)}"
+
+
+def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> str:
+    """Return line, model, and last message of `exchange`: `line 7, anthropic/opus: Hello`."""
+    model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
+    last = cassette.parts.get(("message", exchange.last_message))
+    said = ""
+    if last is not None:
+        said = str(last.value.get("text") or last.value.get("name") or "")
+
+    # Before the text is cut, because a part of a key is not recognized as a key.
+    hidden = hide_secrets(plain(said, limit=sys.maxsize))
+    return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=60)}"
+
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")
+MAX_DIFFERENT_PARTS: Final = 12
+MAX_DIFFERENT_CHARS: Final = 4_000
+
+
+def format_mismatch(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:
+    """Return lines about settings, system texts, attachments, tools, and messages that differ."""
+    found: list[str] = []
+    for number, (label, old, new) in enumerate(_diff_requests(recorded, asked)):
+        if number == MAX_DIFFERENT_PARTS:
+            found.append("… and more")
+            break
+
+        found += _format_change(label, old, new)
+        found += _list_hints(label, old, new)
+
+    return [_truncate_line(line) for line in found]
+
+
+def _truncate_line(line: str) -> str:
+    left = len(line) - MAX_DIFFERENT_CHARS
+    if left <= 0:
+        return line
+
+    return f"{line[:MAX_DIFFERENT_CHARS]}⟨… {left:,} more⟩"
+
+
+_Change = tuple[str, JsonValue, JsonValue]
+
+
+def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[_Change]:
+    for key, old, new in _diff_fields(recorded.settings, asked.settings):
+        if key == "parameters":
+            for name, one, other in _diff_fields(as_object(old), as_object(new)):
+                yield f"parameter {name}", one, other
+        else:
+            yield key.replace("_", " "), old, new
+
+    for number, before, after in _diff_pairs(recorded.system, asked.system):
+        yield f"system text {number}", before.get("text"), after.get("text")
+
+    yield from _diff_named_parts("attachment", "source", recorded.attachments, asked.attachments)
+    yield from _diff_named_parts("tool", "name", recorded.tools, asked.tools)
+
+    for number, before, after in _diff_pairs(recorded.messages, asked.messages):
+        if before.get("role") != after.get("role"):
+            yield f"message {number}", before or None, after or None
+            continue
+
+        for field, old, new in _diff_fields(before, after):
+            more = "" if field == "text" else f", {field}"
+            yield f"message {number} ({before['role']}){more}", old, new
+
+
+def _diff_fields(old: JsonObject, new: JsonObject) -> Iterator[_Change]:
+    for key in dict.fromkeys([*old, *new]):
+        before = old.get(key)
+        after = new.get(key)
+        if format_sorted_json(before) != format_sorted_json(after):  # 1, 1.0 and True differ
+            yield key, before, after
+
+
+def _diff_pairs(
+    recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
+) -> Iterator[tuple[int, JsonObject, JsonObject]]:
+    for number, (one, other) in enumerate(zip_longest(recorded, asked), 1):
+        if one is not None and other is not None and one.id == other.id:
+            continue
+
+        before = dict(one.value) if one else {}
+        after = dict(other.value) if other else {}
+        yield number, before, after
+
+
+def _diff_named_parts(
+    kind: str, key: str, recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
+) -> Iterator[_Change]:
+    old = {str(part.value.get(key)): dict(part.value) for part in recorded}
+    new = {str(part.value.get(key)): dict(part.value) for part in asked}
+
+    for name in dict.fromkeys([*old, *new]):
+        if name not in old or name not in new:
+            yield f"{kind} {name}", old.get(name), new.get(name)
+            continue
+
+        for field, before, after in _diff_fields(old[name], new[name]):
+            yield f"{kind} {name}, {field}", before, after
+    old_order = [str(part.value.get(key)) for part in recorded]
+    new_order = [str(part.value.get(key)) for part in asked]
+    if old_order != new_order and sorted(old_order) == sorted(new_order):
+        yield f"the order of the {kind}s", ", ".join(old_order), ", ".join(new_order)
+
+
+def _format_change(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
+    # Before the texts are cut, because a part of a key is not recognized as a key.
+    old = map_texts(old, hide_secrets)
+    new = map_texts(new, hide_secrets)
+    name = escape_invisible(label)
+
+    if format_sorted_json(old) == format_sorted_json(new):
+        yield f"  {name}: the difference looks like an API key and is not shown"
+        return
+
+    about, lines = compare_values(name, old, new, limit=40)
+    yield f"  {about}"
+    yield from (f"    {line}" for line in lines)
+
+
+def _list_hints(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
+    # For differences with a known cause: times, or a tool that needs a user.
+    before = _remove_times(old)
+    if before and before == _remove_times(new):
+        yield (
+            "    only times differ: set `record.reproducible = true` to record and to replay, so "
+            "that each run writes the same times"
+        )
+
+    if label.startswith("tool ") and isinstance(old, dict) and new is None:
+        yield (
+            "    headless runs do not offer tools that need a user, such as `ask`: record with "
+            "`jp-nb run --record`, which is headless too"
+        )
+
+
+def _remove_times(value: JsonValue) -> str:
+    return _TIME.sub("", value) if isinstance(value, str) else ""

@@ -1,0 +1,297 @@
+"""Reports about the configured tools: `%jp tools` lists them, `%jp tools NAME` shows one.
+
+A tool is *offered* if the configuration enables it and its source provides it. Each report asks
+twice for the offer (`MakeOffer`): as the configuration is, and with all tools enabled, because a
+tool that is off has no definition otherwise.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.offered_tools.tool_set import ToolSet, with_all_tools_enabled
+from jp_nb.config.assignments import format_setting_value
+from jp_nb.config.schema import is_secret_path, mask_secrets
+from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import (
+    STAR,
+    Command,
+    QuestionConfig,
+)
+from jp_nb.errors import UsageError
+from jp_nb.rendering.prompt_texts.grant_text import format_grants
+from jp_nb.rendering.report import (
+    MAX_LINE_CHARS,
+    Report,
+    join_reports,
+    make_block,
+    make_line,
+    make_table,
+)
+from jp_nb.toolkit.arguments.parameter_docs import Parameter, list_parameters
+from jp_nb.toolkit.function_tools.python import PythonTool
+from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
+
+
+class MakeOffer(Protocol):
+    """Returns the tools that a configuration enables. `may_start` is as in `SourceAttempt`."""
+
+    def __call__(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
+        """Return the tools of `config`."""
+        ...
+
+
+_SWITCH_TEXTS: Mapping[str, str] = {
+    "any": "-t and -T can switch it",
+    "if_named": "-t and -T can switch it only by its name",
+    "if_named_or_group": "-t and -T can switch it by its name or its toolset",
+}
+
+
+def render_tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
+    """Return all configured tools with their state, source and settings.
+
+    With `toolset`, return only its tools.
+    """
+    offered = offer(config)
+    config = offered.config or config
+    possible = offer(with_all_tools_enabled(config), may_start=False)
+
+    rows = []
+    for name, tool in config.conversation.tools.items():
+        if name == STAR or toolset not in (None, tool.toolset):
+            continue
+
+        found = possible.tools.get(name) or tool
+        source = tool.source or ""
+        if name in offered.clashes:
+            source = f"{source}: {offered.clashes[name]}"
+        state = _describe_state(name, config, offered)
+        how = (found.run or "", found.result or "", format_grants(tool.access))
+        rows.append((name, state, source, tool.toolset or "-", *how))
+
+    for name in config.conversation.list_source_toolsets():
+        is_shown = toolset in (None, name) and not config.conversation.list_toolset_tools(name)
+        if is_shown:
+            state = _describe_source(name, config, offered)
+            rows.append((f"{name}.*", state, name, name, "", "", ""))
+
+    return make_table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
+
+
+def _describe_source(name: str, config: AppConfig, offered: ToolSet) -> str:
+    """Return the state of a source whose tools are not known."""
+    failed = [text for text in (*offered.failures, *offered.problems) if name in text]
+    if failed:
+        return f"missing: {failed[0]}"
+    if config.conversation.toolsets[name].state:
+        return "on"
+    return f"off: {name} has not started. List its tools: `%jp tools {name}`"
+
+
+def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
+    if name in offered.missing:
+        return f"missing: {offered.missing[name]}"
+    if name not in offered.tools:
+        return "off"
+
+    is_on, _ = config.conversation.get_tool_state(name)
+    return "on" if is_on else "on: assistant.tool_choice names it"
+
+
+RuleRow = tuple[str, str]
+"""A rule of the configuration, and its source; or a rule that the user kept, and its removal."""
+
+
+def render_tool(
+    name: str, config: AppConfig, offer: MakeOffer, rules: Sequence[RuleRow] = ()
+) -> Report:
+    """Return all details of one tool, with its `rules`; for a toolset, its tools.
+
+    Raises:
+        UsageError: There is no such tool; the message suggests the nearest one.
+    """
+    configured = config.conversation.tools.get(name)
+    is_source = name in config.conversation.list_source_toolsets()
+    if configured is None and (is_source or config.conversation.list_toolset_tools(name)):
+        return render_tools(config, offer, name)
+
+    if configured is None or name == STAR:
+        raise UsageError(f"Tool not found: {name}{_suggest_tool(name, config)}")
+
+    offered = offer(config)
+    possible = offer(with_all_tools_enabled(config), may_start=False)
+    found = possible.tools.get(name)
+    facts = _list_facts(name, config, offered, possible)
+
+    parts = [make_table(("setting", "value"), facts, limit=MAX_LINE_CHARS)]
+    if rules:
+        titles = ("rule: the first one that matches a call applies", "set by")
+        parts.append(make_table(titles, rules, limit=MAX_LINE_CHARS))
+
+    if configured.questions:
+        rows = [_make_question_row(name, *entry) for entry in configured.questions.items()]
+        head = ("question", "answered by", "configured answer", "label")
+        parts.append(make_table(head, rows, limit=MAX_LINE_CHARS))
+
+    if configured.options:
+        above = ("conversation", "tools", name, "options")
+        options = [
+            (key, _format_value(value, (*above, key))) for key, value in configured.options.items()
+        ]
+        parts.append(make_table(("option", "value"), options, limit=MAX_LINE_CHARS))
+
+    if found:
+        parts += _make_parameter_tables(found)
+        if text := found.definition.description:
+            parts.append(join_reports(["Description for the model:", make_block(text)]))
+        else:
+            parts.append(make_line("It has no description for the model."))
+
+    return join_reports(parts, between="\n\n")
+
+
+def _suggest_tool(name: str, config: AppConfig) -> str:
+    known = [each for each in config.conversation.tools if each != STAR]
+    near = difflib.get_close_matches(name, known, n=1)
+    if not near:
+        return "; `%jp tools` lists them"
+
+    return f": did you mean `%jp tools {near[0]}`?"
+
+
+def _list_facts(
+    name: str, config: AppConfig, offered: ToolSet, possible: ToolSet
+) -> list[tuple[str, str]]:
+    configured = config.conversation.tools[name]
+    found = possible.tools.get(name)
+
+    facts = [
+        ("tool", name),
+        ("state", _describe_switch(name, config, offered)),
+        ("source", configured.source or "not set"),
+    ]
+    if configured.toolset:
+        facts.append(("toolset", configured.toolset))
+    if name in offered.clashes:
+        facts.append(("name", offered.clashes[name]))
+    if name in possible.missing:
+        facts.append(("missing", possible.missing[name]))
+    if configured.command:
+        facts.append(("command", _format_command(configured.command)))
+    if found:
+        facts += _list_settings(found)
+        facts += _list_advice(found)
+    facts.append(("grants", format_grants(configured.access)))
+
+    return facts
+
+
+def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
+    state, rule = config.conversation.get_tool_state(name)
+    word = "on" if state else "off"
+
+    if rule == "never":
+        return f"locked-{word}: -t and -T cannot switch it"
+    if name in offered.tools and not state:
+        return f"{_describe_state(name, config, offered)}; otherwise off: {_SWITCH_TEXTS[rule]}"
+
+    return f"{word}: {_SWITCH_TEXTS[rule]}"
+
+
+def _format_command(command: Command) -> str:
+    program, *args = (hide_credentials(word) for word in (command.program, *command.args))
+    if command.shell:
+        return f"sh -c: {program} {shlex.join(args)}".rstrip()
+
+    return shlex.join([program, *args])
+
+
+def _format_value(value: JsonValue, path: Sequence[str]) -> str:
+    return hide_credentials(format_setting_value(mask_secrets(value, path)))
+
+
+def _list_settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
+    yield "run", tool.run
+    yield "format", tool.format
+    yield "result", tool.result
+    yield "cancellation_response", tool.cancellation_response
+    yield "shown", _describe_display(tool)
+
+
+def _describe_display(tool: OfferedTool) -> str:
+    if tool.hidden:
+        return "hidden"
+
+    arguments = "by a command" if tool.formatter else tool.parameters or "in the line"
+    words = [f"arguments: {arguments}", f"results: {_format_limit(tool.inline_results or 'off')}"]
+    if tool.inline_errors is not None:
+        words.append(f"errors: {_format_limit(tool.inline_errors)}")
+
+    return ", ".join(words)
+
+
+def _format_limit(lines: int | str) -> str:
+    return f"{lines} lines" if isinstance(lines, int) else lines
+
+
+def _list_advice(tool: OfferedTool) -> Iterator[tuple[str, str]]:
+    if isinstance(tool.executor, PythonTool):
+        for each in suggest_improvements(tool.executor):
+            yield "advice", each
+
+
+def _make_question_row(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:
+    above = ("conversation", "tools", tool, "questions", key)
+
+    who: str = "assistant" if question.is_answered_by_model else "user"
+    if not isinstance(question.target, str):
+        overrides: JsonValue = question.target.model_dump(mode="json", exclude_unset=True)
+        who += f", with {_format_value(overrides, above)}"
+
+    answer = "-"
+    if question.answer is not None:
+        answer = _format_value(question.answer, (*above, "answer"))
+
+    return key, who, answer, question.prompt_label or "-"
+
+
+def _make_parameter_tables(tool: OfferedTool) -> list[Report]:
+    shown, others = list_parameters(tool.documented_schema)
+    rows = [_make_parameter_row(parameter) for parameter in shown]
+    if others:
+        rows.append((others, "-", "-", "-", "-"))
+    if not rows:
+        return []
+
+    head = ("parameter", "type", "required", "values", "description")
+    return [make_table(head, rows, limit=MAX_LINE_CHARS)]
+
+
+def _make_parameter_row(parameter: Parameter) -> tuple[str, str, str, str, str]:
+    required = "yes" if parameter.required else "no"
+    values = ", ".join(_list_parameter_values(parameter)).replace("`", "")
+    description = " ".join(parameter.texts)
+    return (
+        ".".join(parameter.path),
+        parameter.type or "any",
+        required,
+        values or "-",
+        description or "-",
+    )
+
+
+def _list_parameter_values(parameter: Parameter) -> Iterator[str]:
+    for text in parameter.values:
+        word = text.partition(" ")[0]
+        known = word in ("default", "always") and is_secret_path(parameter.path)
+        yield f"{word} {NOT_SHOWN}" if known else text

@@ -1,0 +1,1 @@
+"""Texts of turns: while they run, in the log, and beside each other."""

@@ -1,0 +1,311 @@
+"""The differences between two records.
+
+The comparison ignores ids and times, because they differ in each run. Secrets are masked, and
+differing inactive conversations are only counted. Everything else is shown completely and exactly.
+The work is linear in the size of the records.
+
+Source: `docs/decisions.md` D121.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.config.schema import mask_secrets
+from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
+from jp_nb.record.compactions.compaction import find_compactions
+from jp_nb.record.compactions.compaction_text import format_compactions
+from jp_nb.record.documents.document import Document, get_events, get_properties
+from jp_nb.record.entries.events import ChatRequest, ChatResponse, Entry, InquiryRequest
+from jp_nb.record.entries.token_usage import read_usage
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.record.reading.turn_reader import read_turns
+from jp_nb.record.reading.turn_view import (
+    ConfigChange,
+    Inquiry,
+    RejectedAnswer,
+    StructuredData,
+    ToolCall,
+    Turn,
+    TurnPart,
+    TurnText,
+)
+from jp_nb.rendering.report import MAX_CELL_CHARS
+from jp_nb.rendering.same_runs import find_same_runs
+from jp_nb.rendering.text_diff import diff_lines
+from jp_nb.rendering.transcripts.log import describe_uncalled_tool
+from jp_nb.rendering.transcripts.recorded_change_text import (
+    format_proposing_tools,
+    format_recorded_rule,
+    mask_path,
+)
+from jp_nb.text import escape_invisible, format_user_name, one_line
+
+INDENT: Final = "  "
+_TITLE_CHARS: Final = 60
+_IGNORED_KEYS: Final = frozenset({"event_id", "request_id", "timestamp", "id"})
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRecord:
+    """The compared parts of a notebook's record, as lines.
+
+    Attributes:
+        beginning: Title and configuration of the active conversation.
+        requests: The request of each turn.
+        others: The other conversations, without ids and times.
+    """
+
+    beginning: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    turns: tuple[tuple[str, ...], ...] = ()
+    others: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, document: Document) -> ComparedRecord:
+        """Return the record in `document`, whose entries may be damaged."""
+        stream = document.conversation
+        turns = read_turns(stream)
+        lines = [
+            [*_list_turn_lines(turn), *_list_entry_lines(each.entries)]
+            for turn, each in zip(turns, stream.turns(), strict=True)
+        ]
+
+        beginning = [f"title: {stream.title}"] if stream.title else []
+        beginning += _format_json("configuration", mask_secrets(stream.base_config))
+        beginning += [f"damaged: {damage.message}" for damage in stream.damage]
+
+        for placed in find_compactions(stream.entries):
+            end = " (undone)" if placed.is_reverted else ""
+            where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
+            where.append(f"compaction: {format_compactions([placed.effective])}{end}")
+
+        return cls(
+            tuple(beginning),
+            tuple(turn.request for turn in turns),
+            tuple(map(tuple, lines)),
+            tuple(map(_normalize_conversation, document.others)),
+        )
+
+
+def diff_records(before: ComparedRecord, after: ComparedRecord) -> list[str]:
+    """Return the differences as lines; empty if the records are equal."""
+    found: list[str] = []
+    if lines := diff_lines(before.beginning, after.beginning):
+        found += ["at the beginning", *map(str, lines), ""]
+
+    for at, there in _pair_turns(before.requests, after.requests):
+        now = before.turns[at] if at is not None else ()
+        then = after.turns[there] if there is not None else ()
+
+        if at is not None and there is not None and now == then:
+            continue
+
+        request = after.requests[there] if there is not None else before.requests[at or 0]
+        title = escape_invisible(one_line(request, limit=_TITLE_CHARS))
+
+        if at is None or there is None:
+            only = there if at is None else at
+            sign = "+" if at is None else "-"
+            place = f"{sign} turn {to_shown_turn(only or 0)}"
+        elif at == there:
+            place = f"turn {to_shown_turn(at)}"
+        else:
+            place = f"turn {to_shown_turn(at)} → {to_shown_turn(there)}"
+
+        found += [f"{place}: {title}", *map(str, diff_lines(now, then)), ""]
+
+    gone = Counter(before.others)
+    new = Counter(after.others)
+    counts = (((gone - new).total(), "-"), ((new - gone).total(), "+"))
+
+    if others := [f"{sign} {count} without a counterpart" for count, sign in counts if count]:
+        found += ["other conversations", *others, ""]
+
+    return found
+
+
+def _pair_turns(
+    before: Sequence[str], after: Sequence[str]
+) -> Iterator[tuple[int | None, int | None]]:
+    # Pairs turns with equal requests. Between them, equal numbers of turns are paired in order.
+    at = there = 0
+    for run in find_same_runs(before, after):
+        gone = range(at, run.at)
+        new = range(there, run.there)
+
+        if len(gone) == len(new):
+            yield from zip(gone, new, strict=True)
+        else:
+            yield from ((index, None) for index in gone)
+            yield from ((None, index) for index in new)
+
+        yield from ((run.at + step, run.there + step) for step in range(run.length))
+
+        at = run.at + run.length
+        there = run.there + run.length
+
+
+def _list_turn_lines(turn: Turn) -> Iterator[str]:
+    for part in turn.parts:
+        yield from _list_part_lines(part)
+
+    yield from (
+        f"{image.noun} of the request: {image.words}, {image.digest}" for image in turn.images
+    )
+
+    if turn.uncalled:
+        yield describe_uncalled_tool(turn.uncalled)
+    if turn.left_out:
+        end = f" ({turn.status})" if turn.status else ""
+        yield f"no answer{end}: this turn is not sent to models"
+
+    usage = turn.usage
+    counts = (
+        (usage.input_tokens, "in"),
+        (usage.cache_read_tokens, "from cache"),
+        (usage.cache_write_tokens, "into cache"),
+        (usage.output_tokens, "out"),
+        (usage.reasoning_tokens, "reasoning"),
+    )
+    if tokens := ", ".join(f"{count:,} {word}" for count, word in counts if count is not None):
+        yield f"tokens: {tokens}"
+
+
+def _list_entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    # `Turn` has no author, reasoning, asker or model, so they are read from the entries.
+    models: dict[str, None] = {}
+
+    for entry in entries:
+        models.update((used.model, None) for used in read_usage(entry.metadata) if used.model)
+
+        match entry:
+            case ChatRequest(author=str(author)):
+                yield f"author: {author}"
+            case ChatResponse(kind="reasoning", reasoning=reasoning):
+                yield from _format_text("reasoning", reasoning or "")
+            case InquiryRequest(source=source, question=question):
+                exclusive = ", which only a user may answer" if question.exclusive else ""
+                yield f"question of {source.name or source.source}{exclusive}"
+
+    if models:
+        yield f"tokens of: {', '.join(models)}"
+
+
+def _list_part_lines(part: TurnPart) -> Iterator[str]:
+    match part:
+        case TurnText(content=content, by_person=by_person):
+            speaker = "you" if by_person else "assistant"
+            yield from _format_text(speaker, content)
+        case StructuredData(data=data):
+            yield from _format_json("answer", data)
+        case RejectedAnswer(content=content):
+            yield from _format_text("answer rejected", content)
+        case ToolCall():
+            yield from _list_call_lines(part)
+        case Inquiry():
+            yield from _list_inquiry_lines(part)
+        case ConfigChange():
+            yield from _list_change_lines(part)
+        case _:
+            assert_never(part)
+
+
+def _list_call_lines(call: ToolCall) -> Iterator[str]:
+    yield f"call {call.name}"
+    for name, value in sorted(call.arguments.items()):
+        yield from _indent_lines(_format_json(name, value))
+
+    if call.requested_arguments is not None:
+        yield f"{INDENT}arguments edited by you"
+        yield from _indent_lines(_format_json("model's arguments", dict(call.requested_arguments)))
+
+    if call.rule is not None:
+        rule = f"rule ({call.rule['from']}): {format_recorded_rule(call.rule)}"
+        yield f"{INDENT}{escape_invisible(one_line(rule, limit=MAX_CELL_CHARS))}"
+
+    if call.content is None:
+        yield f"{INDENT}no result"
+    else:
+        noun = "error" if call.is_error else "result"
+        yield from _indent_lines(_format_text(noun, call.content))
+
+    yield from (f"{INDENT}{image.noun}: {image.words}, {image.digest}" for image in call.images)
+
+
+def _list_inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
+    yield from _format_text("question", inquiry.question)
+    yield from _indent_lines(_format_json("kind", dict(inquiry.answer_type)))
+
+    by = f"by {format_user_name(inquiry.by)}" if inquiry.by is not None else None
+    ended = inquiry.ended
+    # An answered question may have another end, such as a timeout.
+    other = f"end: {ended.unexpected}" if ended.is_answered and ended.unexpected else None
+
+    said = [inquiry.channel, *inquiry.marks, other, by]
+    about = ", ".join(filter(None, said))
+    shown = f" ({about})" if about else ""
+
+    match inquiry.outcome:
+        case "answered":
+            answer = json.dumps(inquiry.answer, ensure_ascii=False)
+            yield f"{INDENT}answer{shown}: {answer}"
+        case "redacted":
+            yield f"{INDENT}answer{shown}: {SECRET_ANSWER}"
+        case _:
+            yield f"{INDENT}no answer{shown}: {inquiry.end or inquiry.reason or 'open'}"
+            if inquiry.reason and inquiry.end:
+                yield f"{INDENT}reason: {inquiry.reason}"
+
+
+def _list_change_lines(change: ConfigChange) -> Iterator[str]:
+    if not (change.delta or change.unsets or change.begins_again):
+        return  # only the source of a value changed
+
+    yield "configuration reset" if change.begins_again else "configuration"
+    if change.delta:
+        yield from _indent_lines(_format_json("set", mask_secrets(dict(change.delta))))
+    yield from (f"{INDENT}unset {mask_path(path)}" for path in change.unsets)
+    yield from (f"{INDENT}{said}" for said in format_proposing_tools(change.proposed_by))
+
+
+def _format_text(name: str, text: str) -> Iterator[str]:
+    yield f"{name}:"
+    yield from _indent_lines(text.split("\n"))
+
+
+def _format_json(name: str, value: JsonValue) -> Iterator[str]:
+    # Front ends may sort the keys when they save a notebook, so the keys are always sorted.
+    first, *more = indented_json(json.loads(sorted_json(value))).split("\n")
+    yield f"{name}: {first}"
+    yield from more
+
+
+def _indent_lines(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"{INDENT}{line}" if line else ""
+
+
+def _normalize_conversation(entry: JsonValue) -> str:
+    if not get_events(entry):
+        return canonical_json(entry)
+
+    events = [_remove_ignored_keys(event) for event in get_events(entry)]
+
+    title = get_properties(entry).get("title")
+    config = as_object(entry).get("base_config")
+    return canonical_json({"title": title, "base_config": config, "events": events})
+
+
+def _remove_ignored_keys(event: JsonValue) -> JsonValue:
+    if not isinstance(event, dict):
+        return event
+
+    return {key: value for key, value in event.items() if key not in _IGNORED_KEYS}

@@ -1,0 +1,137 @@
+"""Recorded configuration changes and rules in words, for the log and for differences of records.
+
+For example: `⟳ configuration style.reasoning.display = "full" (proposed by t, applied by you)`.
+
+Source: `docs/record.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from pydantic import JsonValue
+
+from jp_nb.agent.approvals.permission_rules import describe_rule
+from jp_nb.config.partials.partial import is_wrapper
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    Element,
+    SchemaNode,
+    format_path,
+    is_secret_path,
+    mask_secrets,
+    parse_path,
+)
+from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
+from jp_nb.errors import ConfigError
+from jp_nb.record.entries.proposed_by import ProposedBy
+from jp_nb.record.reading.turn_view import ConfigChange
+from jp_nb.rendering.report import MAX_CELL_CHARS
+from jp_nb.rendering.transcripts.event_text import format_approver, format_name
+from jp_nb.rendering.transcripts.setting_text import Toolsets, split_change
+from jp_nb.text import (
+    MAX_FEW_NAMES,
+    one_line,
+)
+
+
+def format_recorded_change(change: ConfigChange, toolsets: Toolsets) -> str:
+    """Return a recorded change in one line, with the tools that proposed it."""
+    if change.begins_again:
+        return f"⟳ configuration reset{_format_proposers(change)}"
+
+    words, delta = split_change(change.delta, toolsets)
+    says: list[str] = []
+    if settings := ", ".join(_format_settings(delta)):
+        says.append(one_line(settings, limit=300))
+
+    back = frozenset(change.taken_back)
+    for word, taken in (("unset", False), ("reverted", True)):
+        if found := [path for path in change.unsets if (path in back) is taken]:
+            # Each path has at least one character, so `one_line` would cut further paths.
+            paths = ", ".join(map(mask_path, found[:MAX_CELL_CHARS]))
+            says.append(f"{word} {one_line(paths, limit=200)}")
+
+    if says:
+        words.append(f"configuration {', '.join(says)}")
+
+    return f"⟳ {one_line('; '.join(words), limit=600)}{_format_proposers(change)}"
+
+
+def _format_settings(
+    delta: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: tuple[str, ...] = ()
+) -> Iterator[str]:
+    for key, value in delta.items():
+        keys = (*above, key)
+        below = node.child(key) or JSON
+        is_whole = below.kind == "json" or is_wrapper(value, below)
+
+        if isinstance(value, dict) and value and not is_whole:
+            yield from _format_settings(value, below, keys)
+        else:
+            shown = json.dumps(mask_secrets(value, keys), ensure_ascii=False)
+            yield f"{format_path(keys)} = {hide_credentials(shown)}"
+
+
+def mask_path(path: str) -> str:
+    """Return `path` without list items that may be secrets."""
+    try:
+        keys = parse_path(path)
+    except ConfigError:
+        return hide_credentials(path)
+
+    shown: list[str] = []
+    for place, key in enumerate(keys):
+        if isinstance(key, Element) and is_secret_path(keys[:place]):
+            shown.append(Element(NOT_SHOWN))
+        else:
+            shown.append(key)
+
+    return hide_credentials(format_path(shown))
+
+
+def _format_proposers(change: ConfigChange) -> str:
+    # Tools of one response are named together.
+    tools: dict[str, dict[str, None]] = {}
+    for call in change.proposed_by:
+        tools.setdefault(_format_approval(call), {})[format_name(call.tool)] = None
+
+    said: list[str] = []
+    for how, names in tools.items():
+        listed = ", ".join(_limit_names(names))
+        said.append(f"proposed by {listed}, {how}")
+    if not said:
+        return ""
+
+    listed = "; ".join(_limit_names(said))
+    return f" ({listed})"
+
+
+def _format_approval(call: ProposedBy) -> str:
+    return f"applied by {format_approver(call.applied_by, call.channel, call.by)}"
+
+
+def format_proposing_tools(calls: Iterable[ProposedBy]) -> list[str]:
+    """Return a short text for each of `calls`: `by tool t, applied by you (form)`."""
+    texts = (f"by tool {format_name(call.tool)}, {_format_approval(call)}" for call in calls)
+    return _limit_names(dict.fromkeys(texts))
+
+
+def _limit_names(names: Iterable[str]) -> list[str]:
+    found = list(names)
+    more = len(found) - MAX_FEW_NAMES
+    if more <= 0:
+        return found
+
+    return [*found[:MAX_FEW_NAMES], f"and {more} more"]
+
+
+def format_recorded_rule(rule: Mapping[str, JsonValue]) -> str:
+    """Return the rule of a record in words."""
+    when = rule.get("when")
+    if not isinstance(when, dict):
+        when = {}
+
+    return describe_rule(when, only_these=rule.get("only_these") is True)

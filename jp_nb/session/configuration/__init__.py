@@ -1,0 +1,1 @@
+"""The settings of a session: their layers, changes, and files."""

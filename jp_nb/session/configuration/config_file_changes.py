@@ -1,0 +1,113 @@
+"""Write settings to the configuration file of the user or of the workspace.
+
+`%jp config --user KEY=VALUE` and `%jp mcp import` use it. The file must be valid together with all
+other layers before it is written.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from jp_nb.config.aliases import resolve_model
+from jp_nb.config.directives import Directive
+from jp_nb.config.layers import (
+    MCP_FILE_LAYER,
+    REGISTRATIONS_LAYER,
+    USER_FILE_LAYER,
+    WORKSPACE_FILE_LAYER,
+    Layer,
+    merge_layers,
+)
+from jp_nb.config.partials.partial import get_path
+from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.schema import mask_secrets, parse_path
+from jp_nb.config.validation import validate_config
+from jp_nb.record.changes.config_draft import Draft
+from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.changes.provenance import BASE, CONVERSATION
+from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.configuration.config_writer import ConfigFile
+
+
+def write_config_file(
+    where: Literal["user", "workspace"],
+    directives: Sequence[Directive],
+    projection: Projection,
+    files: ConfigFiles,
+) -> list[str]:
+    """Write values to the file of the user or the workspace, effective at once; return notices.
+
+    The conversation's values at the same paths are removed.
+
+    Raises:
+        ConfigError: A value or the resulting configuration is not valid.
+        StorageError: The file cannot be read or written.
+    """
+    layer_name = USER_FILE_LAYER if where == "user" else WORKSPACE_FILE_LAYER
+    file = ConfigFile(files.file_of(where), layer_name)
+
+    for directive in directives:
+        file.change(directive)
+    _check_layer(file.layer(), projection.layers())
+    needed_consent = files.awaits_consent(where)
+    file.save()
+
+    if not needed_consent:
+        files.consent_to(where)
+
+    return [
+        f"written to {file.path}: {', '.join(file.paths)}",
+        *_unset_in_conversation(file, projection),
+    ]
+
+
+def _check_layer(layer: Layer, layers: list[Layer]) -> None:
+    """Raise `ConfigError` if the configuration is not valid with `layer` for its file."""
+    files = [other.file for other in layers]
+    if layer.file in files:
+        layers[files.index(layer.file)] = layer
+    else:
+        weaker = [REGISTRATIONS_LAYER, MCP_FILE_LAYER, USER_FILE_LAYER]
+        if layer.name != USER_FILE_LAYER:
+            weaker.append(WORKSPACE_FILE_LAYER)
+        layers.insert(sum(other.name in weaker for other in layers), layer)
+
+    config = validate_config(merge_layers(layers), layer=layer.name, file=layer.file)
+    resolve_model(validate_config(layer.partial).assistant.model.id, config.providers.llm.aliases)
+
+
+def _paths_of_secrets(file: ConfigFile) -> list[str]:
+    """Return the changed paths whose values contain secrets. A reference to one is no secret."""
+    settings = file.layer().partial
+    found: list[str] = []
+    for path in file.paths:
+        value = get_path(settings, path)
+        if mask_secrets(value, parse_path(path)) != value:
+            found.append(path)
+
+    def has_setting(table: str) -> bool:
+        return any(path.startswith(f"{table}.") for path in found)
+
+    # A table is not named beside its own setting.
+    return [path for path in found if not has_setting(path)]
+
+
+def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:
+    projection.reload_layers()
+    draft = Draft(projection)
+
+    for path in _paths_of_secrets(file):
+        yield f"{path} looks like a secret: the file now contains it as plain text"
+    for path in file.paths:
+        draft.add_from(None, Change(unsets=(path,), uncovers=frozenset({path})))
+    draft.config()
+    draft.record()
+
+    for path, sources in projection.explain(file.paths).items():
+        below = [x for x in sources if x.source not in (BASE, CONVERSATION)]
+        if below and below[-1].file != str(file.path):
+            stronger = below[-1].place
+            yield f"{path} has another value here, from {stronger}, which overrides that file"

@@ -1,0 +1,173 @@
+"""Draft the changes of settings that a user writes as options or commands.
+
+A *directive* is one of them: `-c KEY=VALUE` or `-c FILE` (kind `cfg`), `-C` (`no_cfg`, which undoes
+it), `-t` and `-T` (`tool`, `no_tool`), `-a` (`attach`), and `--unset`. `%jp config` and the options
+of `%%jp` use them. A draft is recorded later as a whole, or not at all.
+
+Source: `docs/configuration.md`, `docs/decisions.md` D13, D20.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from pydantic import JsonValue
+
+from jp_nb.config.assignments import is_assignment, parse_assignment
+from jp_nb.config.directives import Directive
+from jp_nb.config.layers import ENVIRONMENT_LAYER, Layer, merge_layers
+from jp_nb.config.partials.partial import get_path, iter_leaf_paths, list_leaf_paths
+from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.schema import (
+    Element,
+    find_node,
+    format_path,
+    mask_secrets,
+    parse_path,
+    require_node,
+)
+from jp_nb.config.tool_toggles import toggle_tools
+from jp_nb.config.tree.attachment_urls import parse_attachment_argument
+from jp_nb.errors import UsageError
+from jp_nb.record.changes.claims import ChangeSource, revert_source, revert_value
+from jp_nb.record.changes.config_draft import Draft
+from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.changes.provenance import BASE
+from jp_nb.session.attached_values import is_value
+from jp_nb.session.configuration.base_config import (
+    LOAD_PATHS,
+    requested_changes,
+    to_store,
+    with_model,
+)
+from jp_nb.storage.attachments import AttachmentError, Attachments
+from jp_nb.storage.configuration.config_files import ConfigFiles
+
+
+class DirectiveDraft(Draft):
+    """Draft that directives change one by one, with notices about those without effect."""
+
+    def __init__(self, projection: Projection, files: ConfigFiles) -> None:
+        super().__init__(projection)
+        self._files = files
+
+    def apply(self, directive: Directive) -> None:
+        """Add the changes of `directive`. One that cannot be applied is a `UsageError`."""
+        match directive.kind:
+            case "cfg":
+                self._set(directive.text)
+            case "no_cfg":
+                self._revert(directive.text)
+            case "tool" | "no_tool":
+                on = directive.kind == "tool"
+                self.assign(toggle_tools(self.config(), directive.text, on=on))
+            case "attach":
+                url = self._attachment_url(directive.text)
+                self.assign(Change({"conversation": {"attachments": [url]}}))
+            case "unset":
+                self._unset(directive.text)
+
+    def _set(self, text: str) -> None:
+        if text in ("NONE", "WORKSPACE"):
+            self.reset()
+            if text == "WORKSPACE":
+                settings = with_model(merge_layers(self._files.layers()))
+                self.add_from(None, Change(to_store(settings)))
+            return
+
+        for change, layer in requested_changes(text, self.partial(), self._files):
+            source = ChangeSource.assignment(change) if layer is None else self._source_of(layer)
+            self.add_from(source, change)
+
+    def _source_of(self, layer: Layer) -> ChangeSource:
+        names, label = self._files.claim_names(layer)
+        return ChangeSource.named(*names, label=label)
+
+    def _revert(self, text: str) -> None:
+        """Revert the changes of a file, or values from any source, for `-C`."""
+        if is_assignment(text):
+            self._revert_assignment(text)
+            return
+
+        named = self._files.named(text, get_path(self.partial(), LOAD_PATHS) or [])
+        hashes = frozenset().union(*(self._source_of(layer).hashes for layer in named))
+
+        layers = self._files.load_valid_layers()[0]
+        variables = [layer.partial for layer in layers if layer.name == ENVIRONMENT_LAYER]
+
+        revert = revert_source(self.steps(), hashes, unclaimed=list_leaf_paths(variables))
+        if revert.claims:
+            self.add(*revert)
+        else:
+            self.notices.append(f"no current setting is from {text!r}, so nothing changes")
+
+    def _revert_assignment(self, text: str) -> None:
+        change = parse_assignment(text, self.partial())
+        if change.unsets and not change.delta:
+            raise UsageError(
+                "-C undoes a value or the settings of a file. To undo a setting of this "
+                f"conversation, use `%jp config --unset {change.unsets[0]}`"
+            )
+
+        for path, value in iter_leaf_paths(change.delta):
+            if not self._revert_value(path, value):
+                shown = json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)
+                self.notices.append(f"{path} is not {shown}, so nothing changes")
+
+    def _revert_value(self, path: str, value: JsonValue) -> bool:
+        """Revert `value` at `path`; return False if it is not the current value."""
+        node = find_node(path)
+        now = get_path(self.partial(), path)
+        if node is not None and node.kind == "list" and isinstance(value, list) and value != now:
+            return self._remove_items(path, value, now)
+
+        revert = revert_value(self.steps(), path, value)
+        if revert is not None:
+            self.add(*revert)
+        return revert is not None
+
+    def _remove_items(self, path: str, items: list[JsonValue], now: JsonValue) -> bool:
+        """Remove `items` from the list at `path`, which is `now`; return False without any."""
+        keys = parse_path(path)
+        present = [item for item in items if isinstance(now, list) and item in now]
+        elements = tuple(format_path((*keys, Element(item))) for item in present)
+        return bool(present) and self.add_from(None, Change(unsets=elements))
+
+    def assign(self, change: Change) -> None:
+        """Add `change` as an assignment of the user."""
+        if change:
+            self.add_from(ChangeSource.assignment(change), change)
+
+    def _attachment_url(self, text: str) -> str:
+        """Return the URL of `-a TEXT`, after a test read."""
+        root = self._files.root
+        within = self._files.folder.relative_to(root).as_posix()
+
+        try:
+            url = parse_attachment_argument(text, within=within)
+        except ValueError as exc:
+            raise UsageError(f"-a: {exc}") from exc
+        if is_value(url):
+            return url  # read later, on the cell's thread
+
+        try:
+            Attachments().read([url], root)
+        except AttachmentError as exc:
+            raise UsageError(f"-a {text}: {exc}") from exc
+        return url
+
+    def _unset(self, path: str) -> None:
+        require_node(path)
+        if self.add_from(None, Change(unsets=(path,), uncovers=frozenset({path}))):
+            return
+
+        shown = format_path(parse_path(path))
+        sources = [x for x in self._projection.explain([path])[path] if x.source != BASE]
+        notice = f"{shown} is not set, so nothing changes"
+        if sources and sources[-1].value is not None:
+            notice = (
+                f"this conversation does not set {shown}; its value is from {sources[-1].place}. "
+                f"Unset it in this conversation: `%jp config {shlex.quote(f'{shown}:=null')}`"
+            )
+        self.notices.append(notice)

@@ -1,0 +1,111 @@
+"""The rules that the user kept for the session and the notebook, for the turns of a session.
+
+The rules of the notebook apply only while its record is trusted, so that a notebook of someone else
+at the same path gets no permission, not even for a conversation that begins in it.
+
+Source: `docs/turns.md`, `docs/decisions.md` D230.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from jp_nb.agent.approvals.permission_rules import KeptRule, RuleScope
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.record.documents.signing import Trust
+from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.configuration.permission_rules_file import NotebookRules
+
+
+class RulesNotebook(Protocol):
+    """The part of the active conversation on which the rules depend."""
+
+    @property
+    def files(self) -> ConfigFiles:
+        """The configuration files of the notebook."""
+
+    @property
+    def trust(self) -> Trust:
+        """The signature of the conversation."""
+
+    @property
+    def opened_untrusted(self) -> bool:
+        """True if the notebook had an untrusted record when this kernel opened it."""
+
+    @property
+    def notebook_path(self) -> Path | None:
+        """The notebook's file, if it is known."""
+
+    @property
+    def notices(self) -> list[str]:
+        """Messages for the user."""
+
+    @property
+    def session_rules(self) -> list[KeptRule]:
+        """The rules that the user kept for this session."""
+
+
+class PermissionRules:
+    """The rules for one turn, or for one command of the user. Created on the cell's thread."""
+
+    def __init__(self, active: RulesNotebook) -> None:
+        self._session = active.session_rules
+        self._notebook: NotebookRules | None = None
+        self._stored: list[KeptRule] = []
+
+        path = active.notebook_path
+        if path is None or active.opened_untrusted or not active.trust.trusted:
+            return
+
+        self._notebook = NotebookRules(path, active.files.root)
+        try:
+            self._stored = self._notebook.load()
+        except StorageError as exc:
+            active.notices.append(str(exc))
+
+    @property
+    def scopes(self) -> tuple[RuleScope, ...]:
+        """The scopes for which the user can keep a rule."""
+        return ("session",) if self._notebook is None else ("session", "notebook")
+
+    def of_tool(self, tool: str) -> Sequence[KeptRule]:
+        """Return the rules about the tool of this name."""
+        return [rule for rule in (*self._session, *self._stored) if rule.tool == tool]
+
+    def keep(self, rule: KeptRule) -> None:
+        """Keep `rule`, once.
+
+        Raises:
+            StorageError: It cannot be stored.
+        """
+        if rule.scope == "session":
+            if rule not in self._session:
+                self._session.append(rule)
+            return
+
+        assert self._notebook is not None  # only `scopes` are offered
+        self._notebook.add(rule)
+        self._stored.append(rule)
+
+    def remove(self, tool: str, number: int) -> KeptRule:
+        """Forget and return the rule about `tool` with this number, counted from 1.
+
+        Raises:
+            UsageError: There is no such rule.
+            StorageError: The change cannot be stored.
+        """
+        rules = self.of_tool(tool)
+        if not 0 < number <= len(rules):
+            raise UsageError(
+                f"there is no kept rule {number} about {tool}. `%jp tools {tool}` lists the rules"
+            )
+
+        rule = rules[number - 1]
+        if rule.scope == "session":
+            self._session.remove(rule)
+        elif self._notebook is not None:
+            self._notebook.remove(rule)
+            self._stored.remove(rule)
+        return rule

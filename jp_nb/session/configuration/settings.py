@@ -1,0 +1,270 @@
+"""The settings of a conversation: the effective configuration, and recorded changes of it.
+
+The effective configuration has layers: defaults and registered tools, files, environment variables,
+and the changes in the record of the conversation, from the lowest to the highest priority. A
+`Projection` (`record/changes/config_history.py`) merges them. A user's change is drafted first
+(`directive_draft.py`): if it is not valid, a `ConfigError` is raised before anything is recorded.
+
+Source: `docs/guide.md`, `docs/configuration.md`, `docs/record.md`, `docs/decisions.md` D8, D13,
+D20, D34.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+
+from pydantic import JsonValue
+
+from jp_nb.config.aliases import MODEL_PATH, parse_model_reference, resolve_model
+from jp_nb.config.config_snapshot import ConfigSnapshot
+from jp_nb.config.directives import DEFAULT_MODEL, Directive
+from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer
+from jp_nb.config.partials.partial import Partial, get_path, list_leaf_paths
+from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.schema import require_node
+from jp_nb.config.tool_toggles import require_tools
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.record.changes.config_changes import (
+    ChangedPaths,
+    find_changes_if_trusted,
+    find_untrusted_changes,
+    make_inherited_changes,
+    make_inherited_settings,
+    select_changes,
+)
+from jp_nb.record.changes.config_draft import Draft
+from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.changes.provenance import Provenance
+from jp_nb.record.documents.signing import MOVED
+from jp_nb.record.stream import ConversationStream
+from jp_nb.session.configuration.base_config import (
+    find_odd_rules_in,
+    model_partial,
+    registered_functions,
+)
+from jp_nb.session.configuration.directive_draft import DirectiveDraft
+from jp_nb.session.configuration.discovered_tools import DiscoveredState, DiscoveredTools
+from jp_nb.storage.configuration.config_files import ConfigFiles, format_paths
+from jp_nb.toolkit.builtin import tools_config
+
+
+class Settings:
+    """The settings of one conversation of a notebook; `Projection` describes the arguments."""
+
+    def __init__(
+        self,
+        stream: ConversationStream,
+        files: ConfigFiles,
+        discovered: DiscoveredTools | None = None,
+        *,
+        trusted: bool,
+        is_local: bool = False,
+        untrusted_count: int | None = None,
+    ) -> None:
+        self._files = files
+        self._discovered = DiscoveredTools() if discovered is None else discovered
+        self._skips_invalid_files = False
+        self.projection = Projection(
+            stream,
+            self._layers_below,
+            trusted=trusted,
+            is_local=is_local,
+            untrusted_count=untrusted_count,
+        )
+
+    def _layers_below(self) -> list[Layer]:
+        """Return the layers below the conversation, by increasing priority."""
+        if self._skips_invalid_files:
+            layers = self._files.load_valid_layers()[0]
+        else:
+            layers = self._files.layers()
+        return [self._make_lowest_layer(), *layers]
+
+    def _make_lowest_layer(self) -> Layer:
+        version = 0
+        if "jp_nb.toolkit.function_tools.python" in sys.modules:  # else there are no tools
+            from jp_nb.toolkit.function_tools.python import REGISTRY
+
+            version = REGISTRY.version
+
+        return _make_registrations_layer(version, self._discovered.state)
+
+    def renew_tools(self) -> None:
+        """Use the tools that sources have found in the running turn. No file is read again."""
+        self.projection.replace_lowest(self._make_lowest_layer())
+
+    @contextmanager
+    def skip_invalid_files(self) -> Iterator[None]:
+        """Ignore configuration files that are not valid in this block."""
+        before = self._skips_invalid_files
+        self._skips_invalid_files = True
+        try:
+            yield
+        finally:
+            self._skips_invalid_files = before
+
+    @property
+    def config(self) -> AppConfig:
+        """The effective configuration, with the current files, environment, and tools."""
+        self.projection.reload_layers()
+        return self.projection.config()
+
+    def readable_partial(self) -> Partial:
+        """Return the settings of all valid layers."""
+        self._reload_valid_layers()
+        return self.projection.partial()
+
+    def _reload_valid_layers(self) -> None:
+        with self.skip_invalid_files():
+            self.projection.reload_layers()
+
+    @property
+    def model(self) -> str:
+        """The current model, as `provider/name` or an alias."""
+        model = get_path(self.projection.partial(), MODEL_PATH)
+        if isinstance(model, dict):
+            return f"{model.get('provider')}/{model.get('name')}"
+        return str(model or DEFAULT_MODEL)
+
+    def warnings(self, distrust: str | None = None) -> list[str]:
+        """Return warnings about settings of the record, and about access rules."""
+        self.projection.reload_layers()
+        warnings = []
+
+        if ignored := find_untrusted_changes(self.projection):
+            warning = (
+                "this notebook's record also has settings that only you can decide; "
+                f"they are ignored until `%jp trust`: {format_paths(ignored)}"
+            )
+            if distrust:
+                warning += f" ({distrust})"
+            if distrust == MOVED:
+                warning += ". If you moved the whole project: `%jp trust --workspace`"
+            warnings.append(warning)
+
+        if problems := self.projection.problems:
+            warnings.append(
+                "this notebook's record has settings that this version of jp_nb does not "
+                f"know: {format_paths(problems)}"
+            )
+
+        return warnings + find_odd_rules_in(self.projection.partial())
+
+    def if_trusted(self) -> dict[str, JsonValue]:
+        """Return the values that differ if the record is trusted, by path."""
+        return find_changes_if_trusted(self.projection)
+
+    def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
+        """Return the sources of values at `paths`, by increasing priority."""
+        all_paths = list(paths)
+        for path in all_paths:
+            require_node(path)
+        self._reload_valid_layers()
+        return self.projection.explain(all_paths)
+
+    def set_paths(self) -> list[str]:
+        """Return every path that a file, the environment, or the conversation sets."""
+        self._reload_valid_layers()
+        partials = [x.partial for x in self.projection.layers() if x.name != REGISTRATIONS_LAYER]
+        partials += [step.change.delta for step in self.projection.steps()]
+        return sorted(set(list_leaf_paths(partials)))
+
+    def change(self, *directives: Directive, model: str | None = None) -> list[str]:
+        """Record all changes, left to right and the model last, or none. Return notices."""
+        draft = self.draft(directives, model=model)
+        draft.record()
+        return draft.notices
+
+    def snapshot(self, draft: Draft | Projection | None = None) -> ConfigSnapshot:
+        """Return the effective configuration, or the one after `draft`, for a cycle of a turn.
+
+        `draft` can also be an earlier state of the conversation (`Projection.until`).
+        """
+        source = draft or self.projection
+        config = source.config()
+        now = source.now()
+        return ConfigSnapshot(now.after, now.defaults, config, self._files.is_inside)
+
+    def find_carried_over(self, other: Projection) -> Change:
+        """Return the change that copies settings of another conversation that are not set here."""
+        self.projection.reload_layers()
+        other.reload_layers()
+        change = make_inherited_changes(other, self.projection.partial())
+        steps = self.projection.steps() if change else ()
+        own = ChangedPaths(steps)
+        return select_changes(change, lambda path: path not in own)
+
+    def record_change(self, change: Change) -> None:
+        """Record `change` without a source."""
+        draft = Draft(self.projection)
+        draft.add_from(None, change)
+        draft.config()  # validates it
+        draft.record()
+
+    def inherit(self, other: Settings, paths: Collection[str]) -> Change:
+        """Record and return the settings at `paths` as the user set them for `other`.
+
+        Invalid configuration files are ignored, so that they cause no loss of settings.
+        """
+        with self.skip_invalid_files(), other.skip_invalid_files():
+            self.projection.reload_layers()
+            other.projection.reload_layers()
+            change = make_inherited_settings(other.projection, self.projection, paths)
+            if change:
+                draft = Draft(self.projection)
+                draft.add_from(None, change)
+                draft.record()
+        return change
+
+    def draft(self, directives: Sequence[Directive], *, model: str | None = None) -> Draft:
+        """Return the changes that `change` records, without recording them."""
+        # To unset a value must be possible also while a file is not valid.
+        only_unsets = model is None and all(x.kind == "unset" for x in directives)
+        if only_unsets:
+            self._reload_valid_layers()
+        else:
+            self.projection.reload_layers()
+
+        draft = DirectiveDraft(self.projection, self._files)
+        if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
+            raise UsageError("`-c NONE` and `-c WORKSPACE` cannot be combined: use one of them")
+
+        names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
+        if names:
+            require_tools(draft.config(), names)
+
+        for directive in directives:
+            draft.apply(directive)
+        if model is not None:
+            reference = parse_model_reference(model)
+            draft.assign(Change(model_partial(reference, draft.partial())))
+
+        try:
+            _check_model(draft.config())
+        except ConfigError:
+            if only_unsets and not self._has_valid_model():
+                return draft  # it was invalid before
+            raise
+        return draft
+
+    def _has_valid_model(self) -> bool:
+        try:
+            _check_model(self.projection.config())
+        except ConfigError:
+            return False
+        return True
+
+
+@lru_cache(maxsize=4)
+def _make_registrations_layer(version: int, discovered: DiscoveredState) -> Layer:
+    """Return the layer of all tools, for this `version` of the registry."""
+    return Layer(REGISTRATIONS_LAYER, discovered.add_to(tools_config(registered_functions())))
+
+
+def _check_model(config: AppConfig) -> None:
+    llm = config.providers.llm
+    llm.require(resolve_model(config.assistant.model.id, llm.aliases).provider)

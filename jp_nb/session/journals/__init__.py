@@ -1,0 +1,1 @@
+"""Journals: the log of a conversation for the case that its kernel dies."""

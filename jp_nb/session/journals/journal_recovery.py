@@ -1,0 +1,260 @@
+"""Sort the journals that earlier kernels left, when a kernel opens a notebook.
+
+A journal is a file with entries of one conversation (`journal_format.py`). `Recovery` reads
+all journals that no running kernel has locked, and decides about each one:
+
+- the journal of the active conversation, if it continues the record: `resumable`, and the caller
+  appends its entries;
+- another journal of this notebook with entries that the notebook lacks: one of the `candidates`,
+  which `%jp resume` can restore;
+- a journal of another notebook: untouched.
+
+Source: `docs/record.md` (the journal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from jp_nb.record.documents.document import Document
+from jp_nb.record.interrupted_turn import CallProgress, pick_latest_progress
+from jp_nb.session.journals.journal_matching import collect_copies, find_best_relation, is_of_place
+from jp_nb.storage.journals.journal_file import JournalFile
+from jp_nb.storage.journals.journal_folder import JournalFolder, get_file_identity, make_file_name
+from jp_nb.storage.journals.journal_format import JournalContents, JournalHeader, read_journal
+from jp_nb.text import one_line
+
+RESTORE_HINT = "`%jp resume` restores {} as a separate conversation"
+BRANCH_NOTICE = (
+    "the journal of an earlier kernel has other entries of this conversation: "
+    f"{RESTORE_HINT.format('them')}"
+)
+UNKNOWN_CONVERSATION_NOTICE = (
+    "the journal of an earlier kernel has a conversation that is missing from this notebook: "
+    f"{RESTORE_HINT.format('it')}"
+)
+GAP_NOTICE = (
+    "the journal of an earlier kernel has later entries of this conversation, but the entries "
+    "before them are missing: they stay in {}"
+)
+OTHER_NOTEBOOK_NOTICE = (
+    "the journal has entries of this conversation for the notebook {}, which no longer exists. "
+    f"If it is this notebook, {RESTORE_HINT.format('them')}"
+)
+SHARED_NOTICE = (
+    "another kernel also has this conversation open. The new entries of each kernel "
+    "become a branch, and each kernel has its own journal"
+)
+FOLDER_NOTICE = "{} of this folder {} stored only in the journal: {}. `%jp resume` restores {}"
+
+MAX_LISTED_CONVERSATIONS: Final = 3  # limit of the conversations of a folder in a notice
+TITLE_CHARS: Final = 40
+
+JournalOwner = Literal["own", "unknown", "elsewhere"]
+"""The origin of a journal whose entries may be of this notebook.
+
+`own`: this notebook, or this folder without a notebook. `elsewhere`: a notebook that does not exist
+any more; it may have been renamed to this one, or this one is a copy, and the drive of the original
+is not mounted. `unknown`: only one of the two has a notebook.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJournal:
+    """A journal that was read, and is still locked by this process."""
+
+    file: JournalFile
+    contents: JournalContents
+
+
+class Recovery:
+    """The journals that earlier kernels of a notebook, or without one in `kernel_folder`, left.
+
+    Attributes:
+        resumable: Journal of the active conversation, at least as long as the notebook's record.
+        calls: Progress of tool calls in the journals of the active conversation, by event id.
+        candidates: Paths of journals with entries that the notebook does not have, newest first.
+        in_folder: The candidates of the kernel's folder; without a notebook, all candidates are.
+        is_shared: True if another kernel has the active conversation open.
+        notices: What the user should know.
+
+    Raises:
+        StorageError: Other users can access the folder of journals.
+        OSError: The folder cannot be read.
+    """
+
+    def __init__(
+        self, folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str
+    ) -> None:
+        self._stream = document.conversation
+        self._copies = collect_copies(document.others, document.conversation)
+        self._notebook = notebook
+        self._kernel_folder = kernel_folder
+        self.resumable: OpenJournal | None = None
+        self.calls: dict[str, CallProgress] = {}
+        self.candidates: list[Path] = []
+        self.in_folder: list[JournalContents] = []
+        self.is_shared = False
+        self.notices: list[str] = []
+
+        for file in folder.abandoned():
+            self._examine(file)
+        if self.in_folder:
+            self._add_notice(_format_folder_notice(self.in_folder))
+
+        if notebook:
+            self._look_for_other_kernels(folder)
+
+    def _examine(self, file: JournalFile) -> None:
+        """Keep the journal open if it can be resumed; else close it, and maybe offer it."""
+        header = file.read_header()
+        if header is None:
+            self._report_damaged(file)
+            file.close(remove=not file.size)
+            return
+
+        owner = self._find_owner(header)
+        contents = None if owner is None else self._read(file)
+        if owner is None or contents is None:
+            file.close()
+            return
+
+        stream = self._stream
+        is_active = owner != "elsewhere" and header.id == stream.id and len(stream) > 0
+        if is_active and contents.compare_with(stream.raw) in ("covered", "continues"):
+            self._keep_longer(OpenJournal(file, contents))
+            return
+
+        file.close()
+        self._offer(file, contents, owner)
+
+    def _report_damaged(self, file: JournalFile) -> None:
+        names = tuple(f"{make_file_name(each)}." for each in self._copies)
+        if file.size and file.path.name.startswith(names):
+            self._add_notice(
+                f"{file.path} is damaged, or is not a journal that this version of jp_nb can read"
+            )
+
+    def _find_owner(self, header: JournalHeader) -> JournalOwner | None:
+        """Return the origin of a journal; None for another notebook that exists."""
+        notebook = self._notebook
+        if is_of_place(header, notebook, self._kernel_folder):
+            return "own"
+        if not any(self._copies.get(header.id, ())):
+            return None
+
+        if not (header.notebook and notebook):
+            return "unknown"
+
+        identity = get_file_identity(header.notebook)
+        if not identity:
+            return "elsewhere"
+
+        # The same file can have several paths.
+        return "own" if identity == get_file_identity(notebook) else None
+
+    def _read(self, file: JournalFile) -> JournalContents | None:
+        try:
+            contents = read_journal(file.read())
+        except OSError as exc:
+            self._add_notice(f"{file.path} cannot be read: {exc.strerror or exc}")
+            return None
+
+        if contents is not None and contents.unreadable_bytes:
+            count = contents.unreadable_bytes
+            self._add_notice(f"the last {count} bytes of a journal cannot be read")
+        return contents
+
+    def _keep_longer(self, found: OpenJournal) -> None:
+        """Keep the longer journal of the active conversation, and the calls of both."""
+        for call, progress in found.contents.calls.items():
+            self.calls[call] = pick_latest_progress(self.calls.get(call, progress), progress)
+
+        if self.resumable is None:
+            self.resumable = found
+            return
+
+        longer = self.resumable
+        shorter = found
+        if found.contents.length > longer.contents.length:
+            longer = found
+            shorter = self.resumable
+        self.resumable = longer
+
+        base = longer.contents.header.base
+        whole = [*self._stream.raw[:base], *longer.contents.entries]
+        is_covered = shorter.contents.compare_with(whole) == "covered"
+        is_useless = is_covered and base <= shorter.contents.header.base
+        shorter.file.close(remove=is_useless)
+        if not is_covered:
+            self._add_candidate(shorter.file, shorter.contents, BRANCH_NOTICE)
+
+    def _offer(self, file: JournalFile, contents: JournalContents, owner: JournalOwner) -> None:
+        """Add a closed journal to the candidates if the notebook lacks its entries."""
+        header = contents.header
+        relation = find_best_relation(contents, self._copies.get(header.id, ()))
+
+        if owner == "elsewhere":
+            if relation in ("continues", "branch"):
+                notice = OTHER_NOTEBOOK_NOTICE.format(one_line(header.notebook))
+                self._add_candidate(file, contents, notice)
+            return
+        if owner == "unknown":
+            return
+
+        if relation == "gap" or (relation is None and header.base):
+            self._add_notice(GAP_NOTICE.format(file.path))
+        elif relation is None:
+            self._add_candidate(file, contents, UNKNOWN_CONVERSATION_NOTICE)
+        elif relation != "covered":
+            self._add_candidate(file, contents, BRANCH_NOTICE)
+
+    def _add_candidate(self, file: JournalFile, contents: JournalContents, notice: str) -> None:
+        # The next headless run replaces journals of headless runs (D18).
+        if contents.entries and contents.header.made != "headless":
+            self.candidates.append(file.path)
+            if not self._notebook and is_of_place(contents.header, "", self._kernel_folder):
+                self.in_folder.append(contents)
+            else:
+                self._add_notice(notice)
+
+    def _look_for_other_kernels(self, folder: JournalFolder) -> None:
+        """Set `is_shared` if another kernel of the notebook has the conversation open."""
+        own = None if self.resumable is None else self.resumable.file
+        headers = folder.read_open_headers(self._stream.id, besides=own)
+        self.is_shared = any(is_of_place(header, self._notebook, "") for header in headers)
+        if self.is_shared:
+            self._add_notice(SHARED_NOTICE)
+
+    def _add_notice(self, notice: str) -> None:
+        if notice not in self.notices:
+            self.notices.append(notice)
+
+
+def _format_folder_notice(found: Sequence[JournalContents]) -> str:
+    if len(found) == 1:
+        described = _describe_conversation(found[0])
+        return FOLDER_NOTICE.format("a conversation", "is", described, "it")
+
+    listed = [_describe_conversation(contents) for contents in found[:MAX_LISTED_CONVERSATIONS]]
+    if (more := len(found) - MAX_LISTED_CONVERSATIONS) > 0:
+        listed.append(f"{more} more")
+
+    names = "the newest one, `%jp resume ID` another one"
+    return FOLDER_NOTICE.format(f"{len(found)} conversations", "are", "; ".join(listed), names)
+
+
+def _describe_conversation(contents: JournalContents) -> str:
+    """Return its id, its title or first request, and the number of its turns."""
+    entries = contents.entries
+    conversation = contents.header.conversation
+    requests = (each.get("content") for each in entries if each.get("type") == "chat_request")
+    title = one_line(str(conversation.get("title") or next(requests, "")), limit=TITLE_CHARS)
+
+    turns = sum(each.get("type") == "turn_start" for each in entries)
+    count = "1 turn" if turns == 1 else f"{turns} turns"
+    identifier = one_line(contents.header.id, limit=TITLE_CHARS)
+    return f'{identifier} "{title}" ({count})'

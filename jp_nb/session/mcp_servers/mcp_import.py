@@ -1,0 +1,224 @@
+"""Add MCP servers of other applications to the user's or the workspace's configuration file.
+
+Source: `docs/mcp.md`, Import what you have.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from jp_nb.config.directives import Directive
+from jp_nb.config.schema import format_path
+from jp_nb.config.secret_settings.server_keys import replace_keys
+from jp_nb.config.secret_settings.server_risks import describe_command_risks, describe_variable
+from jp_nb.config.secret_settings.server_secrets import (
+    find_literal_secrets,
+    hide_arguments,
+    hide_url,
+)
+from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
+from jp_nb.errors import UsageError
+from jp_nb.json_values import as_object, compact_json
+from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.server_lists.mcp_entries import ServerEntry
+from jp_nb.storage.server_lists.mcp_files import (
+    ListedServer,
+    ServerFile,
+    ServerFiles,
+    find_server_files,
+    read_server_files,
+)
+
+Target = Literal["user", "workspace"]
+KeyChoice = Literal["variables", "copy"]
+
+IMPORT_HEAD: Final = ("server", "from", "runs", "remarks")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportChoice:
+    """A server that the user can add.
+
+    Attributes:
+        label: The name, with the file if another server has the same name.
+        is_suggested: True if the choice is made in advance.
+        has_keys: True if the entry contains keys as text.
+    """
+
+    label: str
+    listed: ListedServer
+    is_suggested: bool
+    has_keys: bool
+
+
+def find_servers(files: ConfigFiles, path: str | None) -> ServerFiles:
+    """Return the servers of the known applications, or of the file or folder at `path`.
+
+    Raises:
+        UsageError: There is nothing at `path`.
+    """
+    if path is None:
+        return read_server_files(find_server_files(files.root), files.root)
+
+    try:
+        place = (files.folder / Path(path).expanduser()).absolute()
+        if place.is_dir():
+            found = [x for x in find_server_files(place) if x.scope == "workspace"]
+            return read_server_files(found, place)
+        if place.exists() or place.is_symlink():
+            return read_server_files([ServerFile(place, "file", "user")], files.root)
+    except (OSError, RuntimeError, ValueError) as exc:
+        raise UsageError(f"{path[:80]!r} is not a valid file name: {exc}") from exc
+    raise UsageError(f"There is no file {str(place)[:300]!r}.")
+
+
+def list_import_choices(
+    found: ServerFiles, configured: Mapping[str, McpServer]
+) -> list[ImportChoice]:
+    """Return the usable servers of `found`, those with the highest priority first."""
+    choices: list[ImportChoice] = []
+    labels: set[str] = set()
+    for listed in found.servers:
+        entry = listed.entry
+        if entry.problem:
+            continue
+
+        label = entry.name
+        if label in labels:
+            label = f"{entry.name} ({listed.file.path})"
+        if label in labels:
+            continue  # a list with the same name twice: the first one counts
+
+        labels.add(label)
+        is_new = entry.name not in configured
+        choices.append(
+            ImportChoice(
+                label,
+                listed,
+                is_suggested=is_new and not entry.is_disabled and listed.shadowed_by is None,
+                has_keys=any(find_literal_secrets(entry.settings)),
+            )
+        )
+    return choices
+
+
+def describe_launch(entry: ServerEntry) -> str:
+    """Return the command or the address of a server, without keys."""
+    settings = entry.settings
+    if isinstance(url := settings.get("url"), str):
+        return hide_url(url)
+
+    arguments = settings.get("arguments")
+    words = [str(word) for word in arguments] if isinstance(arguments, list) else []
+    return " ".join([str(settings.get("command", "")), *map(_quote, hide_arguments(words))])
+
+
+def _quote(word: str) -> str:
+    # References and hidden keys stay readable.
+    is_plain = word.replace("${", "").replace("}", "").replace("(set, not shown)", "")
+    return word if shlex.quote(is_plain) == is_plain and word else shlex.quote(word)
+
+
+def list_import_rows(
+    found: ServerFiles, configured: Mapping[str, McpServer], shorten: Mapping[Path, str]
+) -> list[tuple[str, str, str, str]]:
+    """Return a row for each server: name, file, command, and remarks."""
+    rows: list[tuple[str, str, str, str]] = []
+    for listed in found.servers:
+        file = listed.file
+        place = f"{file.application}: {shorten.get(file.path, str(file.path))}"
+        remarks = "; ".join(_list_remarks(listed, configured))
+        rows.append((listed.entry.original_name, place, describe_launch(listed.entry), remarks))
+    return rows
+
+
+def _list_remarks(listed: ListedServer, configured: Mapping[str, McpServer]) -> Iterable[str]:
+    entry = listed.entry
+    settings = entry.settings
+
+    if entry.problem:
+        yield f"cannot be used: {entry.problem}"
+    if entry.is_disabled:
+        yield "switched off there"
+    if listed.shadowed_by is not None:
+        yield f"{listed.shadowed_by.application} has another server of this name"
+    if entry.name in configured:
+        yield "already configured: it would be replaced"
+
+    yield from entry.notes
+
+    arguments = settings.get("arguments")
+    words = list(map(str, arguments)) if isinstance(arguments, list) else []
+    if isinstance(command := settings.get("command"), str):
+        yield from describe_command_risks(command, words)
+
+    yield from _list_variable_remarks(list(as_object(settings.get("env"))))
+
+    headers = list(as_object(settings.get("headers")))
+    if headers:
+        yield f"sends {', '.join(headers)}"
+    for path in find_literal_secrets(settings):
+        yield f"contains a key as text: {path}"
+
+
+def _list_variable_remarks(names: Sequence[str]) -> Iterable[str]:
+    """Yield remarks about the environment variables that a server sets."""
+    if names:
+        yield f"sets {', '.join(names)}"
+
+    for name in names:
+        risk = describe_variable(name)
+        if risk:
+            yield f"`{name}` {risk}"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """The changes of a configuration file for the chosen servers.
+
+    Attributes:
+        directives: The changes, for `write_config_file`.
+        names: The names of the servers.
+        variables: The variables that the user has to set, in order.
+        copies_keys: True if the file will contain keys.
+    """
+
+    directives: tuple[Directive, ...]
+    names: tuple[str, ...]
+    variables: tuple[str, ...]
+    copies_keys: bool
+
+
+def plan_import(chosen: Sequence[ImportChoice], target: Target, keys: KeyChoice) -> ImportPlan:
+    """Return the changes that add the `chosen` servers.
+
+    A file of the workspace never gets a key: references to variables replace them.
+
+    Raises:
+        UsageError: Two servers have the same name.
+    """
+    names = [choice.listed.entry.name for choice in chosen]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise UsageError(f"Choose one server of each name. Chosen twice: {', '.join(repeated)}")
+
+    directives: list[Directive] = []
+    variables: dict[str, None] = {}
+    copies = keys == "copy" and target == "user"
+    for choice in chosen:
+        entry = choice.listed.entry
+        settings = entry.settings
+        if not copies:
+            without = replace_keys(entry.name, settings)
+            settings = without.settings
+            variables |= dict.fromkeys(without.variables.values())
+        path = format_path((*MCP_PATH, entry.name))
+        directives.append(Directive("unset", path))
+        directives.append(Directive("cfg", f"{path}:={compact_json(settings)}"))
+
+    has_keys = any(choice.has_keys for choice in chosen)
+    return ImportPlan(tuple(directives), tuple(names), tuple(variables), copies and has_keys)

@@ -1,0 +1,1 @@
+"""Providers and cassettes that stay open between requests."""

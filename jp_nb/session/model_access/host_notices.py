@@ -1,0 +1,66 @@
+"""Tell the user that the conversation goes to another host than before.
+
+Each turn marks its last host in the record. A request of a turn to another one is announced by the
+turn itself. `announce` is for the other requests: questions that a model answers, summaries, and
+counts of tokens.
+
+Source: `docs/providers.md`, `docs/decisions.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.agent.display import Notice
+from jp_nb.agent.effective_model import host_of
+from jp_nb.agent.provider import Provider
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.record.request_context.host_marks import LastHost, format_other_host, read_recorded_host
+from jp_nb.session.agent_runner import AgentRunner
+from jp_nb.session.conversation import ActiveConversation
+
+
+class HostNotices:
+    """Shows that a request goes to another host than the last turn, once for each pair of hosts."""
+
+    def __init__(self, active: ActiveConversation, runner: AgentRunner) -> None:
+        self._active = active
+        self._runner = runner
+        self._record: TurnRecord | None = None  # of the running turn
+        self._last_host = read_recorded_host(active.document)
+        self._announced_hosts: set[tuple[str, str]] = set()
+
+    @property
+    def last_host(self) -> LastHost | None:
+        """The host of the last turn."""
+        return self._last_host
+
+    def begin_turn(self, record: TurnRecord) -> None:
+        """Compare with the hosts of the turn of `record`, until it ends."""
+        self._record = record
+
+    def end_turn(self, record: TurnRecord) -> None:
+        """Keep the last host of the turn of `record`."""
+        self._last_host = record.last_host
+        self._record = None
+
+    def announce(self, provider: Provider, name: str) -> None:
+        """Show that `provider`, named `name`, sends to another host than the turns so far.
+
+        Any thread may call it.
+        """
+        record = self._record
+        host = host_of(provider)
+        last = self._last_host if record is None else record.last_host
+        if last is None or not host:
+            return
+
+        pair = (last.mark, LastHost.of(host).mark)
+        if pair[0] == pair[1] or pair in self._announced_hosts:
+            return
+
+        self._announced_hosts.add(pair)
+        line = format_other_host(last, host, name)
+        output = self._runner.output.current
+        if self._active.is_running and output is not None:
+            output(Notice(line))
+        else:
+            print(f"jp_nb: {line}")

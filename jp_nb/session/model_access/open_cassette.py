@@ -1,0 +1,273 @@
+"""An open cassette: its recorded exchanges, and those that are added.
+
+A cassette is a file of recorded requests with their responses, as in VCR.py. An *exchange* is one
+of them. Replayed exchanges are matched by their requests, and each one is used once.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from jp_nb.agent.calls.recorded_results import RecordedResult
+from jp_nb.agent.model_requests.exchange_recorder import Exchange
+from jp_nb.agent.model_requests.request_normalizer import NormalizedRequest
+from jp_nb.config.tree.providers_table import CassetteMode
+from jp_nb.errors import StorageError, UnrecordedError
+from jp_nb.rendering.reports.cassette_miss import format_mismatch
+from jp_nb.storage.cassettes.cassette_content import CassetteContent, StoredExchange, parse_cassette
+from jp_nb.storage.cassettes.cassette_file import (
+    read_cassette_bytes,
+    refuse_unless_cassette,
+    refuse_unsafe_cassette_link,
+)
+from jp_nb.storage.cassettes.cassette_results import CassetteResults
+from jp_nb.storage.cassettes.cassette_writer import CassetteWriter
+from jp_nb.storage.run_events import append_run_event
+
+
+@dataclass(frozen=True, slots=True)
+class CassetteChoice:
+    """A cassette file and its use. A path in the notebook's `folder` may not link out of it."""
+
+    mode: CassetteMode = "off"
+    path: Path | None = None  # None if the mode is `off`
+    tools: str = "run"  # `recorded`: the cassette also replaces tools
+    folder: Path | None = None
+
+
+MISS_ADVICE = (
+    "Record everything again: `jp-nb run NOTEBOOK --record`, or `%jp cassette "
+    "record` in a notebook. Record only the missing requests: `--replay-or-record`, "
+    "or `%jp cassette replay-or-record`"
+)
+FOLLOW_UP: Final = 8
+"""Limit of the messages that a failed attempt may add before the next one."""
+
+
+class OpenCassette:
+    """An open cassette. Each recorded exchange is replayed once.
+
+    Args:
+        check_content: Raises an error if the content must not be used.
+
+    Raises:
+        StorageError: The file is needed and cannot be read.
+    """
+
+    def __init__(
+        self, choice: CassetteChoice, check_content: Callable[[bytes], object] | None = None
+    ) -> None:
+        assert choice.path is not None
+        self.choice = choice
+        self.path = choice.path
+        self.is_offline = choice.mode == "replay"  # no request is sent
+        self.is_recording = choice.mode == "record"  # every request is sent and recorded
+
+        self._failed: dict[str, list[Exchange]] = {}
+        self._held_failures: list[Exchange] = []
+        self._used: set[int] = set()
+        self._first_miss = ""
+        self._lock = threading.RLock()  # turns and rows have event loops of their own
+
+        content = _read_content(choice, check_content)
+        self.content = content or CassetteContent()
+
+        self._remaining: dict[str, deque[StoredExchange]] = {}
+        for exchange in self.content.exchanges:
+            if self.is_offline or not _ends_in_failure(exchange, self.content):
+                self._remaining.setdefault(exchange.request, deque()).append(exchange)
+
+        self._writer = CassetteWriter(self.path, content, folder=choice.folder)
+        self._unneeded = {
+            each.number
+            for each in self.content.exchanges
+            if choice.tools == "recorded" and self.content.is_inquiry(each)
+        }
+        if content is not None:
+            append_run_event(cassette=str(self.path), used=[*self._unneeded])
+
+    @property
+    def added(self) -> int:
+        """Number of exchanges that were written."""
+        return self._writer.written
+
+    @property
+    def awaits_response(self) -> bool:
+        """True if a recording has failed requests and no response yet."""
+        return bool(self._held_failures)
+
+    @property
+    def used(self) -> int:
+        """Number of exchanges that were replayed."""
+        return len(self._used)
+
+    def unused(self) -> list[StoredExchange]:
+        """Return the exchanges that were not replayed, except inquiries if tools are replaced."""
+        done = self._used | self._unneeded
+        return [exchange for exchange in self.content.exchanges if exchange.number not in done]
+
+    def replay(self, asked: NormalizedRequest) -> Exchange | None:
+        """Return the next recorded exchange of `asked`; None: send the request.
+
+        Raises:
+            UnrecordedError: Only the cassette may be used, and it does not have the request.
+        """
+        with self._lock:
+            if recordings := self._remaining.get(asked.id):
+                exchange = recordings.popleft()
+                self._used.add(exchange.number)
+                append_run_event(cassette=str(self.path), used=[exchange.number])
+                return Exchange(asked, exchange.events, exchange.end)
+
+            if self.is_offline:
+                raise self._miss(asked)
+        return None
+
+    def results(self, last_message: str) -> Sequence[RecordedResult] | None:
+        """Return the tool results after the message with this id; None: tools run."""
+        if self.choice.tools != "recorded" or self.is_recording:
+            return None
+
+        found = self._results.of(last_message)
+        return found if found or self.is_offline else None
+
+    @cached_property
+    def _results(self) -> CassetteResults:
+        return CassetteResults(self.content)
+
+    def _miss(self, asked: NormalizedRequest) -> UnrecordedError:
+        # A tool continues with an error if its question to a model is missing. The next request is
+        # then missing too, so the first miss is reported.
+        if self._first_miss and not asked.is_inquiry:
+            first = self._first_miss
+            self._first_miss = ""
+            return UnrecordedError(first)
+
+        error = UnrecordedError(self._describe_miss(asked))
+        if asked.is_inquiry:
+            self._first_miss = self._first_miss or str(error)
+        return error
+
+    def _describe_miss(self, asked: NormalizedRequest) -> str:
+        exchanges = self.content.exchanges
+        name = self.path.name
+        if lines := [str(each.line) for each in exchanges if each.request == asked.id]:
+            times = "once" if len(lines) == 1 else f"{len(lines)} times"
+            return (
+                f"this request is on the cassette {name} {times} (line "
+                f"{', '.join(lines[:10])}), but was sent more "
+                "often. Each recording is used once. Start again with `%jp cassette "
+                f"replay`. {MISS_ADVICE}"
+            )
+
+        unused = [each for each in exchanges if each.number not in self._used]
+        found = self.content.find_nearest(asked, unused or exchanges)
+        if found is None:
+            return f"the cassette {name} is empty. {MISS_ADVICE}"
+
+        which = "closest unused recording" if unused else "closest recording (all were used)"
+        differing = format_mismatch(self.content.asked(found), asked)
+        by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
+        legend = "- on the cassette, + now" if by_line else "on the cassette → now"
+
+        first = (
+            f"this request is not on the cassette {name}. The {which} is on line "
+            f"{found.line}. Differences ({legend}):"
+        )
+        return "\n".join([first, *differing, MISS_ADVICE])
+
+    def keep(self, exchange: Exchange) -> None:
+        """Write `exchange`.
+
+        A recording replaces the file at its first response. In other modes, a failure is written
+        only together with the later success: a replay would repeat a final failure each time.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        with self._lock:
+            self._keep(exchange)
+
+    def _keep(self, exchange: Exchange) -> None:
+        if self.is_recording:
+            self._held_failures.append(exchange)
+            if exchange.has_failed and not self.added:
+                return
+            exchanges = self._held_failures
+            self._held_failures = []
+        elif exchange.has_failed:
+            self._failed.setdefault(exchange.request.id, []).append(exchange)
+            return
+        else:
+            exchanges = [*self._take_failures(exchange), exchange]
+
+        for each in exchanges:
+            self._writer.add(each)
+            append_run_event(cassette=str(self.path), added=1, anew=self.is_recording)
+
+    def _take_failures(self, exchange: Exchange) -> list[Exchange]:
+        """Remove and return the failed attempts before `exchange`."""
+        failures = self._failed.pop(exchange.request.id, [])
+        last = {part.id for part in exchange.request.messages[-FOLLOW_UP:]}
+
+        for request, failed in [*self._failed.items()]:
+            if failed[0].request.messages and failed[0].request.messages[-1].id in last:
+                failures = self._failed.pop(request) + failures
+
+        return failures
+
+
+def _read_content(
+    choice: CassetteChoice, check_content: Callable[[bytes], object] | None
+) -> CassetteContent | None:
+    """Return the content of the file; None if it is not needed or does not exist yet."""
+    path = choice.path
+    assert path is not None
+
+    if choice.mode != "replay":
+        refuse_unsafe_cassette_link(path, choice.folder)
+    if choice.mode == "record":
+        refuse_unless_cassette(path)
+        return None
+
+    if not path.exists():
+        if choice.mode != "replay":
+            return None
+        raise StorageError(
+            f"there is no cassette {path}. Record it with `jp-nb run NOTEBOOK "
+            "--record`, or with `%jp cassette record` before the first request"
+        )
+
+    content = read_cassette_bytes(path)
+    if check_content is not None:
+        check_content(content)
+    return parse_cassette(path, content)
+
+
+def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> bool:
+    """Return True if `exchange` failed and was not tried again."""
+    if not exchange.has_failed:
+        return False
+
+    after = cassette.exchanges[exchange.number + 1 : exchange.number + 2]
+    if not after or after[0].request == exchange.request:
+        return not after
+
+    last = after[0].last_message
+    for _ in range(FOLLOW_UP):
+        if last == exchange.last_message:
+            return False
+        part = cassette.parts.get(("message", last))
+        if part is None:
+            break
+        last = part.after
+
+    return True

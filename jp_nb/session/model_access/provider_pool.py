@@ -1,0 +1,113 @@
+"""Providers that stay open between requests, for as long as their settings do not change.
+
+An open provider keeps its connections. If a cassette is in use, each provider is wrapped in one
+that records or replays (`cassette_provider.py`).
+
+Source: `docs/architecture.md`, `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from jp_nb.agent.provider import Provider
+from jp_nb.config.tree.providers_table import Llm
+from jp_nb.errors import ConfigError
+from jp_nb.providers import create_provider, create_server
+from jp_nb.providers.network.model_choices import format_model_choices
+from jp_nb.providers.scripts.script_format import SCRIPTED_NAME
+from jp_nb.session.model_access.cassette_provider import CassetteProvider, make_secret_hider
+from jp_nb.session.model_access.cassettes import Cassettes
+from jp_nb.session.model_access.open_cassette import OpenCassette
+from jp_nb.storage.run_events import has_runner
+
+
+def _make_paced(name: str, make: Callable[[], Provider]) -> Provider:
+    from jp_nb.session.model_access.paced_provider import PacedProvider
+    from jp_nb.storage.shared_pace import get_shared_pace
+
+    return PacedProvider(name, make(), get_shared_pace())
+
+
+class ProviderPool:
+    """Opens providers, and keeps them. Equal settings give the same one.
+
+    Another cassette makes new ones. `make_scripted` creates the scripted provider, and `hide`
+    removes secrets from text that is recorded on a cassette.
+
+    Attributes:
+        cassette: The cassette of the last opened provider; None: its requests are sent.
+    """
+
+    def __init__(
+        self,
+        get_cassettes: Callable[[], Cassettes],
+        make_scripted: Callable[[], Provider],
+        hide: Callable[[str], str] = str,
+    ) -> None:
+        self._get_cassettes = get_cassettes
+        self._make_scripted = make_scripted
+        self._hide = hide
+        self.cassette: OpenCassette | None = None
+        self._open: dict[str, Provider] = {}
+        self._replaced: list[Provider] = []
+
+    def open(self, name: str, llm: Llm) -> Provider:
+        """Return the provider `name` with the settings of `llm`.
+
+        Raises:
+            ConfigError: There is no such provider, or the cassette cannot be used.
+        """
+        llm.require(name)
+        given = llm.get_settings(name)  # a known name may have no settings
+        settings: dict[str, Any] = given.model_dump() if given is not None else {}
+
+        cassette = self._get_cassettes().active
+        if cassette is not self.cassette:
+            self._replaced += self._open.values()
+            self.cassette = cassette
+            self._open.clear()
+
+        key = json.dumps([name, settings], sort_keys=True)
+        if key not in self._open:
+            self._open[key] = self._create(name, llm, settings)
+        return self._open[key]
+
+    def _create(self, name: str, llm: Llm, settings: dict[str, Any]) -> Provider:
+        create = create_server if name in llm.servers else create_provider
+        make: Callable[[], Provider] = partial(create, name, settings)
+        if name == SCRIPTED_NAME:
+            make = self._make_scripted
+
+        if has_runner():
+            make = partial(_make_paced, name, make)
+        if self.cassette is None:
+            return make()
+
+        hide = make_secret_hider(settings.get("api_key_env"), self._hide)
+        return CassetteProvider(name, make, self.cassette, hide)
+
+    def take_all(self) -> list[Provider]:
+        """Return every open provider, to close it, and forget them."""
+        providers = [*self._open.values(), *self._replaced]
+        self._open.clear()
+        self._replaced.clear()
+        return providers
+
+
+def check_ready(provider: Provider, model: str, text: str, llm: Llm) -> None:
+    """Check that `model` can be asked `text`. Sends nothing.
+
+    Raises:
+        ConfigError: No model is configured; the message lists those of `llm`.
+        ProviderError: The key is missing.
+    """
+    try:
+        provider.check_ready(model, text)
+    except ConfigError as exc:
+        if exc.kind != "no_model":
+            raise
+        raise ConfigError(f"{exc}\n{format_model_choices(llm)}", kind=exc.kind) from exc

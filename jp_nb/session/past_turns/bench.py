@@ -1,0 +1,228 @@
+"""The tool bench: run tools of the active conversation without a trace in it.
+
+`jp.call` and `%jp call` run one call, and `%jp replay` (`turn_replay.py`) all calls of a turn. The
+calls run on a copy of the conversation, with separate answers and permissions. A configuration
+change that a tool proposes never takes effect.
+
+Source: `docs/guide.md`, `docs/decisions.md` D100.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+
+from jp_nb.agent.call_steps.bench_run import BenchRun, CallOutcome
+from jp_nb.agent.calls.call import Call
+from jp_nb.agent.inquiries.inquiry import InquiryBackend, InquiryError, ModelInquiry
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.offered_tools.tool_set import ToolSet, with_all_tools_enabled
+from jp_nb.agent.turn import user_required_error
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.turn_state import BatchContext, RecordedAnswer
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.json_values import copy_nested_json, is_storable
+from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.entries.events import ChatRequest, ToolCallRequest
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.stream import ConversationStream
+from jp_nb.rendering.report import Report, join_reports, make_line
+from jp_nb.rendering.reports.call_outcome_text import NOT_OFFERED_NOTE, render_call_outcome
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.host import Host
+from jp_nb.session.turns.turn_runner import TurnRunner
+from jp_nb.storage import environment
+from jp_nb.text import one_line
+from jp_nb.toolkit.function_tools.python import REGISTRY, PythonTool
+
+REQUEST: Final = "The user runs tools of this conversation directly."
+"""Text of the turn for a model that answers questions of the tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBench:
+    """Runs tools of the active conversation without recording the calls."""
+
+    host: Host
+    turns: TurnRunner
+    active: ActiveConversation
+
+    def tools(self, *names: str) -> BenchTools:
+        """Return the tools of the effective configuration. The sources of `names` start."""
+        self.active.refuse_while_running()
+        self.turns.cell_resolver.discover_tools(*names)
+
+        offered = self.turns.cell_resolver.tools(self.active.settings.config, may_start=False)
+        config = offered.config or self.active.settings.config
+        possible = self.turns.cell_resolver.tools(with_all_tools_enabled(config), may_start=False)
+        return BenchTools(offered, possible)
+
+    def call(
+        self, tools: BenchTools, tool: OfferedTool, arguments: Mapping[str, Any]
+    ) -> CallOutcome:
+        """Call `tool` as a turn does, show it in the running cell, and return its outcome.
+
+        Raises:
+            UsageError: An argument has no form in JSON, or a turn runs.
+            ConfigError: The configuration is not valid.
+            KeyboardInterrupt: It was interrupted, or the user stopped it in a prompt.
+            PromptUnavailable: A decision was left open in a strict run.
+        """
+        converted = _to_json(arguments, tool.name)
+        request = ToolCallRequest(id="bench", name=tool.name, arguments=converted)
+        run = self.run(tools, [[Call(request, tool)]], {})
+
+        outcome = next((outcome for _, outcome in run.outcomes()), None)
+        if outcome is not None:
+            self._show_outcome(outcome, tool, tools.offered)
+
+        raise_for_end(run)
+        assert outcome is not None  # the run was not stopped
+        return outcome
+
+    def _show_outcome(self, outcome: CallOutcome, tool: OfferedTool, offered: ToolSet) -> None:
+        config = self.active.settings.config
+        has_user = self.turns.runner.front_end.unavailable_reason(config) is None
+        report = render_call_outcome(outcome, timed=has_user)
+
+        if tool.name not in offered.tools:
+            off = f"it is off; turn it on with `%%jp -t {tool.name}`"
+            why_not = offered.missing.get(tool.name) or off
+            note = make_line(NOT_OFFERED_NOTE.format(outcome.name, why_not))
+            report = join_reports([note, report])
+
+        self.show(report)
+        for image in outcome.images:
+            if data := image.display_data:
+                self.host.show({**data, "text/plain": image.words_with_size})
+
+    def show(self, report: Report) -> None:
+        """Display `report` in the running cell."""
+        self.host.show({"text/markdown": report.markdown, "text/plain": report.text})
+
+    def run(
+        self,
+        tools: BenchTools,
+        batches: Sequence[Sequence[Call]],
+        recorded: Mapping[str, RecordedAnswer],
+    ) -> BenchRun:
+        """Run `batches` in a copy of the conversation, with `recorded` answers."""
+        active = self.active
+        runner = self.turns.runner
+        active.refuse_while_running()
+
+        config = active.settings.config
+        stream = active.document.conversation
+        scratch = _copy_conversation(stream)
+        scratch.start_turn(ChatRequest(content=REQUEST))
+        record = TurnRecord(scratch, self.turns.contexts.build(scratch))
+
+        inquiry: InquiryBackend
+        try:
+            inquiry = self.turns.cell_resolver.inquiry(config, tools.offered, stream.id)
+        except ConfigError as exc:
+            inquiry = NoInquiry(exc)  # tools without questions to a model still run
+
+        catalog = tools.offered.documentation
+        basis = active.settings.snapshot()
+        context = BatchContext(inquiry=inquiry, catalog=catalog, basis=basis)
+        turn = runner.turn_context(record, config, recorded, is_bench=True)
+        run = BenchRun(batches, context, turn)
+
+        with runner.output.show_current():
+            if runner.run(run.run(), run) is None:
+                run.stopped = True
+
+        return run
+
+
+@dataclass(frozen=True, slots=True)
+class BenchTools:
+    """The tools that the bench can run.
+
+    Attributes:
+        offered: The tools that the model can call now.
+        possible: The tools that it could call with all tools on, and with a user.
+    """
+
+    offered: ToolSet
+    possible: ToolSet
+
+    def find(self, tool: str | Callable[..., Any]) -> OfferedTool:
+        """Return a tool by its name or function.
+
+        Raises:
+            UsageError: There is none that runs.
+        """
+        name = tool if isinstance(tool, str) else _registered_tool(tool).name
+        found = self.possible.tools.get(name)
+
+        if found is None and name in self.possible.missing:
+            raise UsageError(f"{name} cannot run: {self.possible.missing[name]}")
+
+        if found is None:
+            near = difflib.get_close_matches(name, self.possible.tools, n=1)
+            hint = f": did you mean {near[0]!r}?" if near else "; `%jp tools` lists them"
+            raise UsageError(f"Tool not found: {name}{hint}")
+
+        if not isinstance(tool, str) and found.executor is not _registered_tool(tool):
+            other = self.possible.clashes.get(name, f"another tool is used as {name!r}")
+            raise UsageError(f"this function is not the tool {name!r}: {other}")
+
+        return found
+
+
+def _registered_tool(function: Callable[..., Any]) -> PythonTool:
+    for tool in REGISTRY.all().values():
+        if function in (tool, tool.function):
+            return tool
+
+    name = getattr(function, "__name__", type(function).__name__)
+    raise UsageError(f"{one_line(name, limit=80)} is not a tool. Decorate it with `@jp.tool`")
+
+
+@dataclass(frozen=True, slots=True)
+class NoInquiry:
+    """Inquiry backend without a model, as the configured one is not available."""
+
+    problem: ConfigError
+
+    async def inquire(self, context: RequestContext, inquiry: ModelInquiry) -> JsonValue:
+        """Raise `InquiryError` with the reason."""
+        raise InquiryError(str(self.problem)) from self.problem
+
+
+def _copy_conversation(stream: ConversationStream) -> ConversationStream:
+    entries = [] if stream.damage else copy_nested_json(stream.raw)
+    copied = ConversationStream(copy_nested_json(stream.properties), clock=utc_now, raw=entries)
+    copied.repair()
+    return copied
+
+
+def _to_json(arguments: Mapping[str, Any], name: str) -> dict[str, JsonValue]:
+    """Return `arguments` as a model would write them: a date or a path is a text."""
+    try:
+        converted = to_jsonable_python(dict(arguments))
+    except ValueError:  # a value that JSON does not have
+        converted = None
+
+    if not is_storable(converted) or not isinstance(converted, dict):
+        raise UsageError(f"the arguments of {name} must be JSON values")
+
+    return converted
+
+
+def raise_for_end(run: BenchRun) -> None:
+    """Raise the exception of a turn with the same end as `run`, after its display."""
+    if run.stopped:
+        raise KeyboardInterrupt("You stopped the call. It is not part of the conversation.")
+
+    reason = run.turn.unavailable_reason
+    if reason is not None and os.environ.get(environment.STRICT_VARIABLE) == "1":
+        raise user_required_error(reason)

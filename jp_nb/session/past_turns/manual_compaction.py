@@ -1,0 +1,209 @@
+"""Compact the active conversation when the user requests it, and undo compactions.
+
+Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D128, D129.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jp_nb.agent.compacting.compaction_plan import CompactionPlan, CompactionPlanner, CompactionStep
+from jp_nb.agent.compacting.summarizer import make_compactions
+from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.token_estimates import ContextTokens
+from jp_nb.agent.usage_counter import UsageCounter
+from jp_nb.config.directives import Directive
+from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound
+from jp_nb.record.changes.config_draft import Draft
+from jp_nb.record.compactions.compaction import (
+    find_last_step,
+    list_active_compactions,
+    make_revert,
+    mark_as_one_step,
+)
+from jp_nb.record.compactions.compaction_text import format_compaction_line
+from jp_nb.record.entries.events import Compaction, ConfigDelta, Entry, is_usage_mark
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.context_builder import build_context
+from jp_nb.record.stream import ConversationStream
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.host import TurnOutput
+from jp_nb.session.turns.turn_runner import TurnRunner
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """Options of a compaction that the user requests.
+
+    The `rules` replace the configured ones. `keep_first` and `keep_last` replace the bounds of each
+    rule. `first` and `last` are the first and the last turn to compact, and have priority.
+    """
+
+    rules: tuple[CompactionRule, ...] | None = None
+    keep_first: str | None = None
+    keep_last: str | None = None
+    first: TurnBound | None = None
+    last: TurnBound | None = None
+    directives: tuple[Directive, ...] = ()
+
+
+class ManualCompaction:
+    """Compacts the active conversation, from the cell's thread, while no turn runs.
+
+    Raises:
+        UsageError: A turn runs.
+        ConfigError: A configuration file is not valid.
+    """
+
+    def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
+        turns.require_ready()
+        self._active = active
+        self._turns = turns
+
+    @property
+    def stream(self) -> ConversationStream:
+        """The active conversation."""
+        return self._active.document.conversation
+
+    def plan(self, options: CompactionOptions) -> CompactionPlan:
+        """Return the plan for `options`. Changes nothing.
+
+        Raises:
+            UsageError: A directive is not valid.
+            ConfigError: The configuration with the directives is not valid.
+        """
+        settings = self._active.settings
+        config = settings.draft(options.directives).config()
+        rules = options.rules or config.conversation.compaction.effective_rules
+        planner = CompactionPlanner(self.stream, self._providers, now=self._active.clock())
+
+        bounds = {"keep_first": options.keep_first, "keep_last": options.keep_last}
+        update = {name: bound for name, bound in bounds.items() if bound is not None}
+        given = [rule.model_copy(update=update) for rule in rules]
+
+        steps = planner.steps(given, first=options.first, last=options.last)
+        return planner.plan(steps, wants_summary=options.rules is not None)
+
+    @property
+    def _providers(self) -> tuple[str, ...]:
+        return self._active.settings.projection.providers()
+
+    def tokens(self) -> int:
+        """Return the estimated number of tokens of the current context."""
+        return ContextTokens().of(build_context(self.stream, self._providers))
+
+    def carry_out(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
+        """Carry out `plan`; return the recorded compactions.
+
+        Raises:
+            ProviderError: A model wrote no summary. Only its usage was recorded.
+            ConfigError: The model does not exist. Nothing was recorded.
+            KeyboardInterrupt: The kernel was interrupted. Only the usage was recorded.
+        """
+        self._turns.contexts.repair_conversation(resumes=True)
+        if any(step.rule.summary is not None for step in plan.steps):
+            return self._with_summaries(plan, options)
+
+        entries = mark_as_one_step([step.entry() for step in plan.steps])
+        self._record(entries)
+        return entries
+
+    def _record(self, entries: Sequence[Entry]) -> None:
+        self.stream.append(*entries)
+        self._turns.contexts.clear()
+
+    def _with_summaries(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
+        settings = self._active.settings
+        runner = self._turns.runner
+        draft = settings.draft(options.directives)
+        self._choose_scripts(draft, options)
+        resolved = self._turns.cell_resolver.resolve(settings.snapshot(draft), self.stream.id)
+
+        output = runner.output.begin(resolved.basis.config)
+        job = SummaryJob(plan, self._turns, resolved, output)
+        entries: list[Compaction] | None = None
+
+        try:
+            with runner.cell.interrupts.defer(), runner.output.show_current():
+                entries = runner.run(job.run(self.stream, self._providers), job)
+        finally:
+            if entries is None:
+                mark = job.tokens.attach_usage(ConfigDelta())
+                marks = [mark] if is_usage_mark(mark) else []
+                self._record(marks)
+
+        if entries is None:
+            raise KeyboardInterrupt(
+                "You stopped the compaction. The conversation is sent as before."
+            )
+
+        marked = job.tokens.attach_usage_to_last(entries)
+        recorded = [each for each in marked if isinstance(each, Compaction)]
+        self._record(recorded)
+        return recorded
+
+    def _choose_scripts(self, draft: Draft, options: CompactionOptions) -> None:
+        scripts = self._turns.resolver.scripts
+        scripts.choose_changed(draft.made)
+        for rule in options.rules or ():
+            if rule.summary is not None:
+                scripts.choose(rule.summary.model_dump(mode="json"), {})
+
+    def find_last(self) -> list[Compaction]:
+        """Return the newest compactions that were recorded together, which `undo` undoes."""
+        return [
+            placed.entry for placed in find_last_step(list_active_compactions(self.stream.entries))
+        ]
+
+    def undo(self) -> list[Compaction]:
+        """Undo the compactions that `find_last` returns, and return them."""
+        compactions = self.find_last()
+        if compactions:
+            self._record([make_revert(entry) for entry in reversed(compactions)])
+        return compactions
+
+
+class SummaryJob:
+    """Writes the summaries of a plan while the cell waits. The first interrupt ends it."""
+
+    def __init__(
+        self, plan: CompactionPlan, turns: TurnRunner, resolved: Resolved, output: TurnOutput
+    ) -> None:
+        self.interrupt_count = 0
+        self.tokens = UsageCounter(output)
+        self._plan = plan
+        self._turns = turns
+        self._resolved = resolved
+        self._output = output
+        self._task: asyncio.Task[object] | None = None
+
+    async def run(self, stream: ConversationStream, providers: Sequence[str]) -> list[Compaction]:
+        """Return the compactions to record."""
+        self._task = asyncio.current_task()
+        line = "⚠ No summary was written"
+
+        try:
+            entries = await make_compactions(self._plan.steps, stream, providers, self._summarize)
+            line = format_compaction_line(entries) if entries else line
+            return entries
+        finally:  # never leave an empty output
+            self._output(Notice(line))
+
+    async def _summarize(self, step: CompactionStep, context: RequestContext) -> str:
+        summarizer = self._turns.resolver.background.make_summarizer(self._resolved, step.rule)
+        return await summarizer.summarize(context, waits=self._show_wait, spent=self.tokens.add)
+
+    def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
+        status = f"{model}, which is summarizing {self._plan.steps[0].turns}"
+        if again:
+            status += f": {again}"
+        self._output(Waits(MODEL_WAITS, status, until))
+
+    def interrupt(self) -> None:
+        """Cancel the job after an interrupt of the kernel; called on the agent's loop."""
+        self.interrupt_count += 1
+        if self._task is not None:
+            self._task.cancel()

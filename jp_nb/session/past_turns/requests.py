@@ -1,0 +1,276 @@
+"""The past requests of a conversation, for `%jp request`.
+
+A request is named by its turn and its number in it (`3.1`). `RequestSpan` is its place in the
+record: the entries of its answer. Only the last request of this kernel is known exactly. Earlier
+ones are reconstructed from the record and the settings at their place. Keys, hosts, tools, and
+attached files are the current ones, and remarks say so.
+
+Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D103.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.model_requests.appended_changes import explain_new_head
+from jp_nb.agent.offered_tools.tool_sources import SourceAttempt
+from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
+from jp_nb.agent.turn_record import LastRequest
+from jp_nb.config.config_snapshot import ConfigSnapshot
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.entries.events import ChatRequest
+from jp_nb.record.entries.tool_choice_marks import read_tool_choice, to_tool_choice
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.record.reading.request_spans import RequestSpan, find_requests
+from jp_nb.record.request_context.context_builder import build_context
+from jp_nb.record.request_context.request_head import read_request_head
+from jp_nb.record.stream import ConversationStream
+from jp_nb.rendering.reports.traced_request import TracedRequest
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.model_access.cassette_provider import CassetteProvider
+from jp_nb.session.resolution.model_catalog import LIST_SECONDS
+from jp_nb.session.resolution.turn_attachments import ATTACHMENTS_PATH
+from jp_nb.session.turns.turn_runner import TurnRunner
+
+NEXT: Final = "next"
+AS_NOW: Final = (
+    "reconstructed request",
+    "text, model, and messages are from that time; tools, hosts, keys, and attached "
+    "files are the current ones",
+)
+PREVIEW: Final = (
+    "preview of the next request",
+    "the last message is a placeholder for your next one",
+)
+PLACEHOLDER: Final = "(your next request)"
+NO_ATTACHMENTS: Final = "without attachments, because they are not available now: {}"
+
+
+class PastRequests:
+    """The requests of the active conversation."""
+
+    def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
+        active.refuse_while_running()
+        self._active = active
+        self._turns = turns
+        self._stream = active.document.conversation
+        self._spans = find_requests(self._stream)
+        self._last_span = self._find_last(turns.last_request)
+
+    def _find_last(self, last: LastRequest | None) -> RequestSpan | None:
+        """Return the place of the `last` request of this kernel; None if the record lacks it."""
+        if last is None:
+            return None
+
+        entries = self._stream.entries
+        begin = next((i for i, entry in enumerate(entries, 1) if entry is last.after), None)
+        if begin is None:
+            return None
+
+        for span in self._spans:
+            if span.position == begin:
+                return span
+
+        # It left no entries.
+        turn = self._stream.turn_count - 1
+        number = sum(span.turn == turn for span in self._spans) + 1
+        found = RequestSpan(turn, number, begin, begin, is_new_cycle=True)
+        self._spans.append(found)
+        return found
+
+    def find(self, name: str | None) -> TracedRequest:
+        """Return the request `name`: `3` (the last of turn 3), `3.1` or `next`; None: the last.
+
+        None means `next` if the conversation has no requests.
+
+        Raises:
+            UsageError: There is no such request.
+            ConfigError: The current configuration is not valid.
+        """
+        self._turns.require_ready()
+        if name == NEXT or (name is None and not self._spans):
+            return self._preview_next()[0]
+
+        if name is None:
+            return self._trace(self._spans[-1])
+        return self._trace(self._find_span(name))
+
+    def find_pair(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
+        """Return two requests by name, or one and its predecessor; or raise `UsageError`."""
+        if len(names) == 2:
+            return self.find(names[0]), self.find(names[1])
+
+        spans = self._spans
+        index = len(spans) - 1
+        if names:
+            index = spans.index(self._find_span(names[0]))
+
+        if index < 1:
+            raise UsageError(
+                "there is no earlier request to compare with. Compare two requests: "
+                "`%jp request --diff N M`"
+            )
+        return self._trace(spans[index - 1]), self._trace(spans[index])
+
+    def _find_span(self, name: str) -> RequestSpan:
+        turn, dot, number = name.partition(".")
+        spans = [span for span in self._spans if str(to_shown_turn(span.turn)) == turn]
+        found = [span for span in spans if not dot or str(span.number) == number]
+        if found:
+            return found[-1]
+
+        existing = "no request was sent yet; `%jp request` shows the next one"
+        if self._spans:
+            last = self._spans[-1]
+            turns = f"{to_shown_turn(self._spans[0].turn)} to {to_shown_turn(last.turn)}"
+            existing = (
+                f"its turns are {turns}, and its last request is {last.name}. `N` is the last "
+                "request of turn N, `N.1` is its first request, and `next` is your next request"
+            )
+        raise UsageError(f"there is no request {name[:40]!r} in this conversation: {existing}")
+
+    def count_next(self) -> tuple[TracedRequest, int]:
+        """Return the next request, and the number of its tokens that the server counts.
+
+        Raises:
+            ConfigError: The current configuration is not valid.
+            ProviderError: The provider does not count tokens, or the request fails.
+        """
+        self._turns.require_ready()
+        traced, provider = self._preview_next()
+        self._turns.host_notices.announce(provider, traced.provider)
+        counting = provider.count_tokens(traced.request, seconds=LIST_SECONDS)
+        count = self._turns.runner.agent.wait_for(counting)
+        return traced, count
+
+    def _preview_next(self) -> tuple[TracedRequest, Provider]:
+        basis = self._active.settings.snapshot()
+        conversation_id = self._stream.id
+        resolved = self._resolve(basis, conversation_id)
+        context = self._turns.contexts.build(self._stream, resolved)
+        context.contents = dict(context.contents)
+        context.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
+        request = resolved.model_request(
+            context, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
+        )
+
+        if explain_new_head(resolved.provider, request, resolved.context_tokens) is not None:
+            request = replace(request, context=context.without_heads())
+
+        traced = _make_traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
+        return traced, resolved.provider
+
+    def _resolve(
+        self,
+        basis: ConfigSnapshot,
+        conversation_id: str,
+        *,
+        tool_choice: ToolChoice | None = None,
+    ) -> Resolved:
+        """Resolve `basis` without a start of servers: the tools are those known now."""
+        attempt = SourceAttempt(may_start=False)
+        return self._turns.cell_resolver.resolve(
+            basis, conversation_id, tool_choice=tool_choice, attempt=attempt
+        )
+
+    def _trace(self, span: RequestSpan) -> TracedRequest:
+        last = self._turns.last_request
+        if last is not None and span == self._last_span:
+            remark = "exact request"
+            provider = last.provider
+            if isinstance(provider, CassetteProvider) and provider.answered_request is last.request:
+                remark = "reconstructed request: a cassette answered"
+            traced = _make_traced(
+                span.name, last.provider_name, last.provider, last.as_sent, (remark,)
+            )
+        else:
+            traced = self._reconstruct(span)
+
+        answer = self._stream.entries[span.position : span.end]
+        return replace(traced, answer=tuple(entry.metadata for entry in answer))
+
+    def _reconstruct(self, span: RequestSpan) -> TracedRequest:
+        then = self._stream.until(span.position)
+        remarks = [*AS_NOW]
+        projection = self._project_until(then)
+        basis = self._active.settings.snapshot(projection)
+        resolved = self._resolve_with_remarks(basis, remarks)
+
+        turn = then.last_turn()
+        schema = turn.schema if turn is not None else None
+        context = build_context(then, projection.providers(), in_turn=True)
+        context.contents = dict(self._turns.contexts.contents)
+        request = resolved.model_request(
+            context,
+            choice=self._find_tool_choice(span, then, basis.config),
+            schema=schema,
+            conversation_id=self._stream.id,
+        )
+
+        if span.end > span.position:
+            head = read_request_head(self._stream.entries[span.position], context.head)
+            if head is not None:
+                request = request.with_head(head, context.contents)
+
+        return _make_traced(
+            span.name, resolved.provider_name, resolved.provider, request, tuple(remarks)
+        )
+
+    def _project_until(self, stream: ConversationStream) -> Projection:
+        projection = self._active.settings.projection
+        projection.reload_layers()
+        return projection.until(stream)
+
+    def _resolve_with_remarks(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
+        resolve = self._resolve
+        conversation_id = self._stream.id
+        try:
+            return resolve(basis, conversation_id, tool_choice="auto")
+        except ConfigError as exc:
+            if not exc.path or not exc.path.startswith(ATTACHMENTS_PATH):
+                raise
+            remarks.append(NO_ATTACHMENTS.format(exc))
+
+        conversation = basis.config.conversation.model_copy(update={"attachments": []})
+        config = basis.config.model_copy(update={"conversation": conversation})
+        return resolve(replace(basis, config=config), conversation_id, tool_choice="auto")
+
+    def _find_tool_choice(
+        self, span: RequestSpan, then: ConversationStream, config: AppConfig
+    ) -> ToolChoice:
+        """Return the tool choice of a request, from the record before it (`then`)."""
+        index = self._spans.index(span)
+        while not self._spans[index].is_new_cycle:
+            index -= 1
+
+        if self._spans[index].number == 1:
+            turn = then.last_turn()
+            entries = turn.entries if turn is not None else ()
+            request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
+            if request is not None and (mark := read_tool_choice(request)) is not None:
+                return mark
+            # Earlier versions did not store `none`.
+            return "none" if config.assistant.tool_choice == "none" else "auto"
+
+        earlier = self._stream.until(self._spans[index - 1].position)
+        if len(earlier.deltas) == len(then.deltas):
+            return "auto"
+
+        configured = config.assistant.tool_choice
+        if self._project_until(earlier).config().assistant.tool_choice == configured:
+            return "auto"  # an unchanged choice applies only once
+        return to_tool_choice(configured)
+
+
+def _make_traced(
+    name: str,
+    provider_name: str,
+    provider: Provider,
+    request: ModelRequest,
+    remarks: tuple[str, ...],
+) -> TracedRequest:
+    return TracedRequest(name, provider_name, request, provider.preview(request), remarks)

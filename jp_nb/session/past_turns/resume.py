@@ -1,0 +1,249 @@
+"""Resume an interrupted turn, and ask the user about its open tool calls.
+
+No tool runs a second time without a question, as it may already have had its effect.
+
+Source: `docs/guide.md`, `docs/decisions.md` D124.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from jp_nb.agent.prompting.prompts import (
+    Action,
+    ActionPrompt,
+    Answered,
+    NotAnswered,
+    PromptDetail,
+    PromptEnd,
+    Unavailable,
+)
+from jp_nb.agent.turn_state import RecordedAnswer
+from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.record.entries.events import ToolCallRequest, ToolCallResponse
+from jp_nb.record.entries.unanswered_turns import NoAnswer, make_no_answer
+from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall, find_interrupted_turn
+from jp_nb.record.reading.turn_view import Turn
+from jp_nb.rendering.prompt_texts.interrupted_turn_text import (
+    describe_finished_calls,
+    describe_skipped_calls,
+)
+from jp_nb.rendering.prompt_texts.prompt_text import spell_name
+from jp_nb.session.past_turns.bench import BenchTools
+from jp_nb.session.past_turns.reusable_answers import read_reusable_answers
+from jp_nb.session.past_turns.turn_retry import find_own_tool_choice
+from jp_nb.session.past_turns.untrusted_calls import describe_untrusted_call
+from jp_nb.session.session import Session
+from jp_nb.session.turns.turn_draft import TurnDraft
+from jp_nb.text import one_line
+
+ABANDONED: Final = (
+    "This tool call was interrupted and may have run, fully or partly. The user chose not to run "
+    "it again."
+)
+UNTRUSTED_SKIPPED: Final = "The user chose not to run this tool call."
+_RUN: Final = Action("r", "Run it again", "run")
+_RUN_HERE: Final = Action("r", "Run it here", "run")
+_SKIP: Final = Action("s", "Skip it and tell the model", "skip")
+_LATER: Final = Action("d", "Decide later", "later")
+_UNFINISHED: Final = ("failed", "interrupted", "stopped")
+
+
+class TurnResumption:
+    """Continues the last turn of the active conversation: `%jp resume`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._active = session.active
+        self._turns = session.turns
+
+    def run(self, conversation: str = "") -> Turn | None:
+        """Continue the last turn, which was interrupted, and show that in the cell.
+
+        The user decides about each tool call that may have run already, and about each open call
+        of an untrusted record. `conversation` is an id in the journal, or the beginning of one:
+        that conversation becomes active instead. Without it, the newest one does if the last turn
+        is complete. In both cases, nothing is sent, and None is returned. Raises the errors of
+        `TurnRunner.run`.
+
+        Raises:
+            UsageError: There is no such conversation, nothing to resume, or an undefined tool.
+            PromptUnavailable: No user is available to decide about a call. Nothing has changed.
+            PromptCancelled: The user decides later. Nothing has changed.
+        """
+        self._turns.require_ready()
+        if conversation:
+            self._restore_named(conversation)
+            return None
+
+        turn = self._find_turn()
+        if turn is None:
+            self._restore_newest()
+            return None
+
+        if turn.open_calls:
+            names = [call.request.name for call in turn.open_calls]
+            _refuse_missing_tools(turn, self._session.bench.tools(*names))
+        again, skipped = self._ask_user(turn)
+
+        with self._turns.runner.output.ending_early():
+            draft = self._draft(turn)
+            self._add_notices(turn, skipped)
+            return self._turns.resume(
+                turn,
+                again,
+                self._abandon(skipped),
+                resolved=draft.resolved,
+                recorded=self._answers(again),
+            )
+
+    def _restore_named(self, conversation: str) -> None:
+        """Make a conversation of the journal active, by its id or the beginning of it."""
+        if not self._session.conversations.restore_from_journal(conversation):
+            raise UsageError(
+                f"the journal has no conversation {one_line(conversation, limit=60)} that is "
+                "missing from the notebooks. `%jp resume` restores the newest one; "
+                "`%jp switch` opens a conversation of this notebook"
+            )
+
+    def _restore_newest(self) -> None:
+        """Make the newest conversation of the journal active, as the last turn is complete."""
+        if self._session.conversations.restore_from_journal():
+            return
+
+        if not self._active.document.conversation.turn_count:
+            raise UsageError("there is nothing to resume: this conversation has no turn yet")
+        raise UsageError(
+            "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
+        )
+
+    def _add_notices(self, turn: InterruptedTurn, skipped: Sequence[OpenCall]) -> None:
+        """Tell the user about the calls of `turn` that do not run, and its options."""
+        notices = self._active.notices
+        if turn.finished:
+            notices.append(describe_finished_calls([call.name for call in turn.finished]))
+        if skipped:
+            notices.append(describe_skipped_calls([call.request.name for call in skipped]))
+        if turn.untrusted_changes:
+            notices.append(
+                "options of this turn are not applied again, because the history of this notebook "
+                "is not trusted: `%jp trust`"
+            )
+
+    def _find_turn(self) -> InterruptedTurn | None:
+        stream = self._active.document.conversation
+        statuses = self._session.conversations.turn_statuses
+        return find_interrupted_turn(
+            stream,
+            ended_early=statuses.get((stream.id, stream.turn_count - 1)) in _UNFINISHED,
+            untrusted_count=self._active.settings.projection.untrusted_count,
+            progress=self._active.call_progress,
+        )
+
+    def _ask_user(self, found: InterruptedTurn) -> tuple[list[OpenCall], list[OpenCall]]:
+        """Return the open calls that run, and those that are skipped."""
+        distrust = self._active.trust.why_not
+        undecided = [call for call in found.open_calls if distrust is not None or call.may_have_run]
+        skipped: list[OpenCall] = []
+        for number, call in enumerate(undecided, start=1):
+            prompt = resume_prompt(call.request, number, len(undecided), distrust=distrust)
+            if not _is_run(self._turns.cell_questions.ask_action(prompt)):
+                skipped.append(call)
+
+        return [call for call in found.open_calls if call not in skipped], skipped
+
+    def _draft(self, turn: InterruptedTurn) -> TurnDraft:
+        """Draft the configuration of the rest of `turn`, with the options that it had."""
+        choice = None
+        if turn.is_unanswered:
+            choice = find_own_tool_choice(self._active, turn.request, self._turns.own_requests)
+        with self._reapply_options(turn):
+            return self._turns.drafter.draft(turn.request, tool_choice=choice)
+
+    def _abandon(self, skipped: Sequence[OpenCall]) -> list[ToolCallResponse]:
+        """Return the responses of calls that the user skipped."""
+        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
+        return [
+            ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
+        ]
+
+    @contextmanager
+    def _reapply_options(self, found: InterruptedTurn) -> Iterator[None]:
+        stream = self._active.document.conversation
+        changes = found.taken_back
+        stream.append(*(change.stamped("") for change in changes))
+        try:
+            yield
+        except BaseException:
+            if changes:
+                stream.append(make_no_answer(NoAnswer("failed", len(changes))))
+            raise
+
+    def _answers(self, calls: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
+        # Someone else may have added the answers of an untrusted record.
+        if not calls or not self._active.trust.trusted:
+            return {}
+
+        answers = read_reusable_answers(self._active.document.conversation.current_turn())
+        prefixes = tuple(f"{call.request.id}." for call in calls)
+        return {name: answer for name, answer in answers.items() if name.startswith(prefixes)}
+
+
+def _is_run(end: PromptEnd[Answered]) -> bool:
+    match end:
+        case Answered(value="run"):
+            return True
+        case Answered(value="skip"):
+            return False
+        case Unavailable(reason=reason):
+            raise PromptUnavailable(
+                "a tool call of this turn was interrupted, and only a user can decide whether "
+                f"it runs; no user is available: {reason}. Nothing was run. Resume the turn in "
+                "a live session, or ask something new: the call is skipped then",
+                reason=reason,
+            )
+        case NotAnswered(end="timed_out"):
+            raise PromptCancelled("no answer in time: the turn is unchanged")
+    raise PromptCancelled("the turn is unchanged")
+
+
+def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
+    for name in dict.fromkeys(call.request.name for call in found.open_calls):
+        if name in tools.offered.tools:
+            continue
+
+        shown = spell_name(name)
+        reason = f"`{shown}` is not defined in this kernel. Run the cell that defines it"
+        if name in tools.possible.tools:
+            turn_on = f"`%jp config conversation.tools.{shown}.enable=true`"
+            reason = f"`{shown}` is turned off: turn it on with {turn_on}"
+        elif (why := tools.possible.missing.get(name)) is not None:
+            reason = f"`{shown}` cannot run: {why}. Change that"
+
+        raise UsageError(
+            f"{reason}, then `%jp resume`. Without this call: ask something new instead"
+        )
+
+
+def resume_prompt(
+    call: ToolCallRequest, number: int, count: int, *, distrust: str | None = None
+) -> ActionPrompt:
+    """Return the prompt about `call`, with its `number` of `count`.
+
+    `distrust` is the reason why the record is not trusted: then skipping is the first choice.
+    """
+    which = f" ({number} of {count})" if count > 1 else ""
+    name = spell_name(call.name)
+    exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
+
+    if distrust is not None:
+        about = describe_untrusted_call(call.name, distrust)
+        text = f"{about}{which}. If it runs, it runs here, with your rights."
+        return ActionPrompt(
+            text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"
+        )
+
+    text = f"{name} was interrupted{which} and may already have run, fully or partly."
+    return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")

@@ -1,0 +1,95 @@
+"""Send the last request again: `%jp retry`.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Final
+
+from jp_nb.agent.provider import ToolChoice
+from jp_nb.record.entries.events import BY, TYPED, ChatRequest
+from jp_nb.record.entries.tool_choice_marks import (
+    NAMELESS_TOOL_CHOICES,
+    read_tool_choice,
+    to_tool_choice,
+)
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.record.reading.marks import find_turn_to_repeat
+from jp_nb.record.reading.turn_view import Turn
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.next_conversation import branch_before
+from jp_nb.session.session import Session
+from jp_nb.session.turns.cell_requests import TurnRequest
+
+KEPT_MARKS: Final = ("cell_id", BY, TYPED)
+"""Metadata of a request that `%jp retry` repeats. All other metadata is made again or omitted."""
+
+
+class TurnRetry:
+    """Repeats the last turn in a branch without it."""
+
+    def __init__(self, session: Session) -> None:
+        self._host = session.host
+        self._active = session.active
+        self._turns = session.turns
+
+    def run(self, *, model: str | None = None) -> Turn:
+        """Send the last request again, in a branch without its turn, and show it in the cell.
+
+        An explanation of an error is skipped. Later settings of the user apply, changes by the
+        tools of the turn do not. Raises the errors of `TurnRunner.run`.
+
+        Raises:
+            UsageError: There is no last turn.
+        """
+        read_turn_request = partial(self._read_turn_request, model)
+        return self._active.line.run(partial(self._turns.run_request, read_turn_request))
+
+    def _read_turn_request(self, model: str | None) -> TurnRequest:
+        stream = self._active.document.conversation
+        turn = find_turn_to_repeat(stream.turns(), "there is no turn to ask again")
+        request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
+        metadata = {key: mark for key, mark in request.metadata.items() if key in KEPT_MARKS}
+
+        branch = branch_before(
+            self._active,
+            turn.number,
+            skipped=range(turn.number + 1, stream.turn_count),
+            why=f"turn {to_shown_turn(turn.number)} is asked again",
+        )
+        return TurnRequest(
+            request=ChatRequest(
+                content=request.content, schema=request.response_schema, metadata=metadata
+            ),
+            cell=self._host.cell_run(),
+            next_conversation=branch,
+            images=stream.images.images_of(request).images,
+            model=model,
+            tool_choice=find_own_tool_choice(self._active, request, self._turns.own_requests),
+            shows_request=True,
+        )
+
+
+def find_own_tool_choice(
+    active: ActiveConversation, request: ChatRequest, own_requests: AbstractSet[str]
+) -> ToolChoice | None:
+    """Return the tool choice of a recorded `request`; None if it is the configured one.
+
+    `own_requests` has the `event_id` of each request that this kernel sent.
+    """
+    choice = read_tool_choice(request)
+    if choice is None:
+        return None
+
+    stream = active.document.conversation
+    place = next(place for place, entry in enumerate(stream.entries) if entry is request)
+    is_own = stream.raw[place].get("event_id") in own_requests
+    if choice not in NAMELESS_TOOL_CHOICES and not (active.trust.trusted or is_own):
+        return None  # someone else may have named the tool
+
+    then = active.settings.projection.until(stream.until(place)).config()
+    configured = to_tool_choice(then.assistant.tool_choice)
+    return None if choice == configured else choice

@@ -1,0 +1,1 @@
+"""Questions of code in cells, prepared answers, and the question log."""

@@ -1,0 +1,238 @@
+"""The prepared answers of a session: its answers file, read again when it changes.
+
+An answers file (TOML) decides what a user would decide: answers of questions, permissions of calls,
+results, and configuration changes. It is for runs without a user, and for tests. A question or
+decision without an answer is left open, and reported.
+
+Source: `docs/answers.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prepared_answers import (
+    DecisionKind,
+    DeclinedByFile,
+    GivenAnswer,
+    InvalidAnswer,
+    OpenDecision,
+    PreparedDecision,
+)
+from jp_nb.errors import ConfigError
+from jp_nb.storage import environment
+from jp_nb.storage.configuration.answers_file import (
+    SECTION_DECISIONS,
+    SKIP_WORD,
+    AnswersFile,
+    AnswersSection,
+    EnvironmentVariable,
+    PreparedAnswer,
+    decode_answers,
+    parse_answers,
+    read_answers,
+)
+from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.files import Stamp, make_stamp
+from jp_nb.storage.run_events import append_run_event
+from jp_nb.text import one_line
+from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.question_types.answer_types import AnswerType
+
+MAX_WORDS_CHARS: Final = 2_000
+"""Maximum length of the model's last words beside an open decision, from their end."""
+MAX_RESULT_CHARS: Final = 10_000
+"""Maximum length of the result beside an open decision about its delivery."""
+FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
+_SECTIONS: Final[Mapping[DecisionKind, AnswersSection]] = {
+    "permission": "permissions",
+    "result": "results",
+    "change": "changes",
+    "edit": "edits",
+}
+
+
+class SessionAnswers:
+    """The prepared answers of the answers file, if there is one. A changed file is read again."""
+
+    def __init__(self) -> None:
+        self._file = AnswersFile("")
+        self._read: tuple[Path, Stamp] | None = None
+        self._used: set[tuple[str, ...]] = set()
+
+    def load(self, path: str | None, files: ConfigFiles) -> None:
+        """Use the file at `path`, relative to the notebook's folder; None: no file.
+
+        A relative path may be a file that came with the folder, so a live kernel ignores it until
+        the user consents to its content.
+
+        Raises:
+            ConfigError: The file cannot be read, is not the user's own, or is not valid. The
+                message has file and line.
+        """
+        if path is None:
+            self._file = AnswersFile("")
+            self._read = None
+            return
+
+        try:
+            expanded = Path(path).expanduser()
+        except RuntimeError as exc:  # the home of an unknown user
+            why = f"the path of the answers file is not valid: {exc}"
+            raise ConfigError(why, file=path) from exc
+
+        file = files.folder / expanded
+        needs_consent = not expanded.is_absolute() and files.trust is not None
+        current = None
+        with suppress(OSError):  # the read raises the error
+            current = file, make_stamp(file)
+
+        is_unchanged = current is not None and current == self._read
+        if is_unchanged and not needs_consent:  # consent can be revoked
+            return
+
+        content = read_answers(file)
+        answers = parse_answers(decode_answers(file, content), file.name)
+        leaves = [(".".join(each.identity), _to_toml_value(each)) for each in answers.answers]
+
+        self._read = current
+        if needs_consent and not files.is_applied(file, content, leaves):
+            self._read = None
+            answers = AnswersFile("")
+            files.add_notice(
+                f"{file} can answer questions and permit calls for you. It is "
+                "ignored until `%jp trust --workspace`"
+            )
+        self._file = answers.select_run(os.environ.get(environment.RUN_VARIABLE))
+
+    def answer(self, tool: str, question: Question) -> PreparedDecision | None:
+        """Return the prepared answer to `question` of `tool`, if there is one."""
+        found = self._use("questions", tool, question.id)
+        if found is None:
+            return None
+
+        place = self._file.place(found)
+        if found.skip:
+            return DeclinedByFile(place)
+        return _check_answer(found.value, question, place)
+
+    def answers_questions_of(self, tool: str) -> bool:
+        """Return True if the file has answers to questions of `tool`."""
+        return self._file.answers_questions_of(tool)
+
+    def decision(
+        self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
+    ) -> PreparedDecision | None:
+        """Return the prepared decision about `tool`, or its call with `arguments`, if any."""
+        found = self._use(_SECTIONS[kind], tool, arguments=arguments)
+        if found is None:
+            return None
+
+        place = self._file.place(found)
+        if found.skip:
+            return DeclinedByFile(place)
+        return GivenAnswer(None, place)
+
+    def note_open(self, decision: OpenDecision) -> None:
+        """Report an open decision to the headless runner, if there is one."""
+        event: dict[str, JsonValue] = {
+            "open": decision.kind,
+            "tool": decision.tool,
+            "why": decision.why,
+            "detail": [*decision.detail],
+            "turn": decision.turn,
+            "words": decision.words[-MAX_WORDS_CHARS:],
+        }
+        if decision.arguments is not None:
+            event["arguments"] = dict(decision.arguments)
+        if decision.result is not None:
+            event["result"] = decision.result[:MAX_RESULT_CHARS]
+        if decision.question is not None:
+            event["question"] = decision.question.model_dump(mode="json")
+        append_run_event(**event)
+
+    def _use(
+        self,
+        section: AnswersSection,
+        *names: str,
+        arguments: Mapping[str, JsonValue] | None = None,
+    ) -> PreparedAnswer | None:
+        found = self._file.find(section, *names, arguments=arguments)
+        if found is not None and found.identity not in self._used:
+            self._used.add(found.identity)
+            append_run_event(answer=list(found.identity))
+        return found
+
+
+def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
+    if answer.key[0] != "questions":
+        return SKIP_WORD if answer.skip else SECTION_DECISIONS[cast(AnswersSection, answer.key[0])]
+    if answer.skip:
+        return {SKIP_WORD: True}
+    if isinstance(answer.value, Mapping):
+        return {name: _format_variable(value) for name, value in answer.value.items()}
+    return _format_variable(answer.value)
+
+
+def _format_variable(value: JsonValue | EnvironmentVariable) -> JsonValue:
+    return {"env": value.name} if isinstance(value, EnvironmentVariable) else value
+
+
+def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
+    kind = question.answer_type
+    secrets = {question.id} if kind.secret else set()
+    if isinstance(kind, FormAnswer):
+        secrets = {field.id for field in kind.fields if field.answer_type.secret}
+
+    values: dict[str, JsonValue | EnvironmentVariable]
+    values = {**given} if isinstance(given, Mapping) else {question.id: given}
+    answers: dict[str, JsonValue] = {}
+    for name, value in values.items():
+        if not isinstance(value, EnvironmentVariable):
+            if name in secrets:
+                return InvalidAnswer(
+                    f"{place}: give a secret such as {name!r} as an environment variable: "
+                    '{ env = "NAME" }'
+                )
+            answers[name] = value
+            continue
+
+        if name not in secrets:
+            return InvalidAnswer(
+                f"{place}: {name!r} is not a secret, so its answer is recorded and "
+                "sent. An environment variable can only answer secret questions"
+            )
+
+        text = os.environ.get(value.name, "")
+        if not text:  # CI sets a variable without its secret to ""
+            return InvalidAnswer(
+                f"{place}: the environment variable {value.name!r} is not set or is empty"
+            )
+        answers[name] = text
+
+    answer: JsonValue = answers if isinstance(given, Mapping) else answers[question.id]
+    if isinstance(kind, FormAnswer) and isinstance(answer, dict):
+        answer = kind.with_defaults(answer)
+    answer = kind.normalized(answer)
+    if question.misfit(answer) is None:
+        return GivenAnswer(answer, place)
+
+    message = f"{place}: the answer to {question.id!r} does not fit"
+    problem = _format_problem(kind, answer)
+    if problem:
+        message = f"{message}: {problem}"
+    return InvalidAnswer(message)
+
+
+def _format_problem(kind: AnswerType, answer: JsonValue) -> str:
+    if kind.has_secret:
+        if not (isinstance(kind, FormAnswer) and isinstance(answer, dict)):
+            return ""
+        kind = kind.model_copy(update={"check": None})  # a check may quote the answer
+    return one_line(kind.format_problem(answer))

@@ -1,0 +1,284 @@
+"""`jp_nb.ask`: the questions of the user's code, and their configured and given answers.
+
+An answer comes from the configuration, from the answers file, or from the user, in this order. The
+questions that are left are asked in one prompt. A tool may call `jp.ask`, too: then the answers are
+those of the tool.
+
+Source: `docs/guide.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NoReturn, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prepared_answers import (
+    DeclinedByFile,
+    GivenAnswer,
+    InvalidAnswer,
+    OpenDecision,
+    PreparedAnswers,
+)
+from jp_nb.agent.prompting.prompts import (
+    Answered,
+    AnyEnd,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    QuestionPrompt,
+    Unavailable,
+    make_prompt,
+)
+from jp_nb.config.schema import format_path
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import STAR
+from jp_nb.errors import ConfigError, ConfigProblem, PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.toolkit.outcome import MAX_QUESTIONS
+from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.secrets.secret_answers import SecretAnswers
+
+OWN_CODE: Final = "jp.ask"
+"""The name in the answers file in place of a tool, for questions of the user's code."""
+Answers = dict[str, JsonValue]
+ShowPrompt = Callable[[QuestionPrompt | FormPrompt], AnyEnd]
+
+
+def read_questions(what: object, *, title: str | None = None) -> list[Question]:
+    """Return the questions of `jp.ask(what)`; `title` is the header of a form made from a type.
+
+    Raises:
+        UsageError: `what` is a list that is empty or too long, that contains another object than a
+            question, or in which two questions have the same id.
+    """
+    if isinstance(what, Question):
+        return [what]
+    if not isinstance(what, list | tuple):
+        return [Question.form(getattr(what, "__name__", "form"), what, title)]
+
+    if not what or len(what) > MAX_QUESTIONS:
+        raise UsageError(f"expected 1 to {MAX_QUESTIONS} questions, found {len(what)}")
+
+    for index, item in enumerate(what):
+        if not isinstance(item, Question):
+            raise UsageError(f"the questions: [{index}] is a {type(item).__name__}, not a Question")
+
+    ids = [question.id for question in what]
+    if twice := [name for index, name in enumerate(ids) if name in ids[:index]]:
+        raise UsageError(f"two questions have the id {twice[0]!r}: use different ids")
+
+    return [*what]
+
+
+class CodeQuestions:
+    """Questions of the user's code that are asked together, and their answers."""
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        config: AppConfig,
+        *,
+        label: str | None,
+        tool: str | None,
+        prepared: PreparedAnswers,
+        secrets: SecretAnswers,
+    ) -> None:
+        self._questions = questions
+        self._label = label
+        self._tool = tool
+        self._asker = tool or OWN_CODE
+        self._prepared = prepared
+        self._secrets = secrets
+
+        self._configured: Answers = {}
+        settings = config.conversation.tools.get(tool or STAR)
+        if settings is not None:
+            for name, given in settings.questions.items():
+                if given.answer is not None:
+                    self._configured[name] = given.answer
+
+        self._answers: Answers = {}
+        self._configured_fields: dict[str, Answers] = {}
+
+        for question in questions:
+            self._take_configured(question)
+
+    def answers(self, show: ShowPrompt) -> Answers:
+        """Return the answers by question id. `show` asks the user for missing ones.
+
+        The answer to an optional question can be None.
+
+        Raises:
+            ConfigError: A configured or prepared answer does not fit.
+            PromptUnavailable: A question needs the user, and no user is available.
+            PromptCancelled: The user or the answers file declined a question.
+        """
+        for question in self._open_questions():
+            self._take_prepared(question)
+
+        if questions := self._open_questions():
+            self._ask(questions, show)
+
+        return {question.id: self._answers[question.id] for question in self._questions}
+
+    def _open_questions(self) -> list[Question]:
+        return [question for question in self._questions if question.id not in self._answers]
+
+    def _take_configured(self, question: Question) -> None:
+        kind = question.answer_type
+        if question.id in self._configured:
+            answer = kind.normalized(self._configured[question.id])
+            path = self._path(question.id)
+            if question.misfit(answer):
+                if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
+                    raise ConfigError(_format_expected(question), path=path)
+                problems = kind.find_unknown_fields(answer) or kind.problems(answer)
+                _raise_problems(
+                    {_join_path(path, name): problem for name, problem in problems.items()}
+                )
+            self._answers[question.id] = answer
+        elif isinstance(kind, FormAnswer):
+            self._take_fields(question, kind)
+
+    def _take_prepared(self, question: Question) -> None:
+        match self._prepared.answer(self._asker, question):
+            case GivenAnswer(value=value):
+                self._keep_answer(question, value)
+            case DeclinedByFile() if question.required:
+                raise _unanswered_error([question], NotAnswered("declined"))
+            case DeclinedByFile():
+                self._answers[question.id] = None
+            case InvalidAnswer(why=why):
+                self._report_open(question, why)
+                raise ConfigError(why)
+
+    def _report_open(self, question: Question, why: str) -> None:
+        self._prepared.note_open(OpenDecision("question", self._asker, why, question))
+
+    def _take_fields(self, question: Question, kind: FormAnswer) -> None:
+        given: Answers = {}
+
+        for field in kind.fields:
+            if field.id not in self._configured:
+                continue
+            given[field.id] = field.answer_type.normalized(self._configured[field.id])
+            if field.misfit(given[field.id]):
+                raise ConfigError(_format_expected(field), path=self._path(field.id))
+
+        self._configured_fields[question.id] = given
+        if len(given) < len(kind.fields):
+            return
+
+        if problems := kind.problems(given):
+            first = kind.fields[0].id
+            _raise_problems({self._path(name or first): x for name, x in problems.items()})
+        self._answers[question.id] = given
+
+    def _path(self, name: str) -> str:
+        keys = ("conversation", "tools", self._tool or STAR, "questions", name, "answer")
+        return format_path(keys)
+
+    def _ask(self, questions: Sequence[Question], show: ShowPrompt) -> None:
+        pages = tuple(self._page(question) for question in questions)
+        match show(make_prompt(pages)):
+            case Answered(value=value):
+                self._keep_answer(questions[0], value)
+            case FormEnd(ends=ends):
+                for question, end in zip(questions, ends, strict=True):
+                    if isinstance(end, Answered):
+                        self._keep_answer(question, end.value)
+                    elif question.required:
+                        raise _unanswered_error([question], end)
+                    else:
+                        self._answers[question.id] = None
+            case NotAnswered() as end:
+                raise _unanswered_error(questions, end)
+            case Unavailable() as unavailable:
+                self._answer_without_user(questions, unavailable)
+            case other:
+                assert_never(other)
+
+    def _page(self, question: Question) -> QuestionPrompt:
+        kind = question.answer_type
+        given = self._configured_fields.get(question.id)
+        if isinstance(kind, FormAnswer) and given:
+            question = question.model_copy(update={"answer_type": kind.remaining_form(given)})
+        question = self._secrets.hide_in_question(question)
+        return QuestionPrompt(question, label=self._label, tool=self._tool)
+
+    def _keep_answer(self, question: Question, value: JsonValue) -> None:
+        given = self._configured_fields.get(question.id)  # the form did not ask for these
+        if given and isinstance(value, dict):
+            value = {**given, **value}
+        self._answers[question.id] = value
+
+    def _answer_without_user(self, questions: Sequence[Question], unavailable: Unavailable) -> None:
+        missing: list[Question] = []
+        for question in questions:
+            missing += self._apply_defaults(question)
+        if not missing:
+            return
+
+        for question in questions:
+            self._report_open(question, unavailable.reason)
+
+        settings = ", ".join(self._path(question.id) for question in missing)
+        raise PromptUnavailable(
+            f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
+            f"{unavailable.reason}. To answer without a user, set {settings}",
+            reason=unavailable.reason,
+        )
+
+    def _apply_defaults(self, question: Question) -> list[Question]:
+        """Answer `question` by defaults if possible; return the questions that need the user."""
+        kind = question.answer_type
+        given = self._configured_fields.get(question.id, {})
+        self._answers[question.id] = None if given else question.automatic
+
+        if question.may_stay_open and not given:
+            return []
+        if not isinstance(kind, FormAnswer) or not kind.fields or question.exclusive:
+            return [question]
+
+        answer = kind.with_defaults(given)
+        missing = [x for x in kind.fields if x.required and x.id not in answer]
+
+        if not missing and (problems := kind.problems(answer)):
+            misfits = [name for name in problems if name in given] or [*given]
+            if not misfits:
+                return [question]
+            name = misfits[0]
+            message = "; ".join(problems.values())
+            raise ConfigError(problems.get(name, message), path=self._path(name))
+
+        self._answers[question.id] = answer
+        return missing
+
+
+def _join_path(path: str, name: str) -> str:
+    """Return the path of the field `name` of the answer at `path`; "" is the whole answer."""
+    return f"{path}.{name}" if name else path
+
+
+def _raise_problems(problems: Mapping[str, str]) -> NoReturn:
+    (path, message), *others = problems.items()
+    more = [ConfigProblem(path, "value", message) for path, message in others]
+    raise ConfigError(message, path=path, others=more)
+
+
+def format_questions(questions: Sequence[Question], one: str, several: str) -> str:
+    """Return the texts of `questions`, and the verb for `one` or for `several`."""
+    names = ", ".join(repr(question.text) for question in questions)
+    verb = several if len(questions) > 1 else one
+    return f"{names} {verb}"
+
+
+def _format_expected(question: Question) -> str:
+    return f"does not answer the question: expected {question.answer_type.expects}"
+
+
+def _unanswered_error(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
+    return PromptCancelled(
+        f"{format_questions(questions, 'was', 'were')} not answered", end=end.end
+    )

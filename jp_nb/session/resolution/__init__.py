@@ -1,0 +1,1 @@
+"""Settings resolved to models, tools, and attachments."""

@@ -1,0 +1,63 @@
+"""Assistants of background requests: inquiries and summaries.
+
+The assistant of an inquiry is merged from `assistant`, `conversation.inquiry.assistant`, and the
+table `conversation.tools.<tool>.questions.<id>.target`. A later text, model, or limit replaces
+the earlier one. Parameters are merged by name. Sections and instructions are appended (D91).
+
+Source: `docs/configuration.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.config.partials.partial import Partial
+from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.assistant_settings import Assistant, AssistantOverrides, QuestionAssistant
+from jp_nb.config.tree.compaction_settings import SummaryConfig
+from jp_nb.config.tree.model_settings import Model
+from jp_nb.config.tree.request_settings import BACKGROUND_RETRIES
+
+
+def build_inquiry_assistant(config: AppConfig) -> Assistant:
+    """Return the assistant for questions that have no settings of their own."""
+    changes = _dump_overrides(config.conversation.inquiry.assistant)
+    request = changes.get("request")
+    if isinstance(request, dict) and request.get("max_response_bytes") == 0:
+        del request["max_response_bytes"]  # 0 inherits the limit of the conversation
+    return _merge_overrides(_with_background_retries(config.assistant), changes)
+
+
+def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assistant:
+    """Return `base` with the settings of `target`, in which a limit of 0 removes the limit."""
+    return _merge_overrides(base, _dump_overrides(target))
+
+
+def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assistant:
+    """Return the assistant of the conversation with the model of `summary`.
+
+    Another model does not inherit the parameters of the conversation's model.
+    """
+    base = _with_background_retries(config.assistant)
+    changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+
+    if summary.model.id is None:
+        overrides: Partial = {"model": changes} if changes else {}
+        return _merge_overrides(base, overrides)
+    return base.model_copy(update={"model": Model.model_validate(changes)})
+
+
+def _with_background_retries(own: Assistant) -> Assistant:
+    return own.model_copy(update={"request": own.request.model_copy(update=BACKGROUND_RETRIES)})
+
+
+def _dump_overrides(overrides: AssistantOverrides) -> Partial:
+    changes: Partial = overrides.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    changes.pop("tool_choice", None)  # a model that answers a question calls no tool
+    return changes
+
+
+def _merge_overrides(assistant: Assistant, changes: Partial) -> Assistant:
+    if not changes:
+        return assistant
+    below = {"assistant": assistant.model_dump(mode="json")}
+    return Assistant.model_validate(merge_partials(below, {"assistant": changes})["assistant"])

@@ -1,0 +1,134 @@
+"""Models of background requests: they answer questions of tools, or write summaries.
+
+Such a request is not part of the conversation. It uses the model of the conversation, or another
+one that the settings name (`background_assistants.py`). A `ChatModel` is a model with its provider,
+system prompt, and parameters.
+
+Source: `docs/configuration.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from jp_nb.agent.compacting.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.inquiries.llm_inquiry import LlmInquiryBackend
+from jp_nb.agent.model_requests.chat_model import ChatModel, make_model_parameters
+from jp_nb.agent.offered_tools.tool_set import ToolSet
+from jp_nb.agent.provider import Attachment, Provider
+from jp_nb.config.aliases import resolve_model
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.assistant_settings import Assistant, QuestionAssistant
+from jp_nb.config.tree.compaction_settings import CompactionRule, SummaryConfig
+from jp_nb.config.tree.model_id import ModelId
+from jp_nb.config.tree.providers_table import Llm
+from jp_nb.errors import ConfigError
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.model_access.provider_pool import ProviderPool
+from jp_nb.session.resolution.background_assistants import (
+    build_inquiry_assistant,
+    build_question_assistant,
+    build_summary_assistant,
+)
+
+INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
+QUESTION_PURPOSE: Final = "answers questions"
+
+
+class BackgroundModels:
+    """Makes the models of background requests. `before_sending` gets provider and name before one.
+
+    A model that cannot be used is a `ConfigError` with the path of its setting.
+    """
+
+    def __init__(
+        self,
+        active: ActiveConversation,
+        providers: ProviderPool,
+        before_sending: Callable[[Provider, str], None],
+    ) -> None:
+        self._active = active
+        self._providers = providers
+        self._before_sending = before_sending
+
+    def make_inquiry(
+        self,
+        config: AppConfig,
+        tools: ToolSet,
+        own: tuple[Provider, ModelId],
+        attachments: tuple[Attachment, ...],
+        conversation_id: str,
+    ) -> LlmInquiryBackend:
+        """Return the backend for questions of `tools`. `own` is the conversation's model."""
+        llm = config.providers.llm
+        assistant = build_inquiry_assistant(config)
+        model = own
+        if assistant.model.id != config.assistant.model.id:
+            model = self._open_model(assistant, llm, INQUIRY_MODEL_PATH, QUESTION_PURPOSE)
+
+        overrides: dict[tuple[str, str], ChatModel] = {}
+        for tool in tools.tools.values():
+            for question, choice in tool.questions.items():
+                target = choice.target
+                if not isinstance(target, QuestionAssistant):
+                    continue
+
+                other = build_question_assistant(assistant, target)
+                other_model = model
+                if other.model.id != assistant.model.id:
+                    path = f"conversation.tools.{tool.name}.questions.{question}.target"
+                    other_model = self._open_model(other, llm, path, QUESTION_PURPOSE)
+                overrides[tool.name, question] = self._make_chat_model(other, other_model)
+
+        return LlmInquiryBackend(
+            default=self._make_chat_model(assistant, model),
+            overrides=overrides,
+            tools=tuple(tool.definition for tool in tools.tools.values()),
+            attachments=attachments,
+            conversation_id=conversation_id,
+        )
+
+    def make_summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:
+        """Return the summarizer for `rule`, in the active conversation."""
+        config = resolved.basis.config
+        summary = rule.summary or SummaryConfig()
+        assistant = build_summary_assistant(config, summary)
+        path = "conversation.compaction.rules"
+        model = self._open_model(assistant, config.providers.llm, path, "summarizes turns")
+        chat_model = self._make_chat_model(assistant, model)
+
+        return Summarizer(
+            model=replace(chat_model, system=(summary.instructions or SUMMARY_INSTRUCTIONS,)),
+            context=summary.context or "",
+            tools=tuple(tool.definition for tool in resolved.tools.tools.values()),
+            conversation_id=self._active.document.conversation.id,
+        )
+
+    def _open_model(
+        self, assistant: Assistant, llm: Llm, path: str, purpose: str
+    ) -> tuple[Provider, ModelId]:
+        try:
+            model = resolve_model(assistant.model.id, llm.aliases, path=path)
+            return self._providers.open(model.provider, llm), model
+        except ConfigError as exc:
+            text = exc.problems[0].message if exc.path == path else str(exc)
+            raise ConfigError(
+                f"the model that {purpose} cannot be used: {text}", path=path
+            ) from exc
+
+    def _make_chat_model(self, assistant: Assistant, model: tuple[Provider, ModelId]) -> ChatModel:
+        provider, model_id = model
+        cassette = self._providers.cassette
+        return ChatModel(
+            provider=provider,
+            model=model_id.name,
+            provider_name=model_id.provider,
+            system=assistant.system_texts(),
+            parameters=make_model_parameters(assistant.model.parameters),
+            request=assistant.request,
+            is_replayed=cassette is not None and cassette.is_offline,
+            before_sending=self._before_sending,
+        )

@@ -1,0 +1,135 @@
+"""Resolve configurations from the cell's thread, which serves prompts while servers start.
+
+Source: `docs/architecture.md`, `docs/mcp.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.inquiries.llm_inquiry import LlmInquiryBackend
+from jp_nb.agent.offered_tools.tool_set import ToolSet
+from jp_nb.agent.offered_tools.tool_sources import SourceAttempt
+from jp_nb.agent.provider import Attachment, ToolChoice
+from jp_nb.config.config_snapshot import ConfigSnapshot
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.errors import ToolSourceError
+from jp_nb.session.agent_runner import AgentRunner
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.host import Host
+from jp_nb.session.resolution.resolver import Resolver
+from jp_nb.session.threads.source_wait import SourceWait
+from jp_nb.values.base import ValueBudget
+
+T = TypeVar("T")
+
+
+class CellResolver:
+    """Runs the work of `Resolver` on the agent's loop, and serves the cell's thread meanwhile."""
+
+    def __init__(
+        self, host: Host, active: ActiveConversation, runner: AgentRunner, resolver: Resolver
+    ) -> None:
+        self._host = host
+        self._active = active
+        self._runner = runner
+        self._agent = runner.agent
+        self._front_end = runner.front_end
+        self._resolver = resolver
+
+    def resolve(
+        self,
+        basis: ConfigSnapshot,
+        conversation_id: str,
+        *,
+        tool_choice: ToolChoice | None = None,
+        attempt: SourceAttempt | None = None,
+    ) -> Resolved:
+        """Resolve `basis`; see `Resolver.resolve`."""
+        reason = self._front_end.unavailable_reason(basis.config)
+        self._describe_attached_values(basis.config)
+        work = self._resolver.resolve(
+            basis,
+            conversation_id,
+            tool_choice=tool_choice,
+            unavailable_reason=reason,
+            attempt=attempt,
+        )
+        return self._wait_for_sources(work, basis.config)
+
+    def tools(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
+        """Return the tools that `config` enables. `may_start` is as in `SourceAttempt`."""
+        reason = self._front_end.unavailable_reason(config)
+        attempt = SourceAttempt(may_start=may_start)
+        work = self._resolver.tools(config, unavailable_reason=reason, attempt=attempt)
+        return self._wait_for_sources(work, config, before_turn=False)
+
+    def discover(
+        self,
+        config: AppConfig,
+        attempt: SourceAttempt,
+        *,
+        names: Sequence[str] = (),
+        only_named: bool = False,
+    ) -> bool:
+        """Let sources find their tools before a turn; see `Resolver.discover`."""
+        if not self._resolver.has_discovering_sources(config):
+            return False
+
+        work = self._resolver.discover(config, attempt, names=names, only_named=only_named)
+        return self._wait_for_sources(work, config)
+
+    def discover_tools(self, *names: str) -> None:
+        """Let the sources that may have these tools or toolsets find their tools.
+
+        Raises:
+            ToolSourceError: One failed.
+        """
+        config = self._active.settings.config
+        if not self._resolver.has_discovering_sources(config):
+            return
+
+        attempt = SourceAttempt()
+        work = self._resolver.discover(config, attempt, names=names, only_named=True)
+        self._wait_for_sources(work, config, before_turn=False)
+
+        if attempt.failures:
+            raise ToolSourceError("\n".join(x.text for x in attempt.failures.values()))
+
+    def wait_for_server(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work with an MCP server outside of turns, and serve its forms in the cell."""
+        return self._wait_for_sources(work, self._active.settings.config, before_turn=False)
+
+    def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
+        """Return the attachments of `config`; see `TurnAttachments.read`."""
+        self._describe_attached_values(config)
+        return self._resolver.attachments.read(config)
+
+    def inquiry(self, config: AppConfig, tools: ToolSet, conversation_id: str) -> LlmInquiryBackend:
+        """Return the model backend for questions of `tools`; see `Resolver.inquiry`."""
+        self._describe_attached_values(config)
+        return self._agent.wait_for(self._resolver.inquiry(config, tools, conversation_id))
+
+    def _describe_attached_values(self, config: AppConfig) -> None:
+        budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
+        urls = config.conversation.attachments
+        self._resolver.attachments.values.describe(urls, self._host.namespace, budget)
+
+    def _wait_for_sources(
+        self, work: Coroutine[Any, Any, T], config: AppConfig, *, before_turn: bool = True
+    ) -> T:
+        """Run `work` on the agent's loop, and serve the cell's thread meanwhile.
+
+        The display of a slow start becomes that of the turn, unless no turn follows.
+        """
+        if not self._resolver.has_discovering_sources(config):
+            return self._agent.wait_for(work)
+
+        wait = SourceWait(self._runner, self._active.line, config, self._resolver.list_starting)
+        try:
+            return self._agent.wait_for(work, serve=wait.serve)
+        finally:
+            if not before_turn:
+                self._runner.output.end_early()

@@ -1,0 +1,73 @@
+"""Check the tool choice of a request: the tool that the model must call, or may not.
+
+A choice is `auto`, `none`, `required`, or `tool:NAME`. It is configured (`assistant.tool_choice`),
+or given for one turn (`%%jp -u NAME`).
+
+Source: `docs/turns.md`, `docs/decisions.md` D107.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from jp_nb.agent.offered_tools.tool_set import ToolSet
+from jp_nb.agent.provider import ToolChoice
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import STAR
+from jp_nb.errors import ConfigError, UsageError
+
+
+def read_configured_choice(choice: str, tools: ToolSet) -> ToolChoice:
+    """Return the choice in `assistant.tool_choice`.
+
+    A tool named there is offered even if it is turned off.
+
+    Raises:
+        ConfigError: The tool is not available.
+    """
+    if choice in ("auto", "none", "required"):
+        return choice
+
+    if choice not in tools.tools:
+        reason = f": {tools.missing[choice]}" if choice in tools.missing else ""
+        raise ConfigError(
+            f"tool choice '{choice}' does not match any enabled tools{reason}",
+            path="assistant.tool_choice",
+        )
+    return f"tool:{choice}"
+
+
+def check_requested_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolChoice:
+    """Return the `choice` of the option `-u`. A tool named there must be turned on.
+
+    Raises:
+        UsageError: No tool fits.
+    """
+    if choice == "required" and not tools.tools:
+        raise UsageError(
+            "-u requires a tool call, and no tool is enabled. Enable one with `-t NAME`"
+        )
+
+    name = choice.removeprefix("tool:")
+    if name == choice:
+        return choice
+
+    configured = config.conversation.tools
+    if name not in configured and (tools_of_it := config.conversation.list_toolset_tools(name)):
+        raise UsageError(
+            f"-u takes one tool, and {name!r} is a toolset: {', '.join(tools_of_it)}. "
+            "Use -u without a name to require any enabled tool"
+        )
+
+    if name == STAR or name not in configured:
+        near = difflib.get_close_matches(name, [n for n in configured if n != STAR], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"Tool not found: {name}{hint}")
+
+    if not config.conversation.get_tool_state(name)[0]:
+        reason = f"it is off; turn it on with `-t {name}` on the same line"
+    elif name not in tools.tools:
+        reason = tools.missing.get(name, "it is not available here")
+    else:
+        return choice
+    raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")

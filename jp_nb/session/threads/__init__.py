@@ -1,0 +1,1 @@
+"""The threads of a session: the cell's, the agent's, and those that wait for their turn."""

@@ -1,0 +1,1 @@
+"""Turns of cells: their requests, configurations, attachments, and structured answers."""

@@ -1,0 +1,237 @@
+"""Detect that a cell runs again, and choose the conversation in which it sends its request.
+
+A notebook is often run from the top, or one cell is run again. Then its request replaces the
+earlier turns of the cell in a branch, or starts a new conversation, instead of being appended. The
+setting `record.rerun` or the user decides. Headless runs decide that themselves.
+
+Source: `docs/guide.md`, `docs/decisions.md` D18, D63, D98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from jp_nb.agent.prompting.prompts import (
+    Action,
+    ActionPrompt,
+    Answered,
+    NotAnswered,
+    PromptEnd,
+    Unavailable,
+)
+from jp_nb.errors import PromptCancelled
+from jp_nb.record.changes.config_changes import (
+    select_changes_before_first_turn,
+    select_changes_since_last_turn,
+)
+from jp_nb.record.entries.events import ChatRequest, ChatResponse, ConfigDelta
+from jp_nb.record.entries.turn_numbers import to_shown_turn
+from jp_nb.record.entries.unanswered_turns import is_unanswered
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.host import CellRun
+from jp_nb.session.next_conversation import NextConversation, branch_before
+
+RERUN_HELP: Final = "Set `record.rerun` to `replace` or `append` to skip this question"
+_RERUN_ACTIONS: Final = (
+    Action("r", "Replace: continue from before this turn, in a branch", "replace"),
+    Action("a", "Append: ask again as a new turn", "append"),
+    Action("c", "Cancel", "cancel"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _RequestOrigin:
+    """The run of a cell that sent a request in this kernel.
+
+    Attributes:
+        execution: Id of the run; None if it is unknown.
+        option_count: Number of changes of settings by the cell's options.
+        earlier_changes: Changes before the first request of a conversation.
+    """
+
+    execution: str | None
+    option_count: int = 0
+    earlier_changes: tuple[ConfigDelta, ...] = ()
+
+
+class CellReruns:
+    """Detects requests of cells that run again in the active conversation."""
+
+    def __init__(self, active: ActiveConversation) -> None:
+        self._active = active
+        self._origins: dict[str, _RequestOrigin] = {}  # by event id of the request
+        self._starts: dict[str, _RequestOrigin] = {}  # of first requests, by conversation
+
+    def remember_start(self, cell: CellRun) -> None:
+        """Remember `cell` if its request is the first of the active conversation."""
+        conversation = self._active.document.conversation
+        if not conversation.turn_count:
+            changes = tuple(conversation.deltas)
+            self._starts[conversation.id] = _RequestOrigin(cell.execution, earlier_changes=changes)
+
+    def remember(self, cell: CellRun, *, turn: int, option_count: int) -> None:
+        """Remember that `cell` started `turn`, and the number of changes by its options."""
+        stream = self._active.document.conversation
+        place = stream.request_index(turn)
+        if place is not None:
+            self._origins[stream.event_id(place)] = _RequestOrigin(cell.execution, option_count)
+
+    def find_next_conversation(
+        self,
+        text: str,
+        cell: CellRun,
+        ask: Callable[[ActionPrompt], PromptEnd[Answered]],
+        *,
+        same_text: bool = False,
+    ) -> NextConversation | None:
+        """Return the conversation in which `cell` sends `text`; None: the active one.
+
+        It is a new one if the cell began the active one, and a branch if the cell sent a later
+        request, unless the user decides to append a turn. With `same_text`, a cell with another
+        earlier request does not count as run again. Headless runs decide that themselves.
+
+        Raises:
+            ConfigError: The configuration of a new conversation is not valid.
+            PromptCancelled: The user canceled the request.
+        """
+        if self._active.headless:
+            return None
+        if self._began_conversation(text, cell, same_text=same_text):
+            return self._restart()
+        first = self._find_repeated(text, cell, same_text=same_text)
+        return None if first is None else self._choose_conversation(first, ask)
+
+    def _began_conversation(self, text: str, cell: CellRun, *, same_text: bool) -> bool:
+        """Return True if `cell` began the active conversation in an earlier run."""
+        active = self._active
+        start = self._starts.get(active.document.conversation.id)
+        is_run_again = start is not None and start.execution not in (None, cell.execution)
+        if not (active.restored or is_run_again):
+            return False
+
+        entries = active.document.conversation.entries
+        first = next((e for e in entries if isinstance(e, ChatRequest)), None)
+        if first is None or not any(isinstance(e, ChatResponse) for e in entries):
+            return False
+        if same_text and first.content != text:
+            return False
+
+        cell_id = first.metadata.get("cell_id")
+        if cell_id and cell.cell_id:
+            return cell_id == cell.cell_id
+        return first.content == text
+
+    def _restart(self) -> NextConversation:
+        # As if all cells ran from the top: with the changes before the first turn and after the
+        # last one, without those of an untrusted record.
+        old = self._active.document.conversation
+        fresh = self._active.create_conversation(with_parent=False)
+        if self._active.trust.trusted:
+            start = self._starts.get(old.id)
+            if start is None:
+                earlier_changes = select_changes_before_first_turn(old)
+            else:
+                earlier_changes = start.earlier_changes
+            fresh.append(*earlier_changes, *select_changes_since_last_turn(old))
+
+        return NextConversation(
+            fresh,
+            "new conversation started, because this cell began the previous one. Go "
+            f"back: `%jp switch {old.id}`",
+        )
+
+    def _find_repeated(self, text: str, cell: CellRun, *, same_text: bool) -> int | None:
+        """Return the first turn of an earlier run of `cell`; None if there is none.
+
+        Return None also if the latest request of the cell has no answer, or is from the same run,
+        which may send several requests. The first turn is not found: see `_began_conversation`.
+        """
+        if cell.execution is None or cell.cell_id is None:
+            return None
+
+        stream = self._active.document.conversation
+        if not any(_may_be_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
+            return None
+
+        requests: dict[int, tuple[str, ChatRequest]] = {}  # the first one of each turn
+        for number, place, entry in stream.events():
+            if isinstance(entry, ChatRequest) and number not in requests:
+                requests[number] = stream.event_id(place), entry
+
+        executions: dict[int, str | None] = {}  # of the cell's turns, in this kernel
+        for number, (event_id, request) in requests.items():
+            if _may_be_of(request, text, cell, same_text=same_text):
+                origin = self._origins.get(event_id)
+                executions[number] = None if origin is None else origin.execution
+
+        if not executions or 0 in executions:
+            return None
+
+        first = max(executions)
+        execution = executions[first]
+        turns = list(stream.turns())
+        if execution == cell.execution or is_unanswered(turns[first].entries):
+            return None
+
+        while first - 1 in executions and executions[first - 1] == execution:
+            first -= 1
+        return first
+
+    def _choose_conversation(
+        self, first: int, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
+    ) -> NextConversation | None:
+        """Return a branch that ends before turn `first`; None: the turn is appended."""
+        action: str = self._active.settings.config.record.rerun
+        if action == "ask":
+            action = self._ask_user(first, ask)
+        if action == "append":
+            return None
+
+        stream = self._active.document.conversation
+        number = to_shown_turn(first)
+        last = stream.turn_count
+        turns = f"turns {number} to {last} are" if last > number else f"turn {number} is"
+        place = stream.request_index(first)
+        origin = None if place is None else self._origins.get(stream.event_id(place))
+        option_count = origin.option_count if origin else 0
+        why = f"{turns} replaced in a branch"
+        return branch_before(self._active, first, option_count=option_count, why=why)
+
+    def _ask_user(self, first: int, ask: Callable[[ActionPrompt], PromptEnd[Answered]]) -> str:
+        """Return `replace` or `append`."""
+        number = to_shown_turn(first)
+        later = self._active.document.conversation.turn_count - number
+        turns = f"turn {number}"
+        if later:
+            noun = "turn" if later == 1 else "turns"
+            turns += f" and {later} later {noun}"
+
+        text = (
+            f"You already ran this cell: {turns}. Nothing is deleted: "
+            "replaced turns stay in the notebook as a separate conversation."
+        )
+        last_line = "What do you want to do?"
+        prompt = ActionPrompt(text, _RERUN_ACTIONS, last_line=last_line, help=RERUN_HELP)
+
+        match ask(prompt):
+            case Answered(value="replace" | "append" as decided):
+                return decided
+            case Unavailable() | NotAnswered(end="timed_out"):
+                self._active.notices.append(
+                    f"turn {number} is from this cell, and no user decided what "
+                    f"to do. The request is asked again as a new turn. {RERUN_HELP}"
+                )
+                return "append"
+
+        raise PromptCancelled("cancelled: no request was sent")
+
+
+def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
+    # If a recorded request has no cell id, the same text means the same cell.
+    cell_id = entry.metadata.get("cell_id")
+    has_same_text = entry.content == text
+    if cell_id and cell_id != cell.cell_id:
+        return False
+    return has_same_text or (bool(cell_id) and not same_text)

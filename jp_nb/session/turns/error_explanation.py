@@ -1,0 +1,66 @@
+"""Let the model explain the last exception of a cell: `%jp why`.
+
+The explanation is a turn like that of a `%%jp` cell. Only its request is written by the program:
+the model gets the failing cell, the traceback, and values. The record also keeps the request as the
+user knows it, for example `why: KeyError: 'age'`.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from jp_nb.json_values import JsonObject
+from jp_nb.record.entries.events import TYPED, ChatRequest
+from jp_nb.record.reading.marks import EXPLAINS_ERROR
+from jp_nb.record.reading.turn_view import Turn
+from jp_nb.session.session import Session
+from jp_nb.session.turns.cell_requests import TurnRequest
+from jp_nb.session.turns.error_request import ErrorRequest
+
+
+class ErrorExplanation:
+    """Asks the model about the last exception of a cell."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._host = session.host
+        self._turns = session.turns
+
+    def run(self, question: str = "") -> Turn:
+        """Let the model explain the last exception of a cell, and show that in the cell.
+
+        The request has the failing cell, the traceback, and the values of its names. The user sees
+        all of it. `question` replaces the default question. Raises the errors of `TurnRunner.run`.
+
+        Raises:
+            UsageError: No cell failed.
+        """
+        read_turn_request = partial(self._read_turn_request, question)
+        run_turn = partial(self._turns.run_request, read_turn_request)
+
+        # Turns of other threads that came earlier run first.
+        turn_line = self._session.active.line
+        return turn_line.run(run_turn)
+
+    def _read_turn_request(self, question: str) -> TurnRequest:
+        max_chars = self._session.config.interpolation.max_chars
+        error = ErrorRequest(self._host.last_error(), self._host.namespace)
+        hide = self._turns.runner.secrets.hide
+        content = hide(error.write_for_model(question, room=max_chars))
+        typed = hide(error.write_for_user(question))
+
+        cell = self._host.cell_run()
+        metadata: JsonObject = {**cell.metadata(), EXPLAINS_ERROR: True, TYPED: typed}
+
+        # A cell that explained the same error before runs again: the user may choose a branch.
+        next_conversation = self._turns.reruns.find_next_conversation(
+            content, cell, self._turns.cell_questions.ask_action, same_text=True
+        )
+        return TurnRequest(
+            request=ChatRequest(content=content, metadata=metadata),
+            cell=cell,
+            next_conversation=next_conversation,
+            shows_request=True,
+        )

@@ -1,0 +1,103 @@
+"""The request context of the active conversation, kept from one turn to the next.
+
+A context is the part of the record that a request sends. It only grows, so that the cache of the
+provider can be used. A *head* is the beginning of a request: instructions, tools, and attachments.
+The record keeps the heads that were sent. Those of an untrusted record may be instructions of
+someone else, so only known heads are used.
+
+Source: `docs/providers.md#requests-only-grow`, `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.provider import Attachment
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.json_values import canonical_json
+from jp_nb.record.entries.events import ChatRequest
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.context_builder import build_context
+from jp_nb.record.request_context.request_head import AttachmentDigest, RequestHead
+from jp_nb.record.stream import ConversationStream
+from jp_nb.session.conversation import ActiveConversation
+
+
+class RequestContexts:
+    """Makes the context of each request, from the previous one or from the record.
+
+    Attributes:
+        contents: The contents of attachments that were sent.
+    """
+
+    def __init__(self, active: ActiveConversation) -> None:
+        self._active = active
+        self._current: tuple[ConversationStream, RequestContext] | None = None
+        self._own_heads: list[RequestHead] = []  # of requests, if the record is untrusted
+        self.contents: dict[AttachmentDigest, Attachment] = {}
+
+    def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
+        """Repair the active conversation for its next request, and return it."""
+        stream = self._active.document.conversation
+        if stream.repair(resumes=resumes):
+            self.clear()
+            self._active.replaced()
+        return stream
+
+    def continue_context(self, stream: ConversationStream, resolved: Resolved) -> RequestContext:
+        """Return the context of the next turn of `stream`: that of the last turn, if it is kept."""
+        if self._current is not None and self._current[0] is stream:
+            return self._current[1]
+
+        if stream.turn_count:
+            context = self.build(stream, resolved)
+        else:  # spares a new conversation the settings
+            context = RequestContext(contents=self.contents)
+        self._current = stream, context
+        return context
+
+    def build(
+        self,
+        stream: ConversationStream,
+        resolved: Resolved | None = None,
+        *,
+        in_turn: bool = False,
+    ) -> RequestContext:
+        """Return the context of `stream`; see `record.context.build_context`.
+
+        If the record is untrusted, its heads are used only if this kernel has sent them, or if the
+        user can see all their texts in the configuration (`resolved`).
+        """
+        providers = self._active.settings.projection.providers()
+        context = build_context(stream, providers, in_turn=in_turn)
+        context.contents = self.contents
+        if not context.heads or self._active.trust.trusted:
+            return context
+
+        known = list(self._own_heads)
+        if resolved is not None:
+            known.append(resolved.head)
+        if _has_only_known_heads(stream, context, known):
+            return context
+        return context.without_heads()
+
+    def keep_own_heads(self, record: TurnRecord) -> None:
+        """Remember the heads of the requests of a turn, if the record is untrusted."""
+        if not self._active.trust.trusted:
+            self._own_heads += [position.head for position in record.context.heads]
+
+    def clear(self) -> None:
+        """Build the context again for the next request."""
+        self._current = None
+
+
+def _has_only_known_heads(
+    stream: ConversationStream, context: RequestContext, known: list[RequestHead]
+) -> bool:
+    """Return True if each head of `context` is part of a head of `known`."""
+    requests = (entry for entry in stream.entries if isinstance(entry, ChatRequest))
+    schemas = {canonical_json(request.response_schema) for request in requests}
+
+    for position in context.heads:
+        if not any(position.head.is_part_of(head, schemas) for head in known):
+            return False
+    return True

@@ -1,0 +1,152 @@
+"""Read the schema of a structured answer: a JSON schema, or a type.
+
+Source: `docs/guide.md`, `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+from jp_nb.errors import UsageError
+from jp_nb.json_schema import (
+    ONLY_ITSELF,
+    TypeSchema,
+    find_loop,
+    format_schema_path,
+    walk_schemas,
+    without_infinite_numbers,
+)
+from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
+from jp_nb.jsonschema_import import delay_parsers
+from jp_nb.toolkit.arguments.misfits import MAX_EXCERPT, find_validator, format_misfit
+
+_TAKES: Final = (
+    "a pydantic model, a dataclass, a TypedDict, another type that pydantic can describe, or a "
+    "dict with a JSON schema"
+)
+_KEYWORDS: Final = frozenset({"$defs", "$ref", "$schema", "allOf", "anyOf", "const", "enum",
+                              "items", "oneOf", "properties", "type"})  # fmt: skip
+_TYPING: Final = frozenset({"typing", "types", "typing_extensions"})
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """Form of a structured answer: its JSON schema, and its type if it was given as one."""
+
+    schema: dict[str, JsonValue]
+    type: TypeAdapter[Any] | None = None
+
+
+def read_answer_form(what: object, namespace: Mapping[str, Any]) -> AnswerForm:
+    """Return the form of a type, of a dict with a JSON schema, or of a variable with either.
+
+    Raises:
+        UsageError: The variable does not exist, or its value is not a valid schema. The message
+            contains the path of the problem.
+    """
+    name = what if isinstance(what, str) else getattr(what, "__name__", "schema")
+    value = _find_variable(what, namespace) if isinstance(what, str) else what
+    adapter: TypeAdapter[Any] | None = None
+
+    if isinstance(value, Mapping):
+        schema = _copy_schema(name, value)
+    elif isinstance(value, TypeAdapter | type) or type(value).__module__ in _TYPING:
+        adapter, described = _describe_type(name, value)
+        schema = _copy_schema(name, described)
+    else:
+        kind = type(value).__name__
+        article = "an" if kind[:1].lower() in "aeiou" else "a"
+        raise UsageError(f"{name!r} is {article} {kind}, not a schema: expected {_TAKES}")
+
+    _check_schema(name, schema)
+    return AnswerForm(schema, adapter)
+
+
+def _find_variable(name: str, namespace: Mapping[str, Any]) -> Any:
+    if name in namespace:
+        return namespace[name]
+
+    names = [k for k, v in namespace.items() if isinstance(k, str) and is_schema_like(v)]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}? A schema is" if near else "define it first, as"
+    raise UsageError(f"there is no {name!r} in this notebook: {hint} {_TAKES}")
+
+
+def is_schema_like(value: Any) -> bool:
+    """Return True if Tab completion should offer `value` as a schema, without running its code."""
+    kind = type(value)
+    if issubclass(kind, dict):
+        return any(isinstance(key, str) and key in _KEYWORDS for key in dict.keys(value))
+    if issubclass(kind, type):
+        own = vars(value)
+        is_model = issubclass(kind, type(BaseModel)) and value is not BaseModel
+        return is_model or "__dataclass_fields__" in own or "__total__" in own
+    return kind.__name__ in ("GenericAlias", "_GenericAlias", "UnionType", "_LiteralGenericAlias")
+
+
+def _describe_type(name: str, value: Any) -> tuple[TypeAdapter[Any], object]:
+    try:
+        adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(value)
+        schema = adapter.json_schema(schema_generator=TypeSchema)
+        return adapter, without_infinite_numbers(schema)
+    except Exception as exc:  # whatever the type's own code raises
+        cause = _describe_cause(exc, PydanticUserError, PydanticUndefinedAnnotation)
+        raise UsageError(f"{name!r} has no JSON schema: {cause}") from exc
+
+
+def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
+    try:
+        schema: dict[str, JsonValue] = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]  # a mapping
+    except Exception as exc:  # whatever the mapping's own code raises
+        cause = _describe_cause(exc, TypeError, ValueError, RecursionError)
+        raise UsageError(f"{name!r} is not a JSON schema: {cause}") from exc
+
+    if is_deeper(schema, MAX_SCHEMA_LEVELS):
+        raise _unusable_error(name, f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested")
+    return schema
+
+
+def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
+    with delay_parsers():
+        from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
+        from jsonschema.validators import (  # type: ignore[import-untyped]
+            Draft3Validator,
+            Draft4Validator,
+        )
+
+    validator = find_validator(schema)
+    try:
+        validator.check_schema(schema)
+    except SchemaError as exc:
+        where = format_schema_path(exc.absolute_path)
+        raise UsageError(f"{name!r} is not a JSON schema: {where}: {format_misfit(exc)}") from exc
+
+    try:
+        endless = find_loop(schema, same_value=True)
+    except UsageError as exc:
+        raise _unusable_error(name, str(exc)) from exc
+
+    base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
+    for path, part in walk_schemas(schema).items():
+        if path and base in part:
+            reason = f"it has its own `{base}`, which changes the base of references: remove it"
+            raise _unusable_error(name, f"{format_schema_path(path)}: {reason}")
+    if endless is not None:
+        raise _unusable_error(name, f"{format_schema_path(endless)}: {ONLY_ITSELF}")
+
+
+def _unusable_error(name: str, reason: str) -> UsageError:
+    return UsageError(f"{name!r} is not a usable JSON schema: {reason}")
+
+
+def _describe_cause(exc: Exception, *clear: type[Exception]) -> str:
+    """Return the first line of the message, with the type of an error that is not `clear`."""
+    line = str(exc).strip().partition("\n")[0][:MAX_EXCERPT]
+    return line if isinstance(exc, clear) else f"{type(exc).__name__}: {line}"

@@ -1,0 +1,138 @@
+"""Draft the configuration of a turn: the changes of its options, resolved, but not yet recorded.
+
+`%%jp -m MODEL -c FILE -t TOOL` has options that change the settings of the conversation. They are
+recorded only if the whole turn is possible: the model exists, its key is set, and the tools start.
+
+Source: `docs/configuration.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.offered_tools.tool_sources import SourceAttempt
+from jp_nb.agent.provider import ToolChoice
+from jp_nb.config.aliases import MODEL_PATH
+from jp_nb.config.directives import Directive
+from jp_nb.record.changes.config_draft import Draft
+from jp_nb.record.entries.events import ChatRequest
+from jp_nb.rendering.transcripts.inherited_settings import list_inherited_notices
+from jp_nb.session.attached_values import resolve_variables
+from jp_nb.session.configuration.settings import Settings
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.host import Host
+from jp_nb.session.model_access.provider_pool import check_ready
+from jp_nb.session.next_conversation import NextConversation
+from jp_nb.session.resolution.cell_resolver import CellResolver
+from jp_nb.session.resolution.resolver import Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDraft:
+    """The configuration of a turn that has not begun.
+
+    Attributes:
+        settings: The settings of the conversation in which it will run.
+        changes: The changes of its options, which `changes.record` records.
+    """
+
+    settings: Settings
+    changes: Draft
+    resolved: Resolved
+
+
+class TurnDrafter:
+    """Drafts the configuration of turns, on the cell's thread."""
+
+    def __init__(
+        self,
+        host: Host,
+        active: ActiveConversation,
+        resolver: Resolver,
+        cell_resolver: CellResolver,
+    ) -> None:
+        self._host = host
+        self._active = active
+        self._scripts = resolver.scripts
+        self._cell_resolver = cell_resolver
+
+    def draft(
+        self,
+        request: ChatRequest,
+        *,
+        tool_choice: ToolChoice | None,
+        next_conversation: NextConversation | None = None,
+        directives: Sequence[Directive] = (),
+        model: str | None = None,
+    ) -> TurnDraft:
+        """Resolve the configuration of a turn in `next_conversation`, or in the active one.
+
+        Raises:
+            ConfigError: An option or the configuration is not valid. Nothing has changed.
+            ProviderError: The key of the model is missing.
+            UsageError: The model does not support the schema of the request, or `tool_choice` does
+                not fit the tools.
+        """
+        active = self._active
+        stream = active.document.conversation
+        settings = active.settings
+        inherited: list[str] = []
+        if next_conversation is not None:
+            stream = next_conversation.stream
+            settings = next_conversation.make_settings(active)
+            paths = [
+                path for path in next_conversation.inherits if model is None or path != MODEL_PATH
+            ]
+            inherited = list_inherited_notices(settings.inherit(active.settings, paths))
+
+        names = self._host.namespace
+        directives, notices = resolve_variables(directives, names, active.files.folder)
+        attempt = SourceAttempt()
+        changes = self._draft_with_tools(settings, directives, model, tool_choice, attempt)
+        changes.notices[:] = [*inherited, *changes.notices, *notices]
+
+        self._scripts.choose_changed(changes.made)
+        if model is not None:  # also if it was the model before
+            self._scripts.choose(model, changes.config().providers.llm.aliases)
+
+        basis = settings.snapshot(changes)
+        resolved = self._cell_resolver.resolve(
+            basis, stream.id, tool_choice=tool_choice, attempt=attempt
+        )
+        _check_request(request, resolved)
+        return TurnDraft(settings, changes, resolved)
+
+    def _draft_with_tools(
+        self,
+        settings: Settings,
+        directives: Sequence[Directive],
+        model: str | None,
+        tool_choice: ToolChoice | None,
+        attempt: SourceAttempt,
+    ) -> Draft:
+        """Return the draft of `directives`, after the sources that it uses have found their tools.
+
+        The source of a named tool starts first. The changed settings may use other sources.
+        """
+        discover = self._cell_resolver.discover
+        switched = [x for x in directives if x.kind in ("tool", "no_tool") and x.text]
+        if switched:
+            named = [each.text for each in switched if each.kind == "tool"]
+            discover(settings.config, attempt, names=named, only_named=True)
+
+        draft = settings.draft(directives, model=model)
+        choice = [] if tool_choice is None else [tool_choice.removeprefix("tool:")]
+        if discover(draft.config(), attempt, names=choice):
+            draft = settings.draft(directives, model=model)
+        return draft
+
+
+def _check_request(request: ChatRequest, resolved: Resolved) -> None:
+    """Check that the model can answer `request`."""
+    if request.response_schema is not None:
+        resolved.provider.check_schema(request.response_schema)
+
+    llm = resolved.basis.config.providers.llm
+    check_ready(resolved.provider, resolved.model, request.content, llm)

@@ -1,0 +1,425 @@
+"""Run turns from the cell's thread: `%%jp`, `%jp q`, and `jp.query`.
+
+A turn is read (`cell_requests.py`), drafted with its options (`turn_draft.py`), and prepared: its
+context, and its loop (`agent/turn.py`). Then the agent's thread runs the loop, and the cell's
+thread shows it (`agent_runner.py`). `%jp resume` and `%jp retry` use the same steps.
+
+This class also makes the parts that all turns share, such as the resolver. `%load_ext` does not
+load this module.
+
+Source: `docs/architecture.md`, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from jp_nb.agent.compacting.compactor import CompactionSettings
+from jp_nb.agent.display import ShowRequest
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.provider import ToolChoice
+from jp_nb.agent.turn import TurnEnd, TurnLoop
+from jp_nb.agent.turn_record import LastRequest, TurnRecord
+from jp_nb.agent.turn_state import RecordedAnswer
+from jp_nb.config.directives import Directive
+from jp_nb.errors import ProviderError
+from jp_nb.record.entries.events import ToolCallResponse
+from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
+from jp_nb.record.reading.turn_reader import read_turn
+from jp_nb.record.reading.turn_view import UNTYPED, Turn
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.stream import ConversationStream
+from jp_nb.session.agent_runner import AgentRunner
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.conversations import ConversationList
+from jp_nb.session.host import CellRun, Host
+from jp_nb.session.mcp_servers.sign_in_forms import SignInForms
+from jp_nb.session.model_access.host_notices import HostNotices
+from jp_nb.session.next_conversation import NextConversation
+from jp_nb.session.questions.cell_questions import CellQuestions
+from jp_nb.session.resolution.cell_resolver import CellResolver
+from jp_nb.session.resolution.model_catalog import ModelCatalog
+from jp_nb.session.resolution.resolver import Resolver
+from jp_nb.session.threads.source_wait import InputForms
+from jp_nb.session.turns.answer_forms import AnswerForms
+from jp_nb.session.turns.cell_requests import TurnRequest, TurnRequestReader
+from jp_nb.session.turns.cell_reruns import CellReruns
+from jp_nb.session.turns.request_contexts import RequestContexts
+from jp_nb.session.turns.turn_draft import TurnDraft, TurnDrafter
+from jp_nb.storage import environment
+
+if TYPE_CHECKING:  # most turns have no schema
+    from jp_nb.session.turns.answer_reader import AnswerReader
+
+
+def _keep_nothing(turn: Turn) -> None:
+    """Do nothing with `turn`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PreparedTurn:
+    """A turn of the active conversation that is ready to run.
+
+    Attributes:
+        start: Starts it on the agent's thread, from a new request or where it was interrupted.
+        shown_request: The text that is shown above the answer.
+    """
+
+    number: int
+    loop: TurnLoop
+    start: Callable[[], Coroutine[Any, Any, TurnEnd]]
+    context: RequestContext
+    answer: AnswerReader | None
+    shown_request: str = ""
+
+
+class TurnRunner:
+    """Runs the turns of one session. Call it on the cell's thread.
+
+    Attributes:
+        last_request: The last request that this kernel sent.
+        own_requests: The `event_id` of each request that this kernel sent.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        active: ActiveConversation,
+        conversations: ConversationList,
+        *,
+        on_end: Callable[[Turn], None],
+    ) -> None:
+        self._host = host
+        self._active = active
+        self._conversations = conversations
+        self._on_end = on_end
+        self.last_request: LastRequest | None = None
+        self.own_requests: set[str] = set()
+
+        self.runner = AgentRunner(host, active)
+        self._agent = self.runner.agent
+        self._front_end = self.runner.front_end
+        active.line.tool_threads = self.runner.tool_threads
+
+        self.host_notices = HostNotices(active, self.runner)
+        self.resolver = Resolver(
+            active,
+            hide=self.runner.secrets.hide,
+            load_answers=self.runner.load_answers,
+            before_sending=self.host_notices.announce,
+        )
+        self.resolver.servers.ask = InputForms(self.runner).ask
+        self.resolver.servers.sign_in = SignInForms(self.runner).sign_in
+        self.catalog = ModelCatalog(self.resolver, self._agent.wait_for, self._agent.run)
+        self.compaction_settings = CompactionSettings(
+            lambda: active.settings.projection.providers(),
+            self.resolver.background.make_summarizer,
+            now=active.clock,
+        )
+
+        self.cell_resolver = CellResolver(host, active, self.runner, self.resolver)
+        self.drafter = TurnDrafter(host, active, self.resolver, self.cell_resolver)
+        self.cell_questions = CellQuestions(active, self.runner)
+        self.contexts = RequestContexts(active)
+        self.reruns = CellReruns(active)
+        self._answer_forms = AnswerForms()
+        self._reader = TurnRequestReader(
+            host, active, self.reruns, self.cell_questions, self._answer_forms
+        )
+
+    def run(
+        self,
+        text: str,
+        *,
+        model: str | None = None,
+        directives: Sequence[Directive] = (),
+        new: bool = False,
+        schema: object = None,
+        tool_choice: ToolChoice | None = None,
+        strict: bool = False,
+        interpolate: bool = True,
+        compact: bool = False,
+        keep: Callable[[Turn], object] = _keep_nothing,
+    ) -> Turn:
+        """Run one turn and show it in the cell. `jp_nb.query` describes the options.
+
+        The turns of other threads that came earlier run first. `keep` is called with the turn, also
+        if it fails.
+
+        Raises:
+            UsageError: `text`, `schema` or `tool_choice` is not valid, the model does not support
+                the schema, or the caller is part of a running turn. Nothing was recorded.
+            ConfigError: An option or the configuration is not valid. Nothing was recorded.
+            PromptCancelled: The cell ran before, and the user canceled. Nothing was recorded.
+            ProviderError: The model could not be reached. The record has the partial response.
+            AnswerError: The structured answer is missing or does not fit. The record has it.
+            PromptUnavailable: `strict`, and a decision was left open.
+            KeyboardInterrupt: The turn was interrupted, or the user stopped it in a prompt. The
+                record has the partial response.
+        """
+
+        def read_turn_request() -> TurnRequest:
+            asked = self._reader.read(text, schema=schema, interpolated=interpolate, new=new)
+            return replace(
+                asked,
+                model=model,
+                directives=directives,
+                tool_choice=tool_choice,
+                strict=strict,
+                compact=compact,
+            )
+
+        return self._active.line.run(partial(self.run_request, read_turn_request, keep))
+
+    def require_ready(self) -> None:
+        """Apply configuration files that were not valid when the conversation was opened.
+
+        Raises:
+            UsageError: A turn runs.
+            ConfigError: The files are still not valid.
+        """
+        active = self._active
+        active.refuse_while_running()
+        if not active.has_invalid_files:
+            return
+
+        if active.is_local and not len(active.document.conversation):
+            fresh = active.create_conversation(with_parent=False)
+            NextConversation(fresh).activate(active)
+        active.has_invalid_files = False
+
+    def run_request(
+        self,
+        read_turn_request: Callable[[], TurnRequest],
+        keep: Callable[[Turn], object] = _keep_nothing,
+    ) -> Turn:
+        """Run the turn of a request, and show it in the cell. The caller holds the line.
+
+        `keep` is called with the turn, also if it fails.
+        """
+        self.require_ready()
+        with self.runner.output.ending_early():
+            with self._active.files.read_once():
+                asked = read_turn_request()
+                draft = self._record_options(asked)
+
+            number = self._active.document.conversation.turn_count
+            option_count = len(draft.changes.deltas)
+            try:
+                prepared = self._prepare_request(asked, draft)
+                return self._run_until_end(prepared, keep)
+            finally:
+                self._remember_request(asked.cell, number, option_count)
+
+    def _record_options(self, asked: TurnRequest) -> TurnDraft:
+        """Draft and record the options of a turn, and activate its conversation."""
+        active = self._active
+        next_conversation = asked.next_conversation
+        draft = self.drafter.draft(
+            asked.request,
+            tool_choice=asked.tool_choice,
+            next_conversation=next_conversation,
+            directives=asked.directives,
+            model=asked.model,
+        )
+
+        previous = active.settings.projection
+        draft.changes.record()  # before `activate`, which signs and stores the conversation
+        if next_conversation is not None:
+            next_conversation.activate(active, draft.settings)
+
+        self.reruns.remember_start(asked.cell)
+        active.notices += [*draft.changes.notices, *active.files.take_notices()]
+        if next_conversation is not None and next_conversation.is_new:
+            self._conversations.announce_left_settings(previous, asks=True)
+        return draft
+
+    def _prepare_request(self, asked: TurnRequest, draft: TurnDraft) -> _PreparedTurn:
+        """Prepare a new turn of the active conversation, which has its options already."""
+        stream = self.contexts.repair_conversation()
+        context = self.contexts.continue_context(stream, draft.resolved)
+        answer = self._make_answer_reader(asked.request.response_schema)
+        loop = self._make_loop(
+            draft.resolved,
+            context,
+            answer,
+            strict=asked.strict,
+            config_changes=len(draft.changes.deltas),
+            compact_first=asked.compact,
+        )
+
+        author = draft.resolved.basis.config.user.name
+        request = asked.request.model_copy(update={"author": author})
+        return _PreparedTurn(
+            number=stream.turn_count,
+            loop=loop,
+            start=partial(loop.run, request, asked.images),
+            context=context,
+            answer=answer,
+            shown_request=request.content if asked.shows_request else "",
+        )
+
+    def _remember_request(self, cell: CellRun, number: int, option_count: int) -> None:
+        """Remember that `cell` sent the request of turn `number`, if it was sent."""
+        stream = self._active.document.conversation
+        request_id = _find_last_request_id(stream)
+        if request_id is not None and stream.turn_count > number:
+            self.own_requests.add(request_id)
+        self.reruns.remember(cell, turn=number, option_count=option_count)
+
+    def resume(
+        self,
+        found: InterruptedTurn,
+        again: Sequence[OpenCall],
+        abandoned: Sequence[ToolCallResponse],
+        *,
+        resolved: Resolved,
+        recorded: Mapping[str, RecordedAnswer],
+    ) -> Turn:
+        """Continue an interrupted turn and show that in the cell.
+
+        The calls `again` run, with the answers that were `recorded` for them. `abandoned` are the
+        responses of its other open calls.
+
+        Raises:
+            AnswerError: The answer does not fit the schema of the request.
+        """
+        stream = self.contexts.repair_conversation(resumes=True)
+        self.contexts.clear()  # the context now includes the last turn
+        context = self.contexts.build(stream, resolved, in_turn=True)
+        answer = self._make_answer_reader(found.request.response_schema)
+        loop = self._make_loop(
+            resolved, context, answer, config_changes=len(found.taken_back), recorded=recorded
+        )
+
+        prepared = _PreparedTurn(
+            number=found.turn,
+            loop=loop,
+            start=partial(loop.resume, again, abandoned),
+            context=context,
+            answer=answer,
+        )
+        return self._run_until_end(prepared)
+
+    def _make_answer_reader(self, schema: Mapping[str, Any] | None) -> AnswerReader | None:
+        return None if schema is None else self._answer_forms.make_reader(schema)
+
+    def _make_loop(
+        self,
+        resolved: Resolved,
+        context: RequestContext,
+        answer: AnswerReader | None,
+        *,
+        config_changes: int,
+        strict: bool = False,
+        compact_first: bool = False,
+        recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
+    ) -> TurnLoop:
+        """Return the loop of a turn in the active conversation; its display is ready."""
+        self._active.write_journal()  # before the first call starts
+        record = TurnRecord(
+            self._active.document.conversation, context, last_host=self.host_notices.last_host
+        )
+        check_answer = None if answer is None else answer.check
+        return TurnLoop(
+            self.runner.turn_context(record, resolved.basis.config, recorded),
+            resolve=self.resolver.for_turn(resolved),
+            strict=strict or os.environ.get(environment.STRICT_VARIABLE) == "1",
+            compaction_settings=self.compaction_settings,
+            compact_first=compact_first,
+            config_changes=config_changes,
+            check_answer=check_answer,
+        )
+
+    def _run_until_end(
+        self, prepared: _PreparedTurn, keep: Callable[[Turn], object] = _keep_nothing
+    ) -> Turn:
+        """Run a turn, show it in the cell meanwhile, and return it when it has ended."""
+        loop = prepared.loop
+        answer = prepared.answer
+        result: Turn | None = None
+        status = "failed"
+        reason = ""
+        failed_retry: ProviderError | None = None
+
+        self.host_notices.begin_turn(loop.turn.record)
+        with self.runner.cell.interrupts.defer():
+            try:
+                with self.runner.output.show_current() as output:
+                    if prepared.shown_request:
+                        output(ShowRequest(prepared.shown_request))
+
+                    end = self.runner.run(prepared.start(), loop)
+                    status = "interrupted"
+                    if end is not None:
+                        status = end.status
+                        reason = end.why
+            except ProviderError as exc:
+                if answer is None or not answer.is_rejected:
+                    raise
+                failed_retry = exc  # the request for another answer
+            finally:
+                self._note_sent(prepared)
+                result = self._read_last_turn(prepared, status)
+                if result is not None:
+                    self._on_end(result)
+                    keep(result)
+
+        if status == "stopped":
+            raise KeyboardInterrupt("You stopped the turn")
+        if status == "interrupted":
+            reasons = [reason] if reason else []
+            raise KeyboardInterrupt(*reasons)
+
+        assert result is not None  # a turn that completed has begun
+        if answer is not None:
+            answer.raise_problem(text=result.text, failed_request=failed_retry)
+        return result
+
+    def _note_sent(self, prepared: _PreparedTurn) -> None:
+        """Remember the requests and the host of the turn that ends, and the next context."""
+        record = prepared.loop.turn.record
+        self.last_request = record.sent or self.last_request
+        self.host_notices.end_turn(record)
+        self.contexts.keep_own_heads(record)
+
+        if prepared.loop.is_unanswered or record.context is not prepared.context:
+            self.contexts.clear()
+
+    def _read_last_turn(self, prepared: _PreparedTurn, status: str) -> Turn | None:
+        """Return the turn that ended with `status`; None if it never began."""
+        stream = prepared.loop.turn.record.stream
+        last = stream.last_turn()
+        if last is None or last.number < prepared.number:
+            return None
+
+        self._conversations.turn_statuses[stream.id, prepared.number] = status
+        result = read_turn(prepared.number, last.entries, status=status, images=stream.images)
+        value = UNTYPED if prepared.answer is None else prepared.answer.value
+        return replace(result, value=value)
+
+    def interrupt_threads(self) -> None:
+        """Interrupt the turns of other threads, which run or wait: their cell was interrupted."""
+        if self._active.line.is_held_by_other_thread:
+            self._front_end.cell_interrupted()
+        self._active.line.interrupt()
+        self.runner.cell.wake()
+
+    def close(self) -> None:
+        """Close prompts, providers, and the agent's thread."""
+        self._front_end.end()
+        self._agent.close(*self.resolver.take_closing())
+
+
+def _find_last_request_id(stream: ConversationStream) -> str | None:
+    """Return the `event_id` of the last request; None if it has none."""
+    for raw in reversed(stream.raw):
+        if raw.get("type") == "chat_request":
+            found = raw.get("event_id")
+            return found if isinstance(found, str) else None
+    return None

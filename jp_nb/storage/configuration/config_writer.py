@@ -1,0 +1,219 @@
+"""Change a TOML configuration file and keep its comments.
+
+A change is written only if the file then has exactly the intended values.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import JsonValue
+from tomlkit.exceptions import TOMLKitError
+
+from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.directives import Directive
+from jp_nb.config.layers import Layer, parse_layer
+from jp_nb.config.partials.partial import Partial, is_wrapper, remove_empty
+from jp_nb.config.partials.partial_change import Change, apply_change
+from jp_nb.config.partials.partial_merge import strip_strategies
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    PathKeys,
+    SchemaNode,
+    format_path,
+    look_up,
+    node_at,
+    parse_path,
+    require_node,
+)
+from jp_nb.errors import ConfigError, StorageError, UsageError
+from jp_nb.file_writing import replace_file, resolve_write_target
+from jp_nb.storage.files import ForeignFileError, read_owned_file
+
+BYTE_ORDER_MARK = "\ufeff"
+
+
+class ConfigFile:
+    """A configuration file, which may not exist yet, with changes in memory.
+
+    Raises:
+        ConfigError: The current content is invalid.
+        StorageError: The file cannot be read, or is not owned.
+    """
+
+    def __init__(self, path: Path, layer: str) -> None:
+        try:  # only the user's configuration file may be a link to another folder
+            is_own = layer == "user file"
+            self.path = Path(os.path.realpath(path)) if is_own else resolve_write_target(path)
+        except OSError as exc:
+            raise StorageError(f"{path} cannot be changed: {exc.strerror}") from exc
+
+        self.paths: list[str] = []
+        """Paths of the changed settings, in order."""
+
+        self._layer = layer
+        text = self._text()
+        self._mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
+        self._partial = parse_layer(text, layer, str(self.path)).partial
+        self._document = tomlkit.parse(text.removeprefix(BYTE_ORDER_MARK))
+
+    def _text(self) -> str:
+        try:
+            return read_owned_file(self.path).decode("utf-8")
+        except FileNotFoundError:
+            return ""
+        except ForeignFileError as exc:  # saving it would make the user own the foreign settings
+            raise StorageError(f"the file cannot be changed: {exc}") from exc
+        except (OSError, UnicodeDecodeError) as exc:
+            raise StorageError(f"{self.path} cannot be read: {exc}") from exc
+
+    # --- changing ----------------------------------------------------------------------------
+
+    def change(self, directive: Directive) -> None:
+        """Apply `directive` in memory.
+
+        Raises:
+            ConfigError: A path or value is invalid.
+            UsageError: The directive sets nothing that a file can store.
+        """
+        match directive.kind:
+            case "cfg":
+                change = parse_assignment(directive.text, self._partial, layer=self._layer)
+            case "unset":
+                require_node(directive.text)
+                change = Change(unsets=(directive.text,))
+            case _:
+                raise UsageError(
+                    "a file takes PATH=VALUE, PATH:=JSON, PATH+=VALUE, and --unset PATH"
+                )
+
+        after = apply_change(self._partial, change)
+        paths = dict.fromkeys([*change.unsets, *map(format_path, _units(change.delta))])
+
+        if not paths:
+            raise UsageError(f"{directive.text!r} sets nothing that a file can store")
+
+        self._write(paths, after)
+        self._partial = after
+        self.paths += [path for path in paths if path not in self.paths]
+
+    def _write(self, paths: Iterable[str], after: Partial) -> None:
+        """Write the values of `after` at `paths` into the TOML document."""
+        # TOML allows no section below a dotted or inline table, so the second try is inline.
+        before = tomlkit.dumps(self._document)
+
+        for inline in (False, True):
+            with suppress(TOMLKitError, TypeError, ValueError, ConfigError):
+                for path in paths:
+                    self._put(parse_path(path), after, inline=inline)
+
+                now = strip_strategies(self.layer().partial)
+                if remove_empty(now) == remove_empty(strip_strategies(after)):
+                    return
+            self._document = tomlkit.parse(before)
+
+        raise ConfigError(
+            f"{self.path} has a layout that cannot be changed automatically: edit the file yourself"
+        )
+
+    def _put(self, keys: PathKeys, after: Partial, *, inline: bool) -> None:
+        """Write the value of `after` at `keys`, or at the nearest parent that is not a table."""
+        table: Any = self._document
+
+        for place, key in enumerate(keys):
+            found = table.get(str(key))
+            node = node_at(keys[: place + 1])
+            value: JsonValue = look_up(after, keys[: place + 1])
+
+            is_whole = place == len(keys) - 1 or (node is not None and node.kind == "list")
+            is_new = found is None and inline
+
+            if is_whole or is_new or not isinstance(found, MutableMapping | None):
+                self._set(table, str(key), _short(value, node))
+                return
+
+            if found is None:
+                if look_up(after, keys) is None:
+                    return  # nothing to unset
+                table[str(key)] = tomlkit.table(is_super_table=place + 2 < len(keys))
+
+            table = table[str(key)]
+
+    @staticmethod
+    def _set(table: Any, key: str, value: JsonValue) -> None:
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = _toml(value)  # keeps a comment after the old value
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def layer(self) -> Layer:
+        """Return the layer of the changed file."""
+        return parse_layer(self.text(), self._layer, str(self.path))
+
+    def text(self) -> str:
+        """Return the text of the changed file."""
+        return self._mark + tomlkit.dumps(self._document)
+
+    def save(self) -> None:
+        """Write the file atomically, and create a missing folder.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self.path, self.text().encode("utf-8"))
+        except OSError as exc:
+            raise StorageError(f"{self.path} cannot be written: {exc}") from exc
+
+
+def _units(
+    partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: PathKeys = ()
+) -> Iterator[PathKeys]:
+    """Yield the keys of each value of `partial` that is written as a whole."""
+    for key, value in partial.items():
+        keys = (*above, key)
+        below = node.child(key) or JSON
+
+        is_group = below.kind in ("table", "map") and not below.takes_any_text
+        if isinstance(value, dict) and value and is_group and not is_wrapper(value, below):
+            yield from _units(value, below, keys)
+        elif value is not None:
+            yield keys
+
+
+def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
+    """Return a model id as `provider/name`, and other values unchanged."""
+    is_model = node is not None and node.required_fields == ["provider", "name"]
+    if is_model and isinstance(value, dict) and value.keys() == {"provider", "name"}:
+        return f"{value['provider']}/{value['name']}"
+    return value
+
+
+def _toml(value: JsonValue) -> Any:
+    """Return `value` as inline TOML. Raise `ValueError` for null in a list."""
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+
+        for key, item in value.items():
+            if item is not None:
+                table.append(key, _toml(item))
+        return table
+    if isinstance(value, list):
+        if None in value:
+            raise ValueError("TOML has no null")
+
+        array = tomlkit.array()
+        for item in value:
+            array.append(_toml(item))
+        return array
+
+    return tomlkit.item(value)

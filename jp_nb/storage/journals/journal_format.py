@@ -1,0 +1,234 @@
+"""Lines of a journal: write them, read them, and compare a journal with a copy of its record.
+
+A journal is JSON Lines. A header begins it, and a signature ends each write:
+
+    {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "/a.ipynb", "base": 2, …}
+    {"entry": {"type": "tool_call_request", …}}
+    {"signature": "…", "call": {…}}
+
+The journal has only the entries that the notebook file may lack: those after the first `base` ones.
+Lines after the last signature are incomplete, and no tool has run because of them. No I/O.
+
+Source: `docs/record.md` (the journal), which has the format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.json_values import JsonObject, canonical_json, format_storable_line
+from jp_nb.record.entries.events import RawEntry
+from jp_nb.record.interrupted_turn import CallProgress, read_progress
+
+JOURNAL_FORMAT: Final = 1
+
+JournalRelation = Literal["covered", "continues", "branch", "gap"]
+"""Relation of a journal to a copy of its conversation.
+
+`covered`: the copy has all entries. `continues`: the journal has more. `branch`: entries differ.
+`gap`: the copy lacks entries before the journal, or they differ.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalHeader:
+    """The header: the first line of a journal.
+
+    Attributes:
+        notebook: Path of the notebook, or "".
+        file: Identity of the notebook's file, which a copy does not share; "" if there is none.
+        base: Number of entries before the first one of the journal.
+        base_digest: Digest of these entries (`EntriesDigest`).
+        folder: The kernel's folder, if no notebook stores the conversation; else "".
+    """
+
+    conversation: JsonObject
+    base_config: JsonObject
+    notebook: str
+    file: str
+    base: int
+    base_digest: str
+    folder: str = ""
+
+    @property
+    def id(self) -> str:
+        """Id of the conversation."""
+        return str(self.conversation.get("id", ""))
+
+    @property
+    def made(self) -> JsonValue:
+        """`headless` or `live`; None if unknown."""
+        return self.conversation.get("made")
+
+    def format_line(self) -> bytes:
+        """Return the first line of the journal."""
+        stored: JsonObject = {
+            "conversation": self.conversation,
+            "base_config": self.base_config,
+            "notebook": self.notebook,
+            "file": self.file,
+            "base": self.base,
+            "mark": self.base_digest,
+        }
+        if self.folder:
+            stored["folder"] = self.folder
+
+        return format_journal_line(journal=JOURNAL_FORMAT, **stored)
+
+
+@dataclass(slots=True)
+class JournalContents:
+    """Content of a journal: the `entries` after the base, and the `signature` of the record.
+
+    `signature` is None if the record is not signed.
+    """
+
+    header: JournalHeader
+    entries: list[RawEntry] = field(default_factory=list)
+    signature: str | None = None
+    calls: dict[str, CallProgress] = field(default_factory=dict)  # by event ids of the requests
+    size: int = 0  # in bytes, up to the end of the last valid signature line
+    unreadable_bytes: int = 0  # after that
+
+    @property
+    def length(self) -> int:
+        """Number of entries of the conversation, including those before the journal."""
+        return self.header.base + len(self.entries)
+
+    def continues_from(self, raw: Sequence[RawEntry]) -> bool:
+        """Return True if `raw` contains the entries before the first one of the journal."""
+        base = self.header.base
+        return len(raw) >= base and EntriesDigest().at(raw, base) == self.header.base_digest
+
+    def compare_with(self, raw: Sequence[RawEntry]) -> JournalRelation:
+        """Return the relation of the journal to `raw`, a copy of its conversation."""
+        base = self.header.base
+
+        if not self.continues_from(raw):
+            return "gap"
+        if not all(map(_is_same_entry, raw[base:], self.entries)):
+            return "branch"
+
+        return "continues" if self.length > len(raw) else "covered"
+
+
+def format_journal_line(**content: JsonValue) -> bytes:
+    """Return a line with an object."""
+    return format_storable_line(content) + b"\n"
+
+
+def format_entry_lines(entries: Iterable[RawEntry]) -> bytes:
+    """Return the lines of `entries`."""
+    return b"".join(format_journal_line(entry=entry) for entry in entries)
+
+
+def format_call_lines(signature: JsonValue, progress: Mapping[str, CallProgress]) -> bytes:
+    """Return the lines with the `progress` of calls, by their event ids."""
+    lines = [
+        format_journal_line(signature=signature, call=each.to_json(call))
+        for call, each in progress.items()
+    ]
+    return b"".join(lines)
+
+
+def read_journal(data: bytes) -> JournalContents | None:
+    """Read a journal up to the last valid signature. Return None if its header is invalid.
+
+    Lines after a damaged line are not read, because their order is unknown.
+    """
+    first, _, rest = data.partition(b"\n")
+
+    header = read_journal_header(first)
+    if header is None:
+        return None
+
+    found = JournalContents(header, size=len(first) + 1)
+    size = found.size
+    unsigned = list[RawEntry]()  # entries since the last signature
+
+    for line in rest.split(b"\n")[:-1]:
+        size += len(line) + 1
+
+        match _read_line(line):
+            case {"entry": dict(entry)}:
+                unsigned.append(entry)
+            case {"conversation": {"id": str()} as conversation}:
+                header = replace(header, conversation=conversation)
+            case {"signature": str() | None as signature, **extra}:
+                if any(entry.get("type") == "tool_call_response" for entry in unsigned):
+                    found.calls.clear()  # open calls are written again after it
+
+                if (progress := read_progress(extra.get("call"))) is not None:
+                    event_id, call = progress
+                    found.calls[event_id] = call
+
+                found.entries += unsigned
+                found.header = header
+                found.signature = signature
+                found.size = size
+                unsigned = []
+            case _:
+                break
+
+    found.unreadable_bytes = max(len(data) - found.size, 0)
+    return found
+
+
+class EntriesDigest:
+    """Incremental digest of the first entries of a growing list. It reads each entry once."""
+
+    def __init__(self) -> None:
+        self._running = sha256()
+        self._count = 0
+
+    def at(self, raw: Sequence[RawEntry], count: int) -> str:
+        """Return the digest of the first `count` entries. `count` may not decrease."""
+        for entry in raw[self._count : count]:
+            identity = [entry.get(key) for key in _IDENTITY]
+            self._running.update(json.dumps(identity).encode() + b"\n")
+        self._count = count
+        return self._running.hexdigest()
+
+
+_IDENTITY: Final = ("type", "timestamp", "event_id", "id")
+
+
+def _is_same_entry(one: RawEntry, other: RawEntry) -> bool:
+    try:  # pages change the notation of numbers and characters
+        return one == other or canonical_json(one) == canonical_json(other)
+    except StorageError:  # nested too deeply, which `decode` rejects
+        return False
+
+
+def read_journal_header(line: bytes) -> JournalHeader | None:
+    """Return the header in the first `line` of a journal; None if it is invalid."""
+    match _read_line(line):
+        case {
+            "journal": 1,
+            "conversation": {"id": str()} as conversation,
+            "base_config": dict(base_config),
+            "notebook": str(notebook),
+            "base": int(base),
+            "mark": str(base_digest),
+            **others,
+        } if base >= 0:
+            file = str(others.get("file", ""))
+            folder = str(others.get("folder", ""))
+            return JournalHeader(
+                conversation, base_config, notebook, file, base, base_digest, folder
+            )
+    return None
+
+
+def _read_line(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

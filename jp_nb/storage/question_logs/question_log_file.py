@@ -1,0 +1,375 @@
+"""Question log of a workspace: `.jp/context/qna.jsonl`, shared by processes.
+
+Each line is one question with its answer (`question_log_lines.py`).
+
+A writer holds a lock until its lines are on the disk, so a killed process leaves at most one
+incomplete line, at the end. The next writer then begins a new line. A file with 100 lines is
+archived under the next number.
+
+The user's data folder has the chain value of the newest signed line, where someone who changes the
+log cannot change it.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pydantic import SecretBytes
+
+from jp_nb.errors import StorageError
+from jp_nb.file_writing import open_file, replace_file, sync_folder
+from jp_nb.json_values import (
+    MAX_INTEGER,
+    JsonObject,
+    as_object,
+    compact_json,
+    read_json,
+)
+from jp_nb.record.reading.question_history import is_answered
+from jp_nb.storage.file_locks import LOCK_TIMEOUT_S, hold_file_lock
+from jp_nb.storage.files import (
+    MAX_OWNED_FILE_BYTES,
+    ForeignFileError,
+    is_owned_folder,
+    read_owned_file,
+)
+from jp_nb.storage.question_logs.question_log_lines import (
+    AFTER_KEY,
+    LogContents,
+    LogEntry,
+    encode_log_entry,
+    extend_chain,
+    mark_own_lines,
+    sign_entry,
+)
+from jp_nb.storage.user_folders import get_data_folder
+
+LOG_FOLDER: Final = Path(".jp") / "context"
+ACTIVE_LOG_NAME: Final = "qna.jsonl"
+LOG_LOCK_NAME: Final = ".qna.lock"
+NEWEST_LOGS_FOLDER: Final = "question-logs"
+"""Folder in the user's data folder that stores the newest signed line of each log."""
+MAX_LOG_LINES: Final = 100
+"""Lines of one file, blank ones included, before it is archived."""
+MAX_LOG_FILE_BYTES: Final = MAX_OWNED_FILE_BYTES // 4
+"""Size of one file before it is archived."""
+MAX_LOG_BYTES: Final = 200_000_000
+"""Size of all files together. A larger log is not read."""
+_ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+
+
+class EntryTooLongError(StorageError):
+    """An entry that is too long for the log. A retry does not help."""
+
+
+class _NewestSigned(NamedTuple):
+    """Newest signed line of a log: its digest, and the chain value of the log up to it."""
+
+    line: str
+    chain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Result of an `append`: entries that it `written`, or that the log already contained.
+
+    `problems` did not prevent the write.
+    """
+
+    written: int = 0
+    known: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class QuestionLogFile:
+    """Question log of the workspace in the folder `root`. With 0 `max_archives`, all are kept."""
+
+    def __init__(
+        self, root: Path, *, max_archives: int = 0, timeout_s: float = LOCK_TIMEOUT_S
+    ) -> None:
+        self.root = root
+        self.max_archives = max_archives
+        self.timeout_s = timeout_s
+        self.workspace = os.path.realpath(root)  # its name in signatures
+        self.folder = root / LOG_FOLDER
+        self.path = self.folder / ACTIVE_LOG_NAME
+
+        # Stamp and last id of files that were read.
+        self._known: dict[Path, tuple[object, int]] = {}
+
+    def exists(self) -> bool:
+        """Return True if the log has a file."""
+        return bool(self._list_files())
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def read(self, key: SecretBytes | None = None) -> LogContents:
+        """Read the log, and change nothing. The lines of the owner of `key` are marked.
+
+        Raises:
+            StorageError: The folder is not owned, or another process keeps it locked.
+        """
+        if not os.path.lexists(self.folder):
+            return LogContents()
+
+        self._check_folder()
+        with _translate_errors("read", self.folder), self._locked(make=False):
+            contents = self._read_files()
+            newest = self._read_newest_signed()
+            if key is not None and newest is not None:
+                contents.lines = mark_own_lines(contents.lines, key, self.workspace, newest.chain)
+            return contents
+
+    def _read_files(self, *, ends_alone: bool = False) -> LogContents:
+        """Read the files. `ends_alone` reads only the last id of archives that were read before."""
+        contents = LogContents()
+        size = 0
+
+        for path in self._list_files():
+            before = contents.last
+            status = path.lstat()
+            size += status.st_size
+            if size > MAX_LOG_BYTES:
+                raise StorageError(
+                    f"the files in {self.folder} have more than {MAX_LOG_BYTES // 10**6} MB: move "
+                    "old files away, or set `record.project_log` to `off`"
+                )
+
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
+            if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:
+                contents.last = self._known[path][1]
+                continue
+
+            try:
+                contents.add(read_owned_file(path))
+            except ForeignFileError as exc:
+                contents.unread.append(str(exc))
+            except OSError as exc:
+                contents.unread.append(f"{path} cannot be read: {exc.strerror or exc}")
+            else:
+                self._known[path] = stamp, contents.last
+
+        if not os.path.lexists(self.path):
+            contents.begin_file()
+        return contents
+
+    def _list_files(self) -> list[Path]:
+        active = [self.path] if os.path.lexists(self.path) else []
+        return [self.folder / name for _, name in self._list_archives()] + active
+
+    def _list_archives(self) -> list[tuple[int, str]]:
+        with _translate_errors("read", self.folder):
+            try:
+                names = os.listdir(self.folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+        found = map(_ARCHIVE.fullmatch, names)
+        return sorted((int(match[1]), match[0]) for match in found if match)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def append(
+        self, entries: Sequence[LogEntry], *, key: SecretBytes | None = None, if_new: bool = False
+    ) -> Added:
+        """Append `entries` to the log and sync them to the disk. Answered ones get the next ids.
+
+        An entry with a `row` is not written if the log already contains this row.
+
+        Args:
+            entries: Entries of `record.question_history.make_entry`.
+            key: Signs the entries.
+            if_new: Skip an entry if the newest answer to the same question is equal.
+
+        Raises:
+            StorageError: An entry cannot be written. Earlier ones may have been written.
+        """
+        with _translate_errors("made", self.folder):
+            for folder in (self.folder.parent, self.folder):
+                if not os.path.lexists(folder):
+                    with suppress(FileExistsError):  # another process was faster
+                        os.mkdir(folder, 0o755)
+
+        self._check_folder()
+        with _translate_errors("written", self.folder), self._locked():
+            needs_all = if_new or any("row" in entry for entry in entries)
+            contents = self._read_files(ends_alone=not needs_all)
+            newest = self._read_newest_signed() if key else None
+            digests = [extend_chain("", line.data) for line in contents.lines]
+
+            if newest and not needs_all and newest.line not in digests:
+                contents = self._read_files()  # the newest signed line is in an archive
+
+            if contents.unread:  # their ids are unknown and could be assigned twice
+                raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
+            if contents.last + len(entries) > MAX_INTEGER:
+                raise StorageError(
+                    f"an answer in {self.folder} has the id {contents.last}, which is "
+                    "the highest possible id: delete that line"
+                )
+
+            rows = {entry["row"] for _, entry in contents.answered if "row" in entry}
+            new = [each for each in entries if "row" not in each or each["row"] not in rows]
+            if if_new:
+                new = [each for each in new if not contents.has_same_answer(each)]
+
+            lines = self._make_lines(new, contents.last, key, _compute_chain(contents, newest))
+            problems = self._write(lines, contents, signed=key is not None)
+            return Added(len(new), len(entries) - len(new), problems)
+
+    def _make_lines(
+        self, entries: Sequence[LogEntry], last: int, key: SecretBytes | None, chain: str
+    ) -> list[tuple[bytes, str]]:
+        """Return each of `entries` as a line, with the chain value up to it.
+
+        `last` is the highest id so far, and `chain` the chain value of the earlier lines.
+        """
+        made: list[tuple[bytes, str]] = []
+        for entry in entries:
+            if is_answered(entry):
+                last += 1
+                entry = {"id": last, **entry}
+
+            if key is not None:
+                entry = sign_entry({**entry, AFTER_KEY: chain}, key, self.workspace)
+
+            line = encode_log_entry(entry)
+            if len(line) > MAX_LOG_FILE_BYTES:
+                raise EntryTooLongError(
+                    f"the entry has {len(line)} bytes, which is too long for the project log"
+                )
+
+            chain = extend_chain(chain, line)
+            made.append((line, chain))
+
+        return made
+
+    def _write(
+        self, lines: list[tuple[bytes, str]], contents: LogContents, *, signed: bool
+    ) -> tuple[str, ...]:
+        """Write `lines`, archive full files, and return messages about problems."""
+        problems: dict[str, None] = {}
+
+        while lines:
+            if contents.count >= MAX_LOG_LINES or contents.size >= MAX_LOG_FILE_BYTES:
+                try:
+                    self._archive_active()
+                    contents.begin_file()
+                except OSError as exc:  # a long file is better than a lost answer
+                    why = exc.strerror or exc
+                    problems[f"{self.path} is full and cannot be archived: {why}"] = None
+
+            written = lines[: max(MAX_LOG_LINES - contents.count, 1)]
+            data = b"".join(line for line, _ in written)
+            data = b"\n" + data if contents.is_torn else data
+            self._append(data)
+            line, chain = written[-1]
+
+            if signed and (problem := self._keep_newest(extend_chain("", line), chain)):
+                problems[problem] = None
+
+            contents.count += len(written)
+            contents.size += len(data)
+            contents.is_torn = False
+            del lines[: len(written)]
+
+        return tuple(problems)
+
+    def _append(self, data: bytes) -> None:
+        """Append and sync `data`, all or nothing."""
+        made = not os.path.lexists(self.path)
+        descriptor = open_file(self.path, _APPEND, 0o644, folder=self.root)
+
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, before)  # safe: this process holds the lock
+                raise
+        finally:
+            os.close(descriptor)
+
+        if made:
+            sync_folder(self.folder)
+
+    def _read_newest_signed(self) -> _NewestSigned | None:
+        with suppress(OSError, ForeignFileError, ValueError):
+            match as_object(read_json(read_owned_file(self._newest_path()).decode())):
+                case {"line": str() as line, "chain": str() as chain}:
+                    return _NewestSigned(line, chain)
+        return None
+
+    def _keep_newest(self, line: str, chain: str) -> str | None:
+        """Store the newest signed line; return a message about a problem."""
+        path = self._newest_path()
+        kept: JsonObject = {"workspace": self.workspace, "line": line, "chain": chain}
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(path, compact_json(kept).encode("utf-8", "replace"), mode=0o600)
+        except OSError as exc:
+            return f"answers in {self.folder} will need your consent: {path}: {exc.strerror or exc}"
+        return None
+
+    def _newest_path(self) -> Path:
+        name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()
+        return get_data_folder() / NEWEST_LOGS_FOLDER / f"{name}.json"
+
+    def _archive_active(self) -> None:
+        """Rename the active file to the next archive, and delete archives over the limit."""
+        archives = self._list_archives()
+        number = archives[-1][0] + 1 if archives else 1
+        os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
+        sync_folder(self.folder)
+
+        if self.max_archives:
+            for _, name in archives[: max(len(archives) + 1 - self.max_archives, 0)]:
+                os.unlink(self.folder / name)
+
+    def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
+        return hold_file_lock(self.folder / LOG_LOCK_NAME, make=make, timeout_s=self.timeout_s)
+
+    def _check_folder(self) -> None:
+        """Raise `StorageError` if the folder is a link or is not owned."""
+        if self.folder.is_symlink():
+            raise StorageError(f"{self.folder} is a link: replace it by a folder")
+
+        for folder in (self.folder.parent, self.folder):
+            if not is_owned_folder(folder):
+                raise StorageError(
+                    f"{folder} is not private: it must belong to you, and no other "
+                    "user may write to it"
+                )
+
+
+def _compute_chain(contents: LogContents, newest: _NewestSigned | None) -> str:
+    """Return the chain value of the log, continued from the newest signed line if possible."""
+    value = ""
+    for line in contents.lines:
+        value = extend_chain(value, line.data)
+        if newest is not None and extend_chain("", line.data) == newest.line:
+            value = newest.chain
+    return value
+
+
+@contextmanager
+def _translate_errors(done: str, folder: Path) -> Iterator[None]:
+    """Convert `OSError` to `StorageError`."""
+    try:
+        yield
+    except OSError as exc:
+        place = exc.filename or folder
+        raise StorageError(f"{place} cannot be {done}: {exc.strerror or exc}") from exc

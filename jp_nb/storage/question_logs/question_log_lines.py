@@ -1,0 +1,218 @@
+"""Lines of a question log: encode and decode entries, number them, and check signatures.
+
+Each line is one entry of `record.question_history.make_entry`. Answers have a permanent number,
+counted from 1. Entries of older logs have three fields, and their position is their number.
+
+A signature covers the entry, the workspace, and the *chain value* of the lines before it: a digest
+of all of them. A signed line is the user's own if the chain from it to the newest signed line is
+intact. No I/O: files are in `question_log_file.py`.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pydantic import SecretBytes
+
+from jp_nb.errors import StorageError
+from jp_nb.json_values import (
+    MAX_INTEGER,
+    JsonObject,
+    as_object,
+    canonical_json,
+    make_storable,
+    read_json,
+    sorted_json,
+)
+from jp_nb.record.entries.outcomes import SEEN_ENDS
+from jp_nb.record.reading.question_history import is_answered, read_entry_time
+
+AFTER_KEY: Final = "after"
+"""Key of the chain value of the lines before an entry."""
+_SCHEME: Final = 2
+_PURPOSE: Final = f"jp_nb question {_SCHEME}"
+_LINE_BREAKS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
+"""Line ends for some readers, which JSON does not escape."""
+
+LogEntry = JsonObject
+
+
+def encode_log_entry(entry: LogEntry) -> bytes:
+    """Return `entry` as one line."""
+    text = json.dumps(make_storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
+    return text.translate(_LINE_BREAKS).encode() + b"\n"
+
+
+def decode_log_entry(line: bytes) -> LogEntry | None:
+    """Return the entry in `line`, or None if it is damaged.
+
+    Its question is not blank, and its time has an offset from UTC. Its answer is not blank unless
+    `empty` is true. Its number, if it has one, is from 1 to `MAX_INTEGER`.
+    """
+    try:
+        found = as_object(read_json(line.decode()))
+    except ValueError:
+        return None
+    question = found.get("question")
+    number = found.get("id", 1)
+    answer = found.get("answer")
+
+    if not isinstance(question, str) or not question.strip():
+        return None
+    if type(number) is not int or not 1 <= number <= MAX_INTEGER or read_entry_time(found) is None:
+        return None
+
+    if not is_answered(found):
+        return found if found["outcome"] in SEEN_ENDS else None
+
+    is_blank = isinstance(answer, str) and not answer.strip() and found.get("empty") is not True
+    return None if answer is None or is_blank else found
+
+
+def extend_chain(before: str, line: bytes) -> str:
+    """Return the chain value of a log up to `line`. `before` is that of the lines before."""
+    text = line.strip(b"\r\n")
+    return hashlib.sha256(before.encode("ascii", "replace") + b"\n" + text).hexdigest()
+
+
+def sign_entry(entry: LogEntry, key: SecretBytes, workspace: str) -> LogEntry:
+    """Return `entry`, which has its chain value, with a signature for `workspace`."""
+    return {**entry, "signature": _signature(entry, key, workspace)}
+
+
+def has_valid_signature(entry: LogEntry, key: SecretBytes, workspace: str) -> bool:
+    """Return True if `key` signed this `entry` in `workspace`.
+
+    Signatures of scheme 1 are not valid, because they do not cover the workspace.
+    """
+    found = entry.get("signature")
+    if isinstance(found, str) and found.isascii():
+        with suppress(StorageError):
+            return hmac.compare_digest(found, _signature(entry, key, workspace))
+    return False
+
+
+def _signature(entry: LogEntry, key: SecretBytes, workspace: str) -> str:
+    unsigned = {name: value for name, value in entry.items() if name != "signature"}
+    mac = hmac.new(key.get_secret_value(), digestmod="sha256")
+    for value in (_PURPOSE, workspace, unsigned):
+        mac.update(canonical_json(value).encode("ascii") + b"\n")
+    return f"{_SCHEME}:{mac.hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that is not blank.
+
+    Attributes:
+        entry: The entry; None if the line is damaged.
+        number: Id of the answer; None if the entry has no answer.
+        is_own: True if this user gave the answer in this workspace.
+    """
+
+    data: bytes
+    entry: LogEntry | None
+    number: int | None = None
+    is_own: bool = False
+
+
+def mark_own_lines(
+    lines: Sequence[LogLine], key: SecretBytes, workspace: str, newest: str
+) -> list[LogLine]:
+    """Return all lines of a log, with marks on the key holder's own.
+
+    These are signed, and no line between one of them and the newest signed line is missing, added,
+    or moved. `newest` is the chain value of the log up to the newest signed line.
+    """
+    value = ""
+    run = 0
+    known = -1
+    runs: list[int | None] = []
+
+    for line in lines:
+        entry = line.entry
+        is_own = entry is not None and has_valid_signature(entry, key, workspace)
+        if is_own and entry is not None and (after := str(entry.get(AFTER_KEY))) != value:
+            value = after
+            run = run + 1  # the lines before it have changed
+
+        value = extend_chain(value, line.data)
+        own_run = run if is_own else None
+        runs.append(own_run)
+        if is_own and value == newest:
+            known = run
+
+    return [replace(line, is_own=run == known) for line, run in zip(lines, runs, strict=True)]
+
+
+@dataclass(slots=True)
+class LogContents:
+    """Content of the files of a log, oldest first, without blank lines.
+
+    `last` is the highest id so far, `unread` has the reasons for files that were not read. The
+    active file has `count` lines, blank ones included, in `size` bytes; `is_torn` is True if its
+    last line is incomplete.
+    """
+
+    lines: list[LogLine] = field(default_factory=list)
+    last: int = 0
+    unread: list[str] = field(default_factory=list)
+    count: int = 0
+    size: int = 0
+    is_torn: bool = False
+
+    def add(self, data: bytes) -> None:
+        """Add the content of the next file.
+
+        An answer without an id gets the next one. A damaged line also uses an id, so that damage
+        does not change the ids of later answers.
+        """
+        lines = data.split(b"\n")
+
+        self.is_torn = lines[-1] != b""
+        self.size = len(data)
+        self.count = len(lines) - (not self.is_torn)
+
+        for line in filter(bytes.strip, lines):
+            number: int | None = None
+            entry = decode_log_entry(line)
+            if entry is None:
+                self.last += 1
+            elif is_answered(entry):
+                found = entry.get("id", self.last + 1)
+                assert isinstance(found, int)  # `decode_log_entry` checks it
+                number = found
+                self.last = max(self.last, found)
+            self.lines.append(LogLine(line, entry, number))
+
+    def begin_file(self) -> None:
+        """Note that the active file has no content."""
+        self.count = 0
+        self.size = 0
+        self.is_torn = False
+
+    @property
+    def damaged(self) -> int:
+        """Number of damaged lines."""
+        return sum(line.entry is None for line in self.lines)
+
+    @property
+    def answered(self) -> list[tuple[int, LogEntry]]:
+        """Ids and entries of answered questions."""
+        return [(x.number, x.entry) for x in self.lines if x.number is not None and x.entry]
+
+    def has_same_answer(self, wanted: LogEntry) -> bool:
+        """Return True if the newest answer to the same question from the same source is equal."""
+        asked = (wanted.get("question"), wanted.get("source"))
+        for _, entry in reversed(self.answered):
+            if (entry.get("question"), entry.get("source")) == asked:
+                return sorted_json(entry.get("answer")) == sorted_json(wanted.get("answer"))
+        return False

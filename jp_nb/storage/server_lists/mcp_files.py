@@ -1,0 +1,278 @@
+"""Find and read files of other applications that list MCP servers.
+
+Reading starts nothing and grants nothing. A file may come from someone else, so its size, its depth
+and its number of servers are bounded, and a file of the workspace that is a link to another folder
+is not read.
+
+Source: `docs/mcp.md`, Import what you have. Each application's own documentation of its file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.json_values import MAX_CONFIG_LEVELS, JsonObject, as_object, is_deeper, sorted_json
+from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.storage.server_lists.json_with_comments import read_json_with_comments
+from jp_nb.storage.server_lists.mcp_entries import ServerEntry, read_server_entry
+from jp_nb.text import one_line
+
+MAX_SERVER_FILE_BYTES: Final = 32_000_000
+"""Claude Code keeps its history in the same file."""
+MAX_FILE_SERVERS: Final = 200
+
+ServerScope = Literal["workspace", "user"]
+
+_WORKSPACE_FILES: Final = (
+    (".mcp.json", "project file"),
+    (".vscode/mcp.json", "VS Code"),
+    (".cursor/mcp.json", "Cursor"),
+    (".github/mcp.json", "GitHub Copilot"),
+    (".codex/config.toml", "Codex"),
+    (".gemini/settings.json", "Gemini CLI"),
+)
+_CLAUDE_FILE: Final = ".claude.json"
+_HOME_FILES: Final = (
+    (".cursor/mcp.json", "Cursor"),
+    (".codeium/windsurf/mcp_config.json", "Windsurf"),
+    (".copilot/mcp-config.json", "GitHub Copilot"),
+    (".gemini/settings.json", "Gemini CLI"),
+    (".jupyter/nbi/mcp.json", "Notebook Intelligence"),
+)
+_JUPYTER_FILES: Final = ("mcp_servers.json", "mcp_settings.json")
+_CONTAINERS: Final = ("mcpServers", "servers", "mcp_servers")
+"""Keys of the tables of servers, or of the lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFile:
+    """A file that may list servers.
+
+    Attributes:
+        application: Name of the application that reads it.
+        scope: `workspace` if the file comes with the folder, `user` if it is the user's own.
+    """
+
+    path: Path
+    application: str
+    scope: ServerScope
+
+
+@dataclass(frozen=True, slots=True)
+class ListedServer:
+    """A server of a file, in the order of priority.
+
+    Attributes:
+        shadowed_by: The file with a server of the same name and a higher priority, or None.
+    """
+
+    entry: ServerEntry
+    file: ServerFile
+    shadowed_by: ServerFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """The servers of all files that were found.
+
+    Attributes:
+        problems: A sentence for each file that cannot be read.
+    """
+
+    files: tuple[ServerFile, ...]
+    servers: tuple[ListedServer, ...]
+    problems: tuple[str, ...]
+
+
+def find_server_files(workspace: Path, *, home: Path | None = None) -> list[ServerFile]:
+    """Return the existing files of known applications, by decreasing priority.
+
+    Files of the workspace come before those of the user.
+    """
+    home = Path(os.path.expanduser("~")) if home is None else home
+
+    candidates = [
+        *(ServerFile(workspace / name, title, "workspace") for name, title in _WORKSPACE_FILES),
+        ServerFile(home / _CLAUDE_FILE, "Claude Code", "user"),
+        *(ServerFile(path, title, "user") for path, title in _list_user_files(home)),
+    ]
+
+    found: dict[Path, ServerFile] = {}
+    for candidate in candidates:
+        with suppress(OSError):
+            if candidate.path.is_file() or candidate.path.is_symlink():
+                found.setdefault(candidate.path, candidate)
+
+    return list(found.values())
+
+
+def _list_user_files(home: Path) -> Iterator[tuple[Path, str]]:
+    yield from ((home / name, title) for name, title in _HOME_FILES)
+    codex = os.environ.get("CODEX_HOME")
+    codex_folder = Path(codex) if codex else home / ".codex"
+    yield codex_folder / "config.toml", "Codex"
+
+    settings = _application_folder(home)
+    yield settings / "Claude" / "claude_desktop_config.json", "Claude Desktop"
+    yield settings / "Code" / "User" / "mcp.json", "VS Code"
+    for folder in _list_jupyter_folders():
+        for name in _JUPYTER_FILES:
+            yield folder / name, "Jupyter"
+    yield Path(sys.prefix, "share", "jupyter", "nbi", "mcp.json"), "Notebook Intelligence"
+
+
+def _application_folder(home: Path) -> Path:
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def _list_jupyter_folders() -> list[Path]:
+    try:
+        from jupyter_core.paths import jupyter_config_path
+    except ImportError:  # a runner without Jupyter
+        return []
+    return [Path(folder) for folder in jupyter_config_path()]
+
+
+def read_server_files(files: Iterable[ServerFile], workspace: Path) -> ServerFiles:
+    """Return the servers of `files`, which are ordered by decreasing priority.
+
+    A server of the same name and with the same settings as an earlier one is omitted.
+    """
+    listed = tuple(files)
+    problems: list[str] = []
+    servers: list[ListedServer] = []
+    local: list[ListedServer] = []
+
+    for file in listed:
+        try:
+            content = _read_content(file, workspace)
+        except StorageError as exc:
+            problems.append(str(exc))
+            continue
+
+        # Servers that Claude Code keeps for one project are the first ones.
+        local += [ListedServer(entry, file) for entry in _read_project(file, content, workspace)]
+        found = read_servers(content)
+        servers += [ListedServer(entry, file) for entry in found[:MAX_FILE_SERVERS]]
+
+        if len(found) > MAX_FILE_SERVERS:
+            problems.append(
+                f"{file.path} has more than {MAX_FILE_SERVERS} servers; the others were not read"
+            )
+
+    return ServerFiles(listed, tuple(_mark_shadowed([*local, *servers])), tuple(problems))
+
+
+def _mark_shadowed(servers: Sequence[ListedServer]) -> Iterator[ListedServer]:
+    first: dict[str, ListedServer] = {}
+    for server in servers:
+        above = first.get(server.entry.name)
+        if above is None:
+            # A server that cannot be used, or is not, hides no other one.
+            if not server.entry.problem and not server.entry.is_disabled:
+                first[server.entry.name] = server
+            yield server
+        elif sorted_json(above.entry.settings) != sorted_json(server.entry.settings):
+            yield ListedServer(server.entry, server.file, above.file)
+
+
+def read_server_file(file: ServerFile, workspace: Path) -> list[ServerEntry]:
+    """Return the servers of one file: those for the project, then the others.
+
+    Raises:
+        StorageError: The file cannot be read. The message names it and the reason.
+    """
+    content = _read_content(file, workspace)
+    project = _read_project(file, content, workspace)
+    return [*project, *read_servers(content)[:MAX_FILE_SERVERS]]
+
+
+def _read_content(file: ServerFile, workspace: Path) -> JsonObject:
+    path = file.path
+    try:
+        if file.scope == "workspace":
+            _refuse_outside_link(path, workspace)
+        text = read_owned_file(path, max_bytes=MAX_SERVER_FILE_BYTES).decode("utf-8-sig")
+        is_toml = path.suffix == ".toml"
+        value = tomllib.loads(text) if is_toml else read_json_with_comments(text)
+        if is_deeper(value, MAX_CONFIG_LEVELS):
+            raise ValueError(f"nested too deeply: more than {MAX_CONFIG_LEVELS} levels")
+    except ForeignFileError as exc:
+        raise StorageError(f"{path} was not read: {exc}") from exc
+    except (OSError, ValueError, RecursionError) as exc:
+        reason = getattr(exc, "strerror", None) or one_line(str(exc), limit=200)
+        raise StorageError(f"{path} was not read: {reason or 'nested too deeply'}") from exc
+
+    if not isinstance(value, dict):
+        raise StorageError(f"{path} was not read: it contains no table")
+    return value
+
+
+def _refuse_outside_link(path: Path, workspace: Path) -> None:
+    real = Path(os.path.realpath(path, strict=True))
+    if not real.is_relative_to(os.path.realpath(workspace)):
+        raise ForeignFileError("it is a link that leads out of the workspace")
+
+
+def read_servers(content: Mapping[str, JsonValue]) -> list[ServerEntry]:
+    """Return the servers in the `content` of a file, in any of the known forms."""
+    inputs = _read_inputs(content.get("inputs"))
+    servers: list[ServerEntry] = []
+    nested = content.get("mcp")
+    if not isinstance(nested, dict):
+        nested = {}
+
+    for table in (content, nested):
+        for key in _CONTAINERS:
+            items = list(_list_items(table.get(key)))
+            servers += [read_server_entry(name, entry, inputs) for name, entry in items]
+    return servers
+
+
+def _list_items(container: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    if isinstance(container, dict):
+        yield from list(container.items())[: MAX_FILE_SERVERS + 1]
+    elif isinstance(container, list):
+        for number, item in enumerate(container[: MAX_FILE_SERVERS + 1], 1):
+            name = item.get("name") if isinstance(item, dict) else None
+            if not isinstance(name, str):
+                name = f"server {number}"
+            yield name, item
+
+
+def _read_inputs(listed: JsonValue) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for item in listed if isinstance(listed, list) else ():
+        match item:
+            case {"id": str(name), "description": str(label)}:
+                labels[name] = one_line(label, limit=200)
+    return labels
+
+
+def _read_project(
+    file: ServerFile, content: Mapping[str, JsonValue], workspace: Path
+) -> list[ServerEntry]:
+    """Return the servers that Claude Code keeps for the project in `workspace`."""
+    if file.path.name != _CLAUDE_FILE:
+        return []
+    projects = as_object(content.get("projects"))
+    for folder in (workspace, *workspace.parents):
+        project = projects.get(str(folder))
+        if isinstance(project, dict) and project.get("mcpServers"):
+            return read_servers({"mcpServers": project["mcpServers"]})
+
+    return []

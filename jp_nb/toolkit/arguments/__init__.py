@@ -1,0 +1,1 @@
+"""JSON schemas of arguments, and arguments that fit them."""

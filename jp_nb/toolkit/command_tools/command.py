@@ -1,0 +1,281 @@
+"""Tools that are configured command lines: their arguments, their runs, and their outcomes.
+
+A command receives a JSON document about its call on stdin. The words of its command line are
+templates over the same document (`jp_nb/toolkit/command_tools/templates.py`):
+
+    {"tool": {"name": "build", "arguments": {"target": "docs"}, "answers": {}, "options": {}},
+     "context": {"root": "/work/notebooks", "action": "run", …}}
+
+It prints its result: any text, or an outcome as JSON (`outcome_reading.py`).
+
+Source: `docs/turns.md`, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.config.tree.tool_settings import Command, RuleCoverage, ToolConfig
+from jp_nb.errors import ToolError
+from jp_nb.json_values import as_object, compact_json, encode_utf8
+from jp_nb.toolkit.arguments.call_arguments import fill_defaults, format_argument_problems
+from jp_nb.toolkit.base import CommandLine, Tool, ToolSource
+from jp_nb.toolkit.cell_thread import CellThread
+from jp_nb.toolkit.command_tools.executed_arguments import runs_arguments
+from jp_nb.toolkit.command_tools.outcome_reading import read_outcome
+from jp_nb.toolkit.command_tools.processes import (
+    OutputError,
+    ProcessRun,
+    SpawnError,
+    run_process,
+)
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
+from jp_nb.toolkit.truncation import keep_end
+
+NO_COMMAND: Final = "Command missing for local tool"
+
+_VARIES_BY_RUN: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
+"""Template variables that differ in later runs of a call, or objects that contain them."""
+SHELL_SIGNALS: Final = 128  # a shell adds this number to the signal that ended its command
+_SHELL_CODES: Final = {126: "it is not executable", 127: "the command was not found"}
+
+CallDocument = dict[str, JsonValue]
+
+
+class CommandTool(Tool):
+    """A configured command as a tool (`source = "local"`)."""
+
+    may_propose = True  # a configuration change, with the keys `config` and `unset` of its outcome
+
+    def __init__(self, name: str, config: ToolConfig) -> None:
+        self.name = name
+        self.command = config.command
+        self.source_name = name_in_source(name, config)
+
+    @property
+    def covers(self) -> RuleCoverage:  # type: ignore[override]
+        """`arguments` if an argument of the call is executed (`runs_arguments`)."""
+        if self.command and runs_arguments(self.command):
+            return "arguments"
+        return "tool"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandTool) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.source_name))
+
+    def prepare(
+        self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue] | ToolFailure:
+        """Return the arguments with defaults, or a failure if some are missing or unknown."""
+        filled = fill_defaults(arguments, schema)
+        problem = format_argument_problems(name, filled, schema)
+        return filled if problem is None else ToolFailure(problem)
+
+    def command_line(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext
+    ) -> CommandLine | ToolFailure | None:
+        """Return the rendered command line, or a failure if a template is invalid."""
+        if self.command is None:
+            return ToolFailure(NO_COMMAND)
+
+        argv = _render_argv(self.command, make_document(self.source_name, arguments, context))
+        if isinstance(argv, ToolFailure):
+            return argv
+
+        text = argv[-1] if self.command.shell else shlex.join(argv)
+        words = (self.command.program, *self.command.args)
+        varies = any(map(_VARIES_BY_RUN.search, words))
+        return CommandLine(text, context.root or os.getcwd(), self.command.shell, varies)
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Run the command and read its output. Cancellation ends its process group.
+
+        Raises:
+            ToolError: The command asked an invalid question.
+        """
+        if self.command is None:
+            return ToolFailure(NO_COMMAND)
+        document = make_document(self.source_name, arguments, context)
+        return await _run(self.command, document, f"Tool '{self.name}'", context.root)
+
+
+class CommandTools(ToolSource):
+    """Source of the configured commands (`source = "local"`)."""
+
+    name = "local"
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        """Return a command for each of the wanted tools."""
+        return {name: CommandTool(name, tool) for name, tool in wanted.items()}
+
+
+@dataclass(frozen=True)
+class CommandFormatter:
+    """A command that formats the arguments of a call for the user (`style.parameters`)."""
+
+    command: Command
+    tool: str | None = None
+
+    async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
+        """Return the text below the call's header; "" for none.
+
+        Raises:
+            ToolError: The command fails, or asks a question. The tool does not run then.
+        """
+        document = make_document(self.tool or context.name, arguments, context)
+        match await _run(self.command, document, "its command", context.root):
+            case Success(content=content):
+                return content.strip()
+            case ToolFailure(message=message):
+                raise ToolError(message)
+            case NeedsInput():
+                raise ToolError("it asked a question, which a formatter must not do")
+
+
+def name_in_source(name: str, config: ToolConfig) -> str:
+    """Return the name after the dot of the setting `source`; `name` if there is none."""
+    kind, _, own_name = (config.source or "").partition(".")
+    return own_name if kind == "local" and own_name else name
+
+
+def make_document(
+    name: str, arguments: Mapping[str, JsonValue], context: ToolContext
+) -> CallDocument:
+    """Return the document for a run of the tool `name`, or for the formatting of its arguments."""
+    tool: CallDocument = {"name": name, "arguments": dict(arguments)}
+    about: CallDocument = {"root": context.root, "action": context.action}
+    runs = context.action == "run"
+
+    if runs:
+        tool["answers"] = dict(context.answers)
+        about["access"] = context.access
+
+    tool["options"] = dict(context.options)
+    about["workspace_id"] = ""  # for commands written for JP; a folder of notebooks has no such id
+    about["conversation_id"] = context.conversation_id
+
+    if runs and context.config is not None:
+        about["config"] = context.config
+
+    # The tool runs again if its configuration change (a *delta*) was rejected in the run before.
+    rejection = context.delta_rejection
+    if runs and rejection is not None:
+        about["delta_rejection"] = {
+            "reason": rejection.reason,
+            "fields": list(rejection.fields),
+            "detail": rejection.detail,
+        }
+
+    return {"tool": tool, "context": about}
+
+
+async def _run(command: Command, document: CallDocument, subject: str, root: str) -> Outcome:
+    """Run `command` in the folder `root`. Messages about a failure begin with `subject`."""
+    argv = _render_argv(command, document)
+    if isinstance(argv, ToolFailure):
+        return argv
+
+    stdin = encode_utf8(compact_json(document) + "\n")
+    formats = as_object(document["context"]).get("action") != "run"
+    try:
+        done = await run_process(argv, stdin=stdin, cwd=root, formats=formats)
+    except SpawnError as exc:
+        # The templates, not the rendered words: they may contain an answer to a secret question.
+        line = " ".join([command.program, *command.args])
+        reason = f": {exc}" if str(exc) else ""
+        return ToolFailure(f"Failed to spawn command: {line}{reason}")
+    except OutputError as exc:
+        return ToolFailure(f"{subject} was stopped because it printed more than {exc}.")
+
+    return _read_result(done, subject, shell=command.shell)
+
+
+def _read_result(done: ProcessRun, subject: str, *, shell: bool) -> Outcome:
+    # The exit status decides only about text: a printed outcome says itself if it is a failure.
+    outcome = read_outcome(done.stdout)
+    if outcome is None:
+        if done.exit_code == 0:
+            return Success(done.stdout)
+        return _make_exit_failure(done, subject, shell=shell)
+
+    if isinstance(outcome, ToolFailure):
+        return _make_reported_failure(outcome, done.stdout)
+
+    return outcome
+
+
+def _make_reported_failure(outcome: ToolFailure, stdout: str) -> ToolFailure:
+    """Return the failure that a command printed as JSON. The model reads JSON, as in JP."""
+    if not outcome.transient:
+        return ToolFailure(stdout)
+
+    # Without `"transient": true`: advice to try again belongs into the message (RFD 083).
+    details = {"message": outcome.message, "trace": list(outcome.trace)}
+    return ToolFailure(compact_json(details))
+
+
+def _make_exit_failure(done: ProcessRun, subject: str, *, shell: bool) -> ToolFailure:
+    """Return the failure of a command that exited with an error, with its output."""
+    stderr = done.stderr.strip()
+    stdout = done.stdout.strip()
+
+    last = stderr.rpartition("\n")[2].strip()
+    summary = f": {last}" if 0 < len(last) <= 200 else "."  # a longer line is no summary
+    parts = [f"{subject} {_format_exit(done.exit_code, shell=shell)}{summary}"]
+
+    if stderr and summary != f": {stderr}":
+        parts.append(_format_printed("stderr", stderr))
+    if stdout:
+        parts.append(_format_printed("stdout", stdout))
+
+    return ToolFailure("\n\n".join(parts))
+
+
+def _render_argv(command: Command, document: CallDocument) -> list[str] | ToolFailure:
+    from jp_nb.toolkit.command_tools.templates import TemplateError, render  # jinja2 loads slowly
+
+    try:
+        program, *args = (render(word, document) for word in (command.program, *command.args))
+    except TemplateError as exc:
+        return ToolFailure(str(exc))
+
+    if not command.shell:
+        return [program, *args]
+    return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
+
+
+def _format_exit(code: int, *, shell: bool) -> str:
+    if code < 0:
+        return f"was ended by {_format_signal(-code)}"
+
+    meaning = ""
+    if shell and code in _SHELL_CODES:
+        meaning = f" ({_SHELL_CODES[code]})"
+    elif shell and code - SHELL_SIGNALS in set(signal.Signals):
+        meaning = f" (as if by {_format_signal(code - SHELL_SIGNALS)})"
+    return f"failed with exit status {code}{meaning}"
+
+
+def _format_signal(number: int) -> str:
+    name = f", {signal.Signals(number).name}" if number in set(signal.Signals) else ""
+    return f"signal {number}{name}"
+
+
+def _format_printed(name: str, text: str) -> str:
+    end = keep_end(text, 10_000)  # the end usually has the error
+    left = len(text) - len(end)
+    note = f" (without its first {left} characters)" if left else ""
+    return f"{name}{note}:\n{end}"

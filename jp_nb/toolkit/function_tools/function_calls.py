@@ -1,0 +1,175 @@
+"""Call a Python function as a tool, await its result, and convert it to an outcome.
+
+A function runs in its own thread (`python.py`). If it returns an awaitable, such as
+the coroutine of a decorated `async def` function, the agent's event loop awaits it.
+
+Source: `docs/tools.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from types import GeneratorType
+from typing import Any, Final, cast
+
+from jp_nb.toolkit.cell_thread import ControlFlowError, PendingResult
+from jp_nb.toolkit.function_tools.blocked_loop import running_loop
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
+from jp_nb.values.base import Description, ValueBudget
+from jp_nb.values.describe import as_json, describe_result
+
+_LOOP_RUNS: Final = (
+    "cannot be called from a running event loop",  # asyncio.run
+    "event loop is already running",  # loop.run_until_complete
+    "while another loop is running",
+    "Already running asyncio in this thread",  # anyio.run
+    "call run() from inside a run()",  # trio.run
+)
+_USE_THREAD: Final = (
+    "The thread of the cell already runs an event loop. Make the tool an `async def` function that "
+    "awaits, or use `@jp.tool(thread=True)`"
+)
+_USE_AWAIT: Final = "An `async def` tool already runs in an event loop. Use `await`"
+_CELL_FUTURE: Final = (
+    "the tool returned a {} of the cell's event loop, which waits until the cell ends. It was "
+    "cancelled. Return the coroutine itself, or make the tool an `async def` function that awaits"
+)
+_OTHER_FUTURE: Final = (
+    "the tool returned a {} of an event loop that does not run. Return the coroutine itself, or "
+    "make the tool an `async def` function that awaits"
+)
+
+
+def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
+    """Convert the result of a function to an outcome.
+
+    An outcome is returned unchanged. A text is the content of a `Success`. Plain data becomes JSON,
+    with sorted sets. Other values, iterators, and containers of them are described within `budget`.
+    """
+    kind = type(result)  # `__class__` may be wrong or raise
+    if issubclass(kind, (Success, ToolFailure, NeedsInput)):
+        return cast(Outcome, result)
+    if issubclass(kind, str):
+        return Success(cast(str, result))
+
+    if issubclass(kind, Description):
+        description = cast(Description, result)
+    elif (text := as_json(result)) is not None:
+        return Success(text)
+    else:
+        description = describe_result(result, budget or ValueBudget())
+
+    return Success(description.text, images=description.images)
+
+
+def call_function(
+    function: Callable[..., Any], arguments: Mapping[str, Any], budget: ValueBudget
+) -> Outcome | PendingResult:
+    """Call a `def` function, and describe its result in the same thread.
+
+    A description may run code of the value. An awaitable is returned as a `PendingResult`.
+
+    Raises:
+        ControlFlowError: The function raised an exception that a future cannot hold.
+    """
+    try:
+        result = function(**arguments)
+        if not _is_awaitable(result):
+            return as_outcome(result, budget)
+        return PendingResult(_release_from_running_loop(result))
+    except (StopIteration, GeneratorExit, RuntimeError) as exc:
+        named = _named_error(exc, _USE_THREAD)
+        if named is exc:
+            raise
+        raise named from named.__cause__
+
+
+async def await_result(result: object, budget: ValueBudget) -> Outcome:
+    """Await `result`, and the awaitables that it returns, on the running loop.
+
+    Raises:
+        ControlFlowError: Awaited code raised an exception that a future cannot hold.
+    """
+    try:
+        while _is_awaitable(result):
+            result = await _await(result)
+        return as_outcome(result, budget)
+    except (StopIteration, GeneratorExit, RuntimeError) as exc:
+        named = _named_error(exc, _USE_AWAIT)
+        if named is exc:
+            raise
+        raise named from named.__cause__
+
+
+def _named_error(exc: BaseException, advice: str) -> BaseException:
+    """Return the exception to raise for `exc`; with `advice` if an event loop already runs."""
+    original: BaseException | None = exc
+    if isinstance(exc, RuntimeError) and "raised StopIteration" in str(exc):
+        original = exc.__cause__  # Python replaced it: "coroutine raised StopIteration"
+    if isinstance(original, StopIteration | GeneratorExit):
+        named = ControlFlowError(repr(original))
+        named.__cause__ = original
+        return named
+
+    if any(text in str(exc) for text in _LOOP_RUNS):
+        exc.add_note(advice)
+    return exc
+
+
+# --- awaitables ----------------------------------------------------------------------------------
+
+
+def _is_awaitable(value: object) -> bool:
+    kind = type(value)  # `__class__` may be wrong or raise
+    if issubclass(kind, GeneratorType):  # of `types.coroutine`
+        return bool(cast(Any, value).gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)
+    return issubclass(kind, Awaitable | concurrent.futures.Future)
+
+
+def _release_from_running_loop(value: Any) -> Any:
+    """Return an awaitable for another loop than the running one, which the cell blocks.
+
+    Raises:
+        RuntimeError: The result cannot be awaited in another loop.
+    """
+    if not isinstance(value, asyncio.Future) or value.done():
+        return value
+    if value.get_loop() is not running_loop():
+        return value
+
+    coroutine = value.get_coro() if isinstance(value, asyncio.Task) else None
+    value.cancel()
+    if not inspect.iscoroutine(coroutine) or (
+        inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED
+    ):
+        raise RuntimeError(_CELL_FUTURE.format(type(value).__name__))
+
+    # The task has not started: its coroutine runs elsewhere, and the task only ends.
+    value.add_done_callback(_ignore_exception)
+    return coroutine
+
+
+def _ignore_exception(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+async def _await(value: Any) -> object:
+    if isinstance(value, concurrent.futures.Future):
+        return await asyncio.wrap_future(value)
+    if not isinstance(value, asyncio.Future) or value.get_loop() is running_loop():
+        return await value
+    if value.done():
+        return value.result()
+
+    loop = value.get_loop()
+    if not loop.is_running():
+        raise RuntimeError(_OTHER_FUTURE.format(type(value).__name__))
+
+    async def wait() -> object:
+        return await value
+
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(wait(), loop))

@@ -1,0 +1,392 @@
+"""Python functions as tools: the decorator `@jp.tool`, and the registry of the decorated functions.
+
+The type hints and the Google-style docstring of the function define its schema. Arguments are
+validated before the function runs (`jp_nb/toolkit/function_tools/function_arguments.py`).
+
+Source: `docs/tools.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, Final, TypedDict, Unpack, overload
+
+from pydantic import JsonValue
+
+from jp_nb.config.tree.tool_settings import ConfigRule, RuleCoverage, RunMode
+from jp_nb.errors import UsageError
+from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.cell_thread import CellThread, PendingResult
+from jp_nb.toolkit.function_tools.blocked_loop import WatchedCall, running_loop
+from jp_nb.toolkit.function_tools.docstrings import read_docstring, read_examples
+from jp_nb.toolkit.function_tools.function_arguments import (
+    WRAP_HINT,
+    ArgumentsError,
+    FunctionArguments,
+    describe_method,
+    find_class_name,
+    read_documentation,
+)
+from jp_nb.toolkit.function_tools.function_calls import await_result, call_function
+from jp_nb.toolkit.outcome import Outcome, ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
+from jp_nb.values.base import ValueBudget
+from jp_nb.values.custom import start_thread
+
+log = logging.getLogger(__name__)
+
+TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+class _Options(TypedDict, total=False):
+    """The options of `tool`, which documents them."""
+
+    name: str | None
+    run: RunMode | None
+    covers: RuleCoverage | None
+    access: Sequence[ConfigRule]
+    thread: bool
+    toolset: str | None
+
+
+class PythonTool(Tool):
+    """A tool that calls a Python function. Calling the tool calls the function directly.
+
+    A `def` function runs in the cell's thread, or with `thread=True` in a worker thread. An
+    `async def` function runs in the event loop of the agent.
+
+    Attributes:
+        context_name: Name of the parameter that receives the context; None without one.
+    """
+
+    may_propose = True
+
+    def __init__(self, function: Callable[..., Any], **options: Unpack[_Options]) -> None:
+        self.function = function
+        self._options = options
+        self._code = getattr(function, "__code__", None)
+        self.name = _tool_name(function, options.get("name"))
+        self.is_async = _is_async(function)
+        self.thread = options.get("thread", False)
+        if self.thread and self.is_async:
+            raise UsageError(
+                f"{self.name}: `thread=True` needs a `def` function, and this is an "
+                "`async def` function"
+            )
+
+        self.waits_for_cell = not (self.thread or self.is_async)
+        self._cell_loop = running_loop()  # a cell defines the tool, or imports its module
+        self.arguments = FunctionArguments(function, self.name)
+        self.context_name = self.arguments.context_name
+        self.schema: Mapping[str, JsonValue] = self.arguments.schema
+        self.registration = self._read_registration(options)
+        self.__name__ = self.name
+        self.__doc__ = read_documentation(function)
+        self.__wrapped__ = function
+
+    def is_reloaded_as(self, tool: PythonTool) -> bool:
+        """Return True if `tool` is the same function of a module that was loaded again."""
+        module = getattr(self.function, "__module__", None)
+        name = getattr(self.function, "__qualname__", "<locals>")
+        if module in (None, "__main__") or "<locals>" in name:
+            return False
+
+        other = tool.function
+        return (module, name) == (
+            getattr(other, "__module__", None),
+            getattr(other, "__qualname__", None),
+        )
+
+    def become(self, tool: PythonTool) -> None:
+        """Take everything from `tool`."""
+        values = dict(vars(tool))
+        vars(self).clear()
+        vars(self).update(values)
+
+    def refresh(self) -> bool:
+        """Read the function again if `%autoreload` replaced its code; return True if it did."""
+        code = getattr(self.function, "__code__", None)
+        if code is self._code:
+            return False
+
+        self._code = code
+        try:
+            self.become(PythonTool(self.function, **self._options))
+        except UsageError as exc:
+            log.warning("The new code of the tool %s is not a valid tool: %s", self.name, exc)
+            return False
+
+        return True
+
+    def _read_registration(self, options: _Options) -> dict[str, JsonValue]:
+        toolset = options.get("toolset")
+        access = options.get("access")
+        if toolset is not None and not TOOL_NAME.fullmatch(toolset):
+            raise UsageError(
+                f"{self.name}: {toolset!r} is not a valid toolset name: "
+                "the rules of tool names apply"
+            )
+
+        text = read_documentation(self.function)
+        description, _ = read_docstring(text)
+        registration: dict[str, JsonValue] = {
+            "source": "python",
+            "description": description or self.name,
+            "examples": read_examples(text) or None,
+            "run": options.get("run"),
+            "covers": options.get("covers"),
+            "toolset": toolset,
+        }
+        if access:
+            registration["access"] = {"config": _rules(self.name, access)}
+
+        return {key: x for key, x in registration.items() if x is not None}
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Refuse a method that was decorated in the body of its class.
+
+        A function without an object, such as that of a static method, works there.
+        """
+        is_method = find_class_name(self.function) == owner.__qualname__
+        if isinstance(self.function, staticmethod) or not is_method:
+            return
+
+        first = next(iter(self.arguments.parameters), None)
+        if first is not None and not first.is_hinted:
+            REGISTRY.discard(self)
+            raise UsageError(describe_method(self.name, owner.__qualname__, first.name))
+
+    @cached_property
+    def definition(self) -> tuple[str, ...]:
+        """Name, signature, and docstring. If they do not change, advice about the tool does not."""
+        return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the function directly."""
+        filled = self.arguments.fill_field_defaults(self.function, args, kwargs)
+        return self.function(*args, **filled)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}{inspect.signature(self.function)}>"
+
+    def validate_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
+        """Return `arguments` as Python values by parameter; None if they are invalid."""
+        try:
+            values = self.arguments.read(arguments)
+        except ArgumentsError:
+            return None
+        given = [each.name for each in self.arguments.parameters if each.property in arguments]
+        return {name: values[name] for name in given}
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Validate `arguments`, call the function in its thread, and describe its result."""
+        try:
+            values = self.arguments.read(arguments)
+        except ArgumentsError as exc:
+            return ToolFailure(f"Invalid arguments for {self.name}: {exc}. Correct the call.")
+
+        if self.context_name is not None:
+            values[self.context_name] = context
+        budget = ValueBudget(side=context.image_side)
+        if self.is_async:
+            return await await_result(self.function(**values), budget)
+
+        watched = WatchedCall(self._cell_loop)
+        call = partial(watched.run, partial(call_function, self.function, values, budget))
+        async with watched.watching():
+            if self.thread:  # no pool: a function that hangs must not delay later calls
+                result = await asyncio.wrap_future(start_thread(call, f"tool {self.name}"))
+            else:
+                result = await cell.call(call)
+
+        if isinstance(result, PendingResult):
+            return await await_result(result.awaitable, budget)
+        return result
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    # A partial counts as its function, and an object as its method `__call__`.
+    if inspect.iscoroutinefunction(function):
+        return True
+    return callable(function) and inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _tool_name(function: object, name: str | None) -> str:
+    if isinstance(function, type):
+        raise UsageError(
+            f"{function.__name__} is a class, and a tool must be a function. {WRAP_HINT}"
+        )
+    if isinstance(function, classmethod):
+        inner = function.__func__
+        owner = inner.__qualname__.rpartition(".")[0]
+        raise UsageError(describe_method(inner.__name__, owner, "cls"))
+
+    name = name or getattr(function, "__name__", None)
+    if not callable(function) or not isinstance(name, str):
+        raise UsageError(
+            "a tool must be a function, and this is an object of type "
+            f"{type(function).__name__}. {WRAP_HINT}"
+        )
+
+    if not TOOL_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not a valid tool name: use at most 64 letters, "
+            "digits, `_`, and `-`. The first one cannot be a digit or `-`. Set "
+            "another name with `@jp.tool(name=…)`"
+        )
+    return name
+
+
+def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
+    from jp_nb.config.validation import validate_layer  # few tools have rules
+
+    if not all(isinstance(rule, ConfigRule) for rule in access):
+        raise UsageError(f"{name}: `access` must be a list of `jp.ConfigRule`")
+
+    rules: list[JsonValue] = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
+    tool: JsonValue = {"access": {"config": rules}}
+    validate_layer({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
+    return rules
+
+
+class Registry:
+    """The Python tools of this process. `version` is the number of changes."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, PythonTool] = {}
+        self.version = 0
+
+    def add(self, tool: PythonTool) -> PythonTool:
+        """Register `tool` for the next turn, and return the registered tool.
+
+        It replaces a tool of the same name. If its module was reloaded, the tool of before is
+        updated: names that the user imported are still the registered tool.
+        """
+        before = self._tools.get(tool.name)
+        if before is not None and before.is_reloaded_as(tool):
+            before.become(tool)
+            tool = before
+
+        self._tools[tool.name] = tool
+        self.version += 1
+        return tool
+
+    def discard(self, tool: PythonTool) -> None:
+        """Remove `tool` if it is registered."""
+        if self._tools.get(tool.name) is tool:
+            self.remove(tool.name)
+
+    def remove(self, name: str) -> None:
+        """Remove the tool `name`.
+
+        Raises:
+            UsageError: There is no such tool.
+        """
+        if name not in self._tools:
+            known = ", ".join(sorted(self._tools)) or "none is defined"
+            raise UsageError(f"there is no Python tool {name!r} (known: {known})")
+
+        del self._tools[name]
+        self.version += 1
+
+    def all(self) -> dict[str, PythonTool]:
+        """Return the tools by name, in the order they were first defined."""
+        for tool in self._tools.values():
+            if tool.refresh():
+                self.version += 1
+        return dict(self._tools)
+
+
+REGISTRY: Final = Registry()
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> PythonTool: ...
+@overload
+def tool(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], PythonTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    run: RunMode | None = None,
+    covers: RuleCoverage | None = None,
+    access: Sequence[ConfigRule] = (),
+    thread: bool = False,
+    toolset: str | None = None,
+) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
+    """Make a function available to the model as a tool.
+
+    You can still call the function. If you define it again, the new tool replaces the old one.
+
+    Example:
+        >>> @tool
+        ... def double(number: int) -> int:
+        ...     return 2 * number
+        >>> double(4)
+        8
+        >>> remove_tool("double")
+
+    The model reads the return value: a text is sent unchanged, plain data as JSON, and any other
+    value, such as a data frame or a figure, as a description (`jp.describe`). The function can also
+    return an outcome: `jp.Success` or `jp.NeedsInput`. The model reads an exception as an error.
+
+    Args:
+        function: The function. Its type hints and its Google-style docstring define the schema;
+            pydantic must support the types. A parameter of type `ToolContext` receives the context.
+        name: Name for the model; None for the name of the function.
+        run: `unattended` to run without a question; `ask` or `edit` to ask the user first; `skip`
+            to never run. The configuration of the tool overrides it. None means `unattended`,
+            unless the configuration of `*` differs.
+        covers: Calls that the permission "for this turn" covers. `tool` means all calls of the
+            tool, `arguments` only calls with the same arguments. Use `arguments` if an argument is
+            executed, such as code, a command line, or SQL. The configuration overrides it. None
+            means `tool`.
+        access: Rules for the settings that the tool may read and propose to change. Files can add
+            rules. After a rejected proposal the function runs again in the same call, up to three
+            times, and `ctx.delta_rejection` has the reason.
+        thread: True to run a `def` function in a worker thread, in parallel with other tools.
+            Without it, such functions run in the cell's thread, one at a time. An `async def`
+            function always runs in parallel with other tools.
+        toolset: Name of a group of tools that are switched together: `%%jp -t NAME`, or the setting
+            `conversation.toolsets.NAME = true`.
+
+    Returns:
+        The tool. `@jp.tool(…)` with options returns a decorator.
+
+    Raises:
+        UsageError: If `function` is not a function, a name or a parameter is not valid for a tool,
+            or `thread` is set for an `async def` function.
+        ConfigError: If `access` contains an invalid rule.
+    """
+    options = _Options(
+        name=name, run=run, covers=covers, access=access, thread=thread, toolset=toolset
+    )
+    if function is None:
+        return partial(tool, **options)
+
+    made = PythonTool(function, **options)
+    if access:
+        from jp_nb.config.access_rule_checks import find_rule_warnings  # few tools have rules
+
+        for text in find_rule_warnings(made.name, access):
+            warnings.warn(text, stacklevel=2)
+
+    return REGISTRY.add(made)
+
+
+def remove_tool(name: str) -> None:
+    """Remove a Python tool, so that the model can no longer call it.
+
+    Raises:
+        UsageError: If there is no Python tool of this name.
+    """
+    REGISTRY.remove(name)

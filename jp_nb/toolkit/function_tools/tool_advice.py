@@ -1,0 +1,145 @@
+"""Find the weaknesses in a Python tool's description, such as a missing docstring or type hint.
+
+`%jp tools` shows them. They are advice: the tool works without.
+
+Source: `docs/tools.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from jp_nb.json_values import as_object
+from jp_nb.toolkit.function_tools.docstrings import read_docstring
+from jp_nb.toolkit.function_tools.function_arguments import (
+    FunctionParameter,
+    fits,
+    read_documentation,
+)
+from jp_nb.toolkit.function_tools.python import PythonTool
+
+_CONTAINERS: Final = (list, dict, set, frozenset, tuple)
+_CONTAINER_EXAMPLES: Final = {
+    "list": "list[str]",
+    "dict": "dict[str, int]",
+    "set": "set[str]",
+    "frozenset": "frozenset[str]",
+    "tuple": "tuple[str, ...]",  # `tuple[str]` has exactly one item
+}
+
+
+def suggest_improvements(tool: PythonTool) -> Iterator[str]:
+    """Yield problems of the description of `tool`, each with its solution.
+
+    >>> from jp_nb.toolkit.function_tools.python import PythonTool
+    >>> def halve(number): return number / 2
+    >>> for sentence in suggest_improvements(PythonTool(halve)): print(sentence)
+    there is no docstring, so the model gets only the name. Write one that describes the tool
+    number has no type hint, so the model can send any value. Add one, such as `number: str`
+    """
+    parameters = tool.arguments.parameters
+    properties = as_object(tool.schema.get("properties"))
+    documentation = read_documentation(tool.function)
+    documented = bool((documentation or "").strip())
+    if not documented:
+        yield (
+            "there is no docstring, so the model gets only the name. Write one that "
+            "describes the tool"
+        )
+    yield from _check_generator(tool.function)
+
+    yield from _check_hints(tool)
+    if not documented:
+        return
+
+    silent = [
+        each.name
+        for each in parameters
+        if "description" not in as_object(properties.get(each.property))
+    ]
+    if silent:
+        what = "it" if len(silent) == 1 else "them"
+        names_text = _join_names(silent)
+        yield f"the docstring does not describe {names_text}. Describe {what} under `Args:`"
+
+    _, described = read_docstring(documentation)
+    known = [each.name for each in parameters]
+    if tool.context_name is not None:
+        known.append(tool.context_name)
+    for name in described:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
+
+
+def _check_hints(tool: PythonTool) -> Iterator[str]:
+    parameters = tool.arguments.parameters
+    untyped = [each.name for each in parameters if not each.is_hinted]
+    if untyped:
+        has = "has" if len(untyped) == 1 else "have"
+        yield (
+            f"{_join_names(untyped)} {has} no type hint, so the model can send any "
+            f"value. Add one, such as `{untyped[0]}: str`"
+        )
+
+    any_type = [each.name for each in parameters if each.is_hinted and each.hint is Any]
+    if any_type:
+        yield (
+            f"{_join_names(any_type)} can be anything (`Any`). Use the type that {tool.name} "
+            f"takes, such as `{any_type[0]}: str`"
+        )
+
+    for each in parameters:
+        bare = _find_bare_container(each.hint)
+        if bare is not None:
+            yield (
+                f"the type hint of {each.name} does not give the item type of {bare}. Add it, such "
+                f"as `{_CONTAINER_EXAMPLES[bare]}`"
+            )
+        yield from _check_default(each)
+
+
+def _check_generator(function: Callable[..., Any]) -> Iterator[str]:
+    if inspect.isgeneratorfunction(function):
+        example = "a list, such as `return [*values]`"
+    elif inspect.isasyncgenfunction(function):
+        example = "a list, such as `return [value async for value in values]`"
+    else:
+        return
+    yield (
+        "it is a generator function (`yield`), so it does not run, and the model gets only the "
+        f"type of the generator. Return {example}"
+    )
+
+
+def _check_default(parameter: FunctionParameter) -> Iterator[str]:
+    default = parameter.default
+    if default is inspect.Parameter.empty or parameter.hint is Any:
+        return
+    if fits(parameter.hint, default):
+        return
+
+    name = parameter.name
+    shown = inspect.formatannotation(parameter.hint)
+    kind = "None" if default is None else f"a value of type {type(default).__name__}"
+    how = f"`{name}: {shown} | None = None`" if default is None else "a default that fits"
+    yield f"the default of {name} is {kind}, which does not match `{shown}`. Write {how}"
+
+
+def _find_bare_container(hint: object) -> str | None:
+    arguments = typing.get_args(hint)
+    if not arguments:
+        kind = typing.get_origin(hint) or hint
+        return next((each.__name__ for each in _CONTAINERS if kind is each), None)
+    return next(filter(None, map(_find_bare_container, arguments)), None)
+
+
+def _join_names(names: Sequence[str]) -> str:
+    beginning = ", ".join(names[:-1])
+    return " and ".join(filter(None, [beginning, names[-1]]))

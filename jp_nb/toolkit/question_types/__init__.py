@@ -1,0 +1,1 @@
+"""Types of questions: the answers that each accepts, and forms."""

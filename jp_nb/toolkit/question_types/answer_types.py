@@ -1,0 +1,288 @@
+"""The base class of the types of answers, and the types that are one value of a kind.
+
+A question has an answer type, which checks, describes, and converts its answers. Numbers,
+selections, and forms have modules of their own (`number_answer.py`, `select_answer.py`,
+`question.py`).
+
+To add a type, define a class and add an entry to each of these tables:
+
+- `QUESTION_KINDS` in `jp_nb/toolkit/question.py`
+- `RECORDED_KINDS` in `jp_nb/record/entries/events.py`
+- `FORM_CONTROLS` in `jp_nb/notebook/prompt/controls.py`
+- `STDIN_DIALOGUES` in `jp_nb/notebook/prompt/stdin.py`
+
+Source: `docs/extending.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    StrictInt,
+    model_serializer,
+    model_validator,
+)
+
+from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.record.reading.recorded_answers import DONE_ANSWER
+from jp_nb.record.reading.recorded_answers import NONE_OF_THESE as NONE_OF_THESE
+from jp_nb.text import one_line, spell_invisible
+from jp_nb.toolkit.arguments.json_types import has_type
+from jp_nb.toolkit.question_types.linear_patterns import is_linear_pattern, matches_pattern
+from jp_nb.toolkit.question_types.text_formats import TextFormat, has_format
+from jp_nb.toolkit.question_types.web_address import MAX_URL_CHARS, remove_details
+
+Misfit = Literal["type", "option", "value"]
+"""Reason why an answer is invalid: its type, an unknown option, or a value that is not allowed."""
+
+MAX_FIELDS = 50  # limit for the fields of one form
+
+
+class AnswerType(BaseModel):
+    """Base class of the types of answers. The fields of a subclass limit the valid answers.
+
+    Attributes:
+        type: Name of the type, in the JSON of tools and in records.
+        json_type: JSON type of an answer.
+        secret: True if an answer is never shown, stored, or sent to a model.
+        needs_user: True if no model may answer, because the user has to do something.
+        rememberable: True if the user may give one answer for all repetitions of the question in
+            the turn.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+    type: str
+    json_type: ClassVar[str] = "string"
+    secret: ClassVar[bool] = False
+    needs_user: ClassVar[bool] = False
+    rememberable: ClassVar[bool] = False
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the JSON schema of an answer."""
+        return {"type": self.json_type}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return the reason why `answer` is invalid, or None."""
+        return None if has_type(answer, {self.json_type}) else "type"
+
+    @property
+    def expects(self) -> str:
+        """Description of a valid answer, such as `a number from 1 to 5`."""
+        return "a string"
+
+    def format_problem(self, answer: JsonValue) -> str:
+        """Return the reason why `answer` is invalid, as text."""
+        return f"expected {self.expects}"
+
+    @property
+    def has_secret(self) -> bool:
+        """True if an answer, or a part of it, is secret."""
+        return self.secret
+
+    @property
+    def is_for_user(self) -> bool:
+        """True if no model may answer: the user has to do something, or a part is secret."""
+        return self.needs_user or self.has_secret
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The answer to an optional question when no user is available; None to leave it open."""
+        return None
+
+    def normalized(self, answer: JsonValue) -> JsonValue:
+        """Return the configured `answer` with the values of options in place of their labels."""
+        return answer
+
+    def redacted(self, answer: JsonValue) -> JsonValue:
+        """Return `answer` without secrets, for the record."""
+        return SECRET_ANSWER if self.secret else answer
+
+    def secrets(self, answer: JsonValue) -> Iterator[JsonValue]:
+        """Yield the secret parts of `answer`."""
+        if self.secret:
+            yield answer
+
+    def format_answer(self, answer: JsonValue) -> str:
+        """Return a valid `answer` as text for the user, in one line."""
+        return one_line(str(answer), limit=200)
+
+    @model_serializer(mode="wrap")
+    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in whole(self).items()
+            if name == "type" or value != fields[name].default
+        }
+
+    def to_record(self) -> dict[str, JsonValue]:
+        """Return the JSON object for the inquiry in the record, without default values."""
+        return self.model_dump(mode="json")
+
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Return the texts that are part of answers, so they must not be changed."""
+        return ()
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return a copy whose displayed texts are replaced by the results of `change`."""
+        return self
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Convert a valid `answer` to its Python value."""
+        return answer
+
+
+class BooleanAnswer(AnswerType):
+    """Answered by JSON `true` or `false`."""
+
+    type: Literal["boolean"] = "boolean"
+    json_type: ClassVar[str] = "boolean"
+    rememberable: ClassVar[bool] = True
+    expects: ClassVar[str] = "a boolean"
+
+    def format_answer(self, answer: JsonValue) -> str:
+        """Return `Yes` or `No`."""
+        return "Yes" if answer else "No"
+
+
+class TextAnswer(AnswerType):
+    """Answered by any string, including the empty one, within the bounds and the format.
+
+    Attributes:
+        format: `email`, `uri`, `date` (2026-11-23), `time` (17:30), or `date-time` (ISO 8601).
+        pattern: Regular expression that is found in the text, without lookaround and
+            back-references, so that it is checked in linear time.
+        lines: True to show a box for several lines.
+    """
+
+    type: Literal["text"] = "text"
+    format: TextFormat | None = None
+    min_length: StrictInt = Field(0, ge=0)
+    max_length: StrictInt | None = Field(None, ge=0)
+    pattern: str | None = None
+    lines: StrictBool = True
+
+    @model_validator(mode="after")
+    def _check_answerable(self) -> Self:
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError("`min_length` is greater than `max_length`")
+        if self.pattern is not None and not is_linear_pattern(self.pattern):
+            raise ValueError(
+                "`pattern` is not a regular expression that can be checked in linear time: write "
+                "it without lookaround and back-references"
+            )
+        return self
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of a string with these conditions."""
+        bounds = {"minLength": self.min_length or None, "maxLength": self.max_length}
+        conditions: dict[str, JsonValue] = {
+            "format": self.format,
+            "pattern": self.pattern,
+            **bounds,
+        }
+        stated = {keyword: value for keyword, value in conditions.items() if value is not None}
+        return super().answer_schema() | stated
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` if `answer` is not a string, and `value` if it breaks a condition."""
+        if not isinstance(answer, str):
+            return "type"
+
+        longest = math.inf if self.max_length is None else self.max_length
+        fits = self.min_length <= len(answer) <= longest
+        fits = fits and (self.format is None or has_format(answer, self.format))
+        fits = fits and (self.pattern is None or matches_pattern(answer, self.pattern))
+        return None if fits else "value"
+
+    @property
+    def expects(self) -> str:
+        """The format or `a string`, with the bounds and the pattern."""
+        what = "a string" if self.format is None else _FORMAT_WORDS[self.format]
+        bounds = format_bounds(self.min_length or None, self.max_length, " characters")
+        if self.pattern is None:
+            return f"{what}{bounds}"
+
+        pattern = one_line(spell_invisible(self.pattern), limit=MAX_SHOWN_PATTERN)
+        return f"{what}{bounds} that matches {pattern}"
+
+
+MAX_SHOWN_PATTERN: Final = 200
+"""Maximum number of characters of a pattern in the description of a valid answer."""
+_FORMAT_WORDS: dict[TextFormat, str] = {
+    "email": "an e-mail address such as name@example.org",
+    "uri": "an address such as https://example.org",
+    "date": "a date such as 2026-11-23",
+    "time": "a time such as 17:30",
+    "date-time": "a date and time such as 2026-11-23T17:30:00Z",
+}
+
+
+class SecretAnswer(AnswerType):
+    """Answered by a string that is never shown, stored or sent to a model."""
+
+    type: Literal["secret"] = "secret"
+    secret: ClassVar[bool] = True
+
+    def format_answer(self, answer: JsonValue) -> str:
+        """Return the placeholder for secrets."""
+        return SECRET_ANSWER
+
+
+class UrlAnswer(AnswerType):
+    """Answered by `true`, once the user has opened `url` in a browser and has done what it asks.
+
+    Only the user opens it, with a button. It is recorded without its query, which may have a key.
+    """
+
+    type: Literal["url"] = "url"
+    json_type: ClassVar[str] = "boolean"
+    needs_user: ClassVar[bool] = True
+    expects: ClassVar[str] = "true, after the user opened the address"
+    url: str = Field(min_length=1, max_length=MAX_URL_CHARS)
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of `true`."""
+        return super().answer_schema() | {"const": True}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for another type, and `value` for `false`."""
+        if super().misfit(answer) is not None:
+            return "type"
+        return None if answer else "value"
+
+    def format_answer(self, answer: JsonValue) -> str:
+        """Return `done`."""
+        return DONE_ANSWER
+
+    def to_record(self) -> dict[str, JsonValue]:
+        """Return the JSON object for the record, with the URL without its details."""
+        return super().to_record() | {"url": remove_details(self.url)}
+
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Return the URL."""
+        return (self.url,)
+
+
+def format_bounds(least: float | None, most: float | None, unit: str = "") -> str:
+    """Return the end of a description, such as ` from 1 to 5`; "" without bounds."""
+    if least is not None and most is not None:
+        of = "of" if unit else "from"
+        return f" {of} {format_number(least)} to {format_number(most)}{unit}"
+    if least is not None:
+        return f" of at least {format_number(least)}{unit}"
+    return f" of at most {format_number(most)}{unit}" if most is not None else ""
+
+
+def format_number(number: float) -> str:
+    """Return `number` without the fraction `.0`."""
+    return str(number).removesuffix(".0")

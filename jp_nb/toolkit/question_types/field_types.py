@@ -1,0 +1,253 @@
+"""Select the answer type of a form's field by its JSON schema.
+
+    {"type": "string", "format": "date"}                    a text with a format
+    {"enum": ["S", "M"]}                                    a selection of one option
+    {"type": "array", "items": {"enum": ["S", "M"]}}        a selection of several options
+    {"oneOf": [{"const": 1, "title": "One"}, …]}            a selection with labels
+
+Any other schema, such as that of a nested object, is an error with its path.
+
+Source: https://json-schema.org/draft/2020-12/json-schema-validation,
+https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Final, get_args
+
+from pydantic import JsonValue, ValidationError
+
+from jp_nb.json_schema import SchemaPath
+from jp_nb.text import one_line
+from jp_nb.toolkit.arguments.json_types import declared_types
+from jp_nb.toolkit.question_types.answer_types import (
+    AnswerType,
+    BooleanAnswer,
+    SecretAnswer,
+    TextAnswer,
+)
+from jp_nb.toolkit.question_types.form_schema import ENUM_NAMES, FormSource, Node
+from jp_nb.toolkit.question_types.linear_patterns import is_linear_pattern
+from jp_nb.toolkit.question_types.number_answer import BOUNDS, IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
+from jp_nb.toolkit.question_types.text_formats import TextFormat
+
+LONG_TEXT = 200  # a text with a larger maximum length gets a box with several lines
+_LEVELS: Final = (
+    "a form has one level; a field is a text, a number, a boolean, or one or several "
+    "options of a list"
+)
+
+
+def select_answer_type(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    """Return the answer type for the schema `node` at `path`.
+
+    Raises:
+        UsageError: No field can show it.
+    """
+    try:
+        options = _options(source, path, node)
+        if options is not None:
+            known = {"type", "enum", ENUM_NAMES, "const", "anyOf", "oneOf"}
+            source.note_unknown_keywords(path, node, known)
+            return SelectAnswer(options=options)
+
+        name = node.get("type")
+        if source.typed and _is_decimal(node):
+            name = "number"
+        if not source.typed and not isinstance(name, str) and _accepts_text(node):
+            return _read_any_text(source, path)
+
+        if not isinstance(name, str) or name not in _READERS:
+            source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
+        return _READERS[name](source, path, node)
+    except ValidationError as exc:  # contradictory bounds, or invalid options
+        [first, *_] = exc.errors(include_url=False, include_input=False)
+        source.fail(path, first["msg"].removeprefix("Value error, "))
+
+
+def _is_decimal(node: Node) -> bool:
+    # A Decimal is a number or its digits: `{"anyOf": [{"type": "number"}, {"type": "string"}]}`.
+    members = node.get("anyOf")
+    if "type" in node or not isinstance(members, list):
+        return False
+    types = {member.get("type") for member in members if isinstance(member, dict)}
+    return "number" in types and types <= {"number", "integer", "string"}
+
+
+def _accepts_text(node: Node) -> bool:
+    # The type is a list with `string`, one of several members is a string, or any type is valid.
+    types = _member_types(node)
+    if types:
+        return "string" in types
+    return not node.keys() & {"type", "anyOf", "oneOf", "allOf", "properties", "items"}
+
+
+def _member_types(node: Node) -> set[str]:
+    members = node.get("oneOf")
+    return declared_types(node) or declared_types({"anyOf": members})
+
+
+def _read_any_text(source: FormSource, path: SchemaPath) -> AnswerType:
+    source.checked_as_whole.append(path)
+    return TextAnswer(lines=False)
+
+
+def describe_free_text(node: Node) -> str:
+    """Return the type or format that a text must have, for the user; "" for any text."""
+    if node.get("type") != "string":
+        types = sorted(_member_types(node) - {"null"})
+        return f"Type: {' or '.join(types)}" if types else ""
+    wanted = node.get("format")
+    if isinstance(wanted, str) and wanted not in get_args(TextFormat):
+        return f"Format: {one_line(wanted, limit=60)}"
+    return ""
+
+
+def _describe_node(node: Node) -> str:
+    if node.get("type") == "object":
+        return "an object"
+    if "anyOf" in node or "oneOf" in node or isinstance(node.get("type"), list):
+        return "one of several types"
+    return "a value of any type" if "type" not in node else "a list of something other than options"
+
+
+def _options(source: FormSource, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
+    if "const" in node:
+        return (_option(source, path, {"const": node["const"]}),)
+
+    if isinstance(values := node.get("enum"), list):
+        labels = node.get(ENUM_NAMES, values)
+        if not isinstance(labels, list) or len(labels) != len(values):
+            if not source.of_server:
+                source.fail(
+                    (*path, ENUM_NAMES), "expected a list with one text for each value of `enum`"
+                )
+            labels = values
+
+        pairs = zip(values, labels, strict=True)
+        options = [_option(source, path, {"const": x, "title": str(label)}) for x, label in pairs]
+        if source.typed or source.of_server:  # without the aliases of an Enum
+            first: dict[tuple[type, JsonValue], Option] = {}
+            for option in options:
+                first.setdefault((type(option.value), option.value), option)  # True == 1
+            options = [*first.values()]
+        return tuple(options)
+
+    for keyword in ("oneOf", "anyOf"):
+        members = node.get(keyword)
+        if isinstance(members, list) and members:
+            each = [_member_options(source, (*path, keyword, i), x) for i, x in enumerate(members)]
+            known = [found for found in each if found is not None]
+            if len(known) == len(each):
+                return tuple(chain.from_iterable(known))
+
+    return None
+
+
+def _member_options(
+    source: FormSource, at: SchemaPath, member: JsonValue
+) -> tuple[Option, ...] | None:
+    path, node = source.resolved(at, member)
+    if "const" in node:
+        source.note_unknown_keywords(path, node, {"type", "const"})
+        return (_option(source, path, node),)
+    return _options(source, path, node) if "enum" in node else None
+
+
+def _option(source: FormSource, path: SchemaPath, node: Node) -> Option:
+    value = node["const"]
+    if not isinstance(value, str | int | float):
+        source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
+
+    title = source.text(path, node, "title")
+    description = source.text(path, node, "description")
+    label = None if title == str(value) else title
+    return Option(value=value, label=label, description=description)
+
+
+def _read_text(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    wanted = node.get("format")
+    source.note_unknown_keywords(
+        path, node, {"type", "format", "minLength", "maxLength", "pattern"}
+    )
+    if wanted == "password":
+        if "default" in node and not (source.typed or source.of_server):
+            source.fail((*path, "default"), "a secret cannot have a default")
+        conditions = {"minLength", "maxLength", "pattern"} & node.keys()
+        source.checked_as_whole.extend((*path, keyword) for keyword in conditions)
+        return SecretAnswer()
+
+    known: tuple[TextFormat, ...] = get_args(TextFormat)
+    formats = [name for name in known if name == wanted]
+    if wanted is not None and not formats:
+        source.checked_as_whole.append((*path, "format"))
+
+    pattern = node.get("pattern")
+    is_checked_by_author = source.typed or source.of_server
+    if isinstance(pattern, str) and is_checked_by_author and not is_linear_pattern(pattern):
+        pattern = None
+
+    least = node.get("minLength", 0)
+    most = node.get("maxLength")
+    default = node.get("default")
+    has_lines = isinstance(default, str) and "\n" in default
+    is_long = isinstance(most, int) and most > LONG_TEXT
+    text_format = formats[0] if formats else None
+
+    return TextAnswer.model_validate(
+        {
+            "format": text_format,
+            "min_length": least,
+            "max_length": most,
+            "pattern": pattern,
+            "lines": not formats and (has_lines or is_long or node.get("lines") is True),
+        }
+    )
+
+
+def _read_number(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    source.note_unknown_keywords(path, node, {"type", *BOUNDS})
+    members = node.get("anyOf")
+    is_integer = node.get("type") == "integer"
+    if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
+        numbers = [x for x in members if isinstance(x, dict) and x.get("type") != "string"]
+        node = numbers[0] if len(numbers) == 1 else {}
+
+    bounds = {field: node[keyword] for keyword, field in BOUNDS.items() if keyword in node}
+    if is_integer:
+        return IntegerAnswer.model_validate(bounds)
+    return NumberAnswer.model_validate(bounds)
+
+
+def _read_boolean(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    source.note_unknown_keywords(path, node, {"type"})
+    return BooleanAnswer()
+
+
+def _read_list(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    source.note_unknown_keywords(
+        path, node, {"type", "items", "minItems", "maxItems", "uniqueItems"}
+    )
+    below: SchemaPath = (*path, "items")
+    options = None
+    if isinstance(node.get("items"), dict):
+        below, item = source.resolved(below, node["items"])
+        options = _options(source, below, item)
+
+    if options is None:
+        source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
+
+    picks = {"min_picks": node.get("minItems", 0), "max_picks": node.get("maxItems")}
+    return SelectAnswer.model_validate({"options": options, "multi": True, **picks})
+
+
+_READERS: Final[Mapping[str, Callable[[FormSource, SchemaPath, Node], AnswerType]]] = {
+    "string": _read_text,
+    "number": _read_number,
+    "integer": _read_number,
+    "boolean": _read_boolean,
+    "array": _read_list,
+}

@@ -1,0 +1,350 @@
+"""Answers that select options: one, several, or the user's own text.
+
+A *pick* is an option that the user selected. An own text counts as a pick.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from jp_nb.record.reading.recorded_answers import NONE_OF_THESE as NONE_OF_THESE
+from jp_nb.text import one_line, spell_invisible
+from jp_nb.toolkit.question_types.answer_types import AnswerType, Misfit
+
+OptionValue = (
+    StrictStr | StrictBool | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
+)
+
+
+class Option(BaseModel):
+    """One option of a selection. In JSON, it is an object with these keys, or only its value.
+
+    Attributes:
+        value: The answer if the user picks the option: a text, a number, or a boolean.
+        label: The displayed text, in one line; None to show the value.
+        description: Lines that are shown below the label.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+    value: OptionValue
+    label: str | None = None
+    description: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_plain_value(cls, data: Any) -> Any:
+        return data if isinstance(data, dict | Option) else {"value": data}
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _check_scalar(cls, value: Any) -> Any:
+        if not isinstance(value, str | int | float):
+            raise ValueError("expected a text, a number, or a boolean")
+        return value
+
+    @model_serializer(mode="plain")
+    def _compact(self) -> JsonValue:
+        more: dict[str, JsonValue] = {}
+        if self.label is not None and self.label != self.value:
+            more["label"] = self.label
+        if self.description is not None:
+            more["description"] = self.description
+
+        return {"value": self.value, **more} if more else self.value
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return a copy whose description is the result of `change`."""
+        if self.description is None:
+            return self
+        return self.model_copy(update={"description": change(self.description)})
+
+    @property
+    def shown(self) -> str:
+        """The displayed text: the label, or else the value."""
+        return str(self.value) if self.label is None else self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """Parsed answer to a select question: picked options in order, and the user's own text."""
+
+    indices: tuple[int, ...] = ()
+    custom: str | None = None
+
+
+class SelectAnswer(AnswerType):
+    """Answered by one of `options`, with `multi` by several, and with `other` also by a text.
+
+    An answer is the value of the option. With `multi`, it is a list of values in the order of the
+    picks. With the user's own text, it is `{"selected": [values], "custom": "text"}`, where
+    `selected` is empty without `multi`.
+
+    Attributes:
+        min_picks: Minimum number of picks, only with `multi`. An own text counts as a pick.
+        max_picks: Maximum number of picks, only with `multi`; None for no limit.
+        recommended: Index of the option that is marked as recommended. Out of range means None.
+    """
+
+    type: Literal["select"] = "select"
+    options: tuple[Option, ...]
+    multi: StrictBool = False
+    other: StrictBool = False
+    recommended: StrictInt | None = None
+    min_picks: StrictInt = Field(0, ge=0)
+    max_picks: StrictInt | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _check_answerable(self) -> Self:
+        if not self.options and not self.other:
+            raise ValueError(
+                "`options` is empty: a select question needs at least one option, or `other`"
+            )
+        if len(self._indices) < len(self.options):
+            raise ValueError("two `options` have the same value")
+        if not self.multi and (self.min_picks or self.max_picks is not None):
+            raise ValueError("`min_picks` and `max_picks` need `multi`")
+        if self.min_picks > min(self._max_count, len(self.options) + self.other):
+            raise ValueError("`min_picks` is greater than the number of options that can be picked")
+        return self
+
+    @property
+    def _max_count(self) -> int:
+        return len(self.options) + 1 if self.max_picks is None else self.max_picks
+
+    @classmethod
+    def of(cls, *values: OptionValue) -> Self:
+        """Return a choice of one of `values`."""
+        return cls(options=tuple(Option(value=value) for value in values))
+
+    def with_options(self, options: Iterable[Option | OptionValue]) -> SelectAnswer:
+        """Return a copy with other `options`, of which none is recommended.
+
+        Raises:
+            ValueError: There are too few options for `min_picks`, or none at all.
+        """
+        return SelectAnswer(
+            options=tuple(options),
+            multi=self.multi,
+            other=self.other,
+            min_picks=self.min_picks,
+            max_picks=self.max_picks,
+        )
+
+    @property
+    def values(self) -> tuple[OptionValue, ...]:
+        """Values of the options."""
+        return tuple(option.value for option in self.options)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Displayed texts of the options."""
+        return tuple(option.shown for option in self.options)
+
+    @property
+    def recommended_index(self) -> int | None:
+        """Index of the recommended option; None if there is no such option."""
+        index = self.recommended
+        return index if index is not None and 0 <= index < len(self.options) else None
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The recommended option, or else the first; None without options or if several are due."""
+        if not self.options or self.min_picks > 1:
+            return None
+        return self.make_answer(Picks((self.recommended_index or 0,)))
+
+    def make_answer(self, picks: Picks) -> JsonValue:
+        """Return the answer for `picks`. Without `multi`, an own text replaces the pick."""
+        values: list[JsonValue] = [self.options[index].value for index in picks.indices]
+        if picks.custom is not None:
+            selected = values if self.multi else []
+            return {"selected": selected, "custom": picks.custom}
+        return values if self.multi else values[0]
+
+    def read_picks(self, answer: JsonValue) -> Picks | None:
+        """Parse `answer`. Return None if it is invalid."""
+        custom: str | None = None
+        selected = answer if self.multi or isinstance(answer, dict) else [answer]
+        if isinstance(answer, dict):
+            own = answer.get("custom")
+            selected = answer.get("selected")
+            is_complete = answer.keys() == {"selected", "custom"}
+            if not (self.other and isinstance(own, str) and is_complete):
+                return None
+            custom = own
+
+        if not isinstance(selected, list) or (custom is not None and selected and not self.multi):
+            return None
+        found = [index for index in map(self._index, selected) if index is not None]
+        if len(set(found)) < len(selected):
+            return None
+
+        count = len(found) if custom is None else len(found) + 1
+        if self.multi and not self.min_picks <= count <= self._max_count:
+            return None
+        return Picks(tuple(found), custom)
+
+    @cached_property
+    def _indices(self) -> dict[tuple[str, OptionValue], int]:
+        # The keys contain the type, because True == 1. The first of equal values is used.
+        indices: dict[tuple[str, OptionValue], int] = {}
+        for index, value in enumerate(self.values):
+            indices.setdefault((_json_type(value), value), index)
+        return indices
+
+    def _index(self, value: JsonValue) -> int | None:
+        if not isinstance(value, str | int | float):
+            return None
+        return self._indices.get((_json_type(value), value))
+
+    def normalized(self, answer: JsonValue) -> JsonValue:
+        """Return the configured `answer` with the values of options in place of their labels."""
+        if isinstance(answer, dict):
+            if not self.other:
+                return answer
+            selected = answer.get("selected", [])
+            return {**answer, "selected": self._values_of(selected)}
+        if self.multi:
+            return self._values_of(answer)
+        if isinstance(answer, list):
+            return answer
+        [value] = self._values_of([answer])
+        return value
+
+    def _values_of(self, answer: JsonValue) -> list[JsonValue]:
+        """Return the items of `answer`, with values in place of the labels of options."""
+        by_label: dict[str, JsonValue] = {}
+        for option in self.options:
+            by_label.setdefault(option.shown, option.value)
+
+        values: list[JsonValue] = []
+        for item in answer if isinstance(answer, list) else [answer]:
+            if isinstance(item, str) and self._index(item) is None:
+                values.append(by_label.get(item, item))
+            else:
+                values.append(item)
+        return values
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of the answer, with alternatives if the user may type an answer."""
+        texts = all(isinstance(value, str) for value in self.values)
+        value: dict[str, JsonValue] = {"type": "string"} if texts else {}
+        meanings = [*filter(None, map(_describe_option, self.options))]
+        if meanings:
+            value["description"] = one_line("; ".join(meanings), limit=2000)
+        value["enum"] = list(self.values)
+
+        plain = self._list_schema(value, own=0) if self.multi else value
+        if not self.other:
+            return plain
+
+        none: dict[str, JsonValue] = {"type": "array", "maxItems": 0}
+        selected = self._list_schema(value, own=1) if self.multi else none
+        own: dict[str, JsonValue] = {
+            "type": "object",
+            "properties": {"selected": selected, "custom": {"type": "string"}},
+            "required": ["selected", "custom"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [plain, own]} if self.options or self.multi else own
+
+    def _list_schema(self, value: dict[str, JsonValue], *, own: int) -> dict[str, JsonValue]:
+        # `own` is the number of own texts, which count as picks.
+        schema: dict[str, JsonValue] = {"type": "array", "items": value, "uniqueItems": True}
+        if self.min_picks > own:
+            schema["minItems"] = self.min_picks - own
+        if not self.options:
+            schema |= {"items": {}, "maxItems": 0}
+        elif self.max_picks is not None:
+            schema["maxItems"] = self.max_picks - own
+        return schema
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for a wrong type, and `option` for another invalid answer."""
+        if self.read_picks(answer) is not None:
+            return None
+        if self.multi:
+            return "option" if isinstance(answer, list | dict) else "type"
+        types = {_json_type(value) for value in self.values}
+        return "option" if _json_type(answer) in types or isinstance(answer, dict) else "type"
+
+    @property
+    def expects(self) -> str:
+        """The number of options in a list, or the type of a single answer."""
+        if self.multi:
+            return f"a list of {self._pick_range}options"
+        texts = all(isinstance(value, str) for value in self.values)
+        return "a string" if texts else "one of the options"
+
+    @property
+    def _pick_range(self) -> str:
+        if self.max_picks is None:
+            return f"at least {self.min_picks} " if self.min_picks else ""
+        if self.min_picks == self.max_picks:
+            return f"{self.min_picks} "
+        return f"{self.min_picks} to {self.max_picks} "
+
+    def format_answer(self, answer: JsonValue) -> str:
+        """Return the labels in the order of the picks, and the own text. Escape invisible text."""
+        picks = self.read_picks(answer)
+        if picks is None:
+            return one_line(str(answer), limit=200)
+
+        options = [self.options[index] for index in picks.indices]
+        labels = [spell_invisible(option.shown) for option in options]
+        if picks.custom is not None:
+            labels.append(f'"{spell_invisible(picks.custom)}"')
+        return ", ".join(labels) if labels else NONE_OF_THESE
+
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Return the values and labels of the options."""
+        return (*map(str, self.values), *self.labels)
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return a copy whose descriptions are replaced by the results of `change`."""
+        options = tuple(option.reworded(change) for option in self.options)
+        return self.model_copy(update={"options": options})
+
+    @model_serializer(mode="wrap")
+    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        shape = super()._compact(whole)
+        if self.recommended_index is None:
+            shape.pop("recommended", None)
+        return shape
+
+
+def _describe_option(option: Option) -> str:
+    label = None if option.shown == str(option.value) else option.shown
+    text = ", ".join(filter(None, [label, option.description]))
+    return f"{json.dumps(option.value)}: {text}" if text else ""
+
+
+def _json_type(value: object) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number"
+    return type(value).__name__
+
+
+OTHER_LABEL = "Other (type your own)"
+"""Label of the row with a box for the user's own text."""

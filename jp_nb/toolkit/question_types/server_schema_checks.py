@@ -1,0 +1,88 @@
+"""Check the answer to a form by the JSON schema of an MCP server, which may be hostile.
+
+A schema can be made to take forever. So one whose check takes too many steps is refused before, and
+patterns are matched in linear time.
+
+Source: https://json-schema.org/draft/2020-12, `docs/mcp.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import JsonValue
+
+from jp_nb.errors import UsageError
+from jp_nb.json_schema import Schema, count_steps
+from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
+from jp_nb.jsonschema_import import delay_parsers
+from jp_nb.text import one_line
+from jp_nb.toolkit.arguments.misfits import MAX_MISFITS, excerpt, find_validator, format_misfit
+from jp_nb.toolkit.question_types.linear_patterns import matches_pattern
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
+    from jsonschema.protocols import Validator  # type: ignore[import-untyped]
+
+MAX_STEPS: Final = 10_000
+"""Maximum number of subschemas that one validation of a server's schema applies."""
+CHECKED_FORMATS: Final = ("ipv4", "ipv6", "uuid")
+"""Formats that are checked besides those of `TextAnswer`. Others are left to the server."""
+
+
+def find_schema_problem(schema: Schema) -> str | None:
+    """Return the reason why a server's `schema` cannot be used for checks, or None."""
+    if is_deeper(dict(schema), MAX_SCHEMA_LEVELS):
+        return f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested"
+    try:
+        steps = count_steps(schema, limit=MAX_STEPS)
+    except UsageError as exc:
+        return str(exc)
+    return f"its check takes more than {MAX_STEPS} steps" if steps > MAX_STEPS else None
+
+
+def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dict[str, str]:
+    """Return the problems of `data` by the name of the property. "" is for `data` as a whole.
+
+    `find_schema_problem` has accepted `schema`.
+    """
+    with delay_parsers():
+        from jsonschema import FormatChecker  # type: ignore[import-untyped]
+        from jsonschema.exceptions import best_match
+        from jsonschema.validators import extend  # type: ignore[import-untyped]
+    from referencing import Registry
+
+    # An empty registry never fetches a schema.
+    safe = extend(find_validator(schema), {"pattern": _check_pattern, "patternProperties": None})
+    checker = safe(dict(schema), registry=Registry(), format_checker=FormatChecker(CHECKED_FORMATS))
+    problems: dict[str, str] = {}
+
+    try:
+        for error in islice(checker.iter_errors(dict(data)), MAX_MISFITS):
+            deepest = best_match(iter([error]))
+            place = str(deepest.absolute_path[0]) if deepest.absolute_path else ""
+            problems.setdefault(place, _describe_misfit(deepest))
+    except Exception as exc:  # a keyword has a value that it cannot have, such as `multipleOf: 0`
+        problems.setdefault("", UNCHECKABLE.format(type(exc).__name__))
+
+    return problems
+
+
+def _describe_misfit(error: ValidationError) -> str:
+    if error.validator == "format":
+        return f"expected the format {excerpt(error.validator_value)}"
+    return one_line(format_misfit(error))
+
+
+UNCHECKABLE: Final = "this input cannot be checked, because the schema of the form is invalid ({})"
+
+
+def _check_pattern(
+    validator: Validator, pattern: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError
+
+    if isinstance(instance, str) and not matches_pattern(instance, str(pattern)):
+        yield ValidationError("does not match")

@@ -1,0 +1,1 @@
+"""Secrets of notebooks and answers, hidden from models."""

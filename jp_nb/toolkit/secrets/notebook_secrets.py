@@ -1,0 +1,139 @@
+"""Hide the secrets of a notebook in texts and values for the model.
+
+A secret has a name such as `api_key`, has the form of a key, or is equal to a known secret. The
+known ones are found first, in the variables and the environment (`secret_search.py`).
+
+Source: `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jp_nb.config.secrets import (
+    NOT_SHOWN,
+    hide_secrets,
+    is_secret,
+    is_secret_name,
+    redact_secret,
+)
+from jp_nb.toolkit.secrets.secret_search import (
+    SHORTEST_KNOWN,
+    SINGLE_WORD,
+    SecretSearch,
+    is_environment,
+)
+from jp_nb.values.base import Privacy, apply_privacy
+from jp_nb.values.named_parts import (
+    decode_as_text,
+    join_characters,
+)
+
+ENVIRONMENT_NOT_SHOWN: Final = "the environment, without its values"
+_NUMBERS = re.compile(r"(?<![\w.])\d{4,}(?:\.\d+)?(?![\w])")
+
+
+class NotebookSecrets(Privacy):
+    """The secrets of a notebook, recognized by name, pattern, and value.
+
+    The constructor reads the user's variables, so call it in the cell's thread.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        found = SecretSearch()
+        self._environment = dict(os.environ)
+        with apply_privacy(_NameRules()):
+            for name, value in [*namespace.items()]:
+                variable = name if type(name) is str else None
+                found.walk(variable, value)
+        for name, text in self._environment.items():
+            found.add_environment(name, text)
+
+        # Each is searched in each text.
+        self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:500]
+        self._equal = found.equal
+        self._all = "\0".join(self._texts)
+
+        short = sorted(x for x in found.equal if type(x) is str and len(x) < SHORTEST_KNOWN)
+        patterns = map(_pattern_of_short_secret, short[:100])  # the pattern must stay small
+        self._short = re.compile("|".join(patterns)) if short else None
+        self._has_numbers = any(type(known) in (int, float) for known in found.equal)
+
+    def __call__(self, text: str, *, code: bool = False) -> str:
+        """Return `text` without secrets. The number of lines stays. `code` means Python code."""
+        for secret in self._texts:
+            text = text.replace(secret, redact_secret(secret))
+        return hide_secrets(text, code=code)
+
+    def name(self, name: str, value: object) -> str | None:
+        """Return the replacement if the part is a secret by its name or form; else None.
+
+        A part that is equal to the environment variable `name` is hidden too.
+        """
+        variable = self._environment.get(name)
+        if isinstance(value, bytes):
+            value = value.decode(errors="replace")
+
+        if variable and type(value) is str and value == variable:
+            return NOT_SHOWN
+        return NOT_SHOWN if is_secret(name, value) else None
+
+    def value(self, value: object) -> str | None:
+        """Return the replacement if the value is a secret, a part of one, or the environment.
+
+        None for other values. For the environment, the replacement lists the names of variables.
+        """
+        if is_environment(value):
+            return f"{ENVIRONMENT_NOT_SHOWN}: {', '.join(sorted(os.environ))}"
+        return NOT_SHOWN if self._is_known(value) else None
+
+    def text(self, text: str) -> str:
+        """Return `text` without secrets, including short ones and numbers."""
+        if not text:
+            return text
+        if self._short is not None:
+            text = self._short.sub(NOT_SHOWN, text)
+        if self._has_numbers:
+            text = _NUMBERS.sub(self._hide_number, text)
+        return self(text)
+
+    def _hide_number(self, found: re.Match[str]) -> str:
+        value = float(found[0]) if "." in found[0] else int(found[0][:4000])
+        return NOT_SHOWN if value in self._equal else found[0]
+
+    def _is_known(self, value: object) -> bool:
+        kind = type(value)
+        if kind in (int, float):
+            return value in self._equal
+
+        is_list = kind in (list, tuple)
+        text = join_characters(value) if is_list else decode_as_text(value)  # type: ignore[arg-type]
+        if text is None:
+            return False
+
+        part = text.strip()
+        if part in self._equal:
+            return True
+        if kind in (bytes, bytearray) or issubclass(kind, str):
+            return len(part) >= SHORTEST_KNOWN and part in self._all
+        return self(text) != text
+
+
+def _pattern_of_short_secret(text: str) -> str:
+    """Return a pattern that matches a word only in quotes, any other secret as a whole word."""
+    if SINGLE_WORD.fullmatch(text):
+        return re.escape(repr(text))
+    return rf"(?<!\w){re.escape(text)}(?!\w)"
+
+
+class _NameRules(Privacy):
+    """Rules during the search, when the values of the secrets are not yet known."""
+
+    def name(self, name: str, value: object) -> str | None:
+        return NOT_SHOWN if is_secret_name(name) else None
+
+
+# --- searching ---------------------------------------------------------------------------------

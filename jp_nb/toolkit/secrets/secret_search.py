@@ -1,0 +1,166 @@
+"""Search the variables and the environment of a notebook for secrets.
+
+A value is a secret by the name of its variable, key, or attribute (`api_key`), or by its form
+(`sk-…`). `notebook_secrets.py` hides the found secrets in results for the model.
+
+Source: `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+from jp_nb.config.redactor import MIN_SECRET_CHARS
+from jp_nb.config.secrets import (
+    find_api_keys,
+    is_secret,
+    is_secret_name,
+)
+from jp_nb.values.custom import FAILURES
+from jp_nb.values.data_access import is_a
+from jp_nb.values.named_parts import (
+    MAX_READ_BYTES,
+    PLAIN_TYPES,
+    PartReader,
+    decode_as_text,
+    find_part_reader,
+    read_secret_content,
+)
+from jp_nb.values.nested_text import MAX_CONTAINER_DEPTH
+
+SHORTEST_KNOWN: Final = 8
+"""Minimum length of a secret that is hidden inside of words: a shorter one may be a word."""
+MAX_COMPARED_SECRETS: Final = 50_000  # limit for the secrets that are compared with whole values
+MAX_SEARCHED_VALUES: Final = 100_000  # limit for the values that are searched for secrets
+MAX_SECRET_LIST_ITEMS: Final = 100
+"""Limit for a container whose texts are all secrets: a longer one may be a column of words."""
+LEAST_NUMBER: Final = 1000  # the smallest number that is hidden everywhere
+SINGLE_WORD = re.compile(r"[^\W\d_]+")
+
+
+def is_environment(value: object) -> bool:
+    """Return True for the mappings of environment variables, such as `os.environ`."""
+    raw = sys.modules[os.name].__dict__.get("environ")  # of the module `posix` or `nt`
+    mappings = (os.environ, getattr(os, "environb", None), raw)
+    if any(value is mapping for mapping in mappings if mapping is not None):
+        return True
+    return is_a(value, "os", "_Environ")
+
+
+class SecretSearch:
+    """Search for the secrets of a notebook. It runs no properties and consumes no iterators.
+
+    Attributes:
+        texts: Secrets that are hidden inside of texts.
+        equal: Secrets that are hidden if a whole value is equal.
+    """
+
+    def __init__(self) -> None:
+        self.texts: set[str] = set()
+        self.equal: set[str | int | float] = set()
+        self._left = MAX_SEARCHED_VALUES
+        self._seen: dict[int, object] = {}
+        self._readers: dict[type, PartReader] = {}
+
+    def _reader(self, value: object) -> PartReader:
+        kind = type(value)
+        if kind not in self._readers:
+            self._readers[kind] = find_part_reader(value)
+        return self._readers[kind]
+
+    def add_environment(self, name: str, value: str) -> None:
+        """Add the value of an environment variable if it may be a secret."""
+        if is_secret_name(name):
+            self._add_text(value, alone=True)
+        elif len(value) >= SHORTEST_KNOWN and not _is_path(value):
+            self.equal.add(value.strip())
+            if _looks_random(value):
+                self.texts.add(value.strip())
+
+    def walk(self, name: str | None, value: object) -> None:
+        """Collect the secrets in the variable `name`."""
+        todo: deque[tuple[str | None, object, int]] = deque([(name, value, 0)])
+        while todo and self._left > 0:
+            name, value, depth = todo.popleft()
+            self._left -= 1
+            if type(value) in PLAIN_TYPES and name is None:
+                continue
+
+            if name is not None and is_secret(name, value):
+                self._add_secret(name, value)
+            elif type(value) is str:
+                if len(value) >= _SHORTEST_KEY:
+                    self.texts.update(find_api_keys(value[:MAX_READ_BYTES]))
+            elif self._reader(value) is read_secret_content:
+                _, content = next(read_secret_content(value, True))
+                self._add_secret("", content)
+            elif (
+                depth < MAX_CONTAINER_DEPTH
+                and id(value) not in self._seen
+                and not is_environment(value)
+            ):
+                self._seen[id(value)] = value
+                parts = self._reader(value)
+                try:
+                    todo.extend((key, part, depth + 1) for key, part in parts(value, False))
+                except FAILURES:
+                    continue  # another thread changed the container, or its code raised
+
+    def _add_secret(self, name: str, value: object) -> None:
+        # All texts and numbers in the value of a secret name. `tokens` may also be words.
+        is_words = re.search("token", name, re.IGNORECASE) is not None
+        todo: deque[tuple[object, bool]] = deque([(value, True)])
+        seen: dict[int, object] = {}
+
+        while todo and self._left > 0:
+            value, alone = todo.popleft()
+            self._left -= 1
+            text = decode_as_text(value)
+
+            if text is not None:
+                is_name = text.lower() == name.lower()  # for example in the header of a table
+                if not is_name and (alone or not is_words or _looks_random(text)):
+                    self._add_text(text, alone=alone)
+            elif type(value) in (int, float):
+                if abs(value) >= LEAST_NUMBER and (alone or not is_words):  # type: ignore[arg-type]
+                    self.equal.add(value)  # type: ignore[arg-type]
+                    with suppress(ValueError):  # more digits than `sys.get_int_max_str_digits()`
+                        self.equal.add(str(value))
+            elif type(value) not in PLAIN_TYPES and id(value) not in seen:
+                seen[id(value)] = value
+                try:
+                    items = [part for _, part in self._reader(value)(value, True)]
+                except FAILURES:
+                    continue
+
+                few = len(items) <= MAX_SECRET_LIST_ITEMS and alone and not is_words
+                todo.extend((item, few) for item in items)
+
+    def _add_text(self, text: str, *, alone: bool) -> None:
+        text = text.strip()
+        if len(text) < MIN_SECRET_CHARS or len(self.equal) > MAX_COMPARED_SECRETS:
+            return
+
+        self.equal.add(text)
+        if len(text) >= SHORTEST_KNOWN and (alone or not SINGLE_WORD.fullmatch(text)):
+            self.texts |= {text, text.encode().decode("latin-1")}
+            lines = map(str.strip, text.split("\n"))
+            self.texts.update(line for line in lines if len(line) > 15)
+
+
+_SHORTEST_KEY: Final = 16
+
+
+def _looks_random(text: str) -> bool:
+    if len(text) < SHORTEST_KNOWN or re.search(r"[\s/:]", text):
+        return False
+    return 2 <= sum(map(str.isdigit, text)) < len(text)
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(("/", "~", ".")) or (os.name == "nt" and text[1:3] == ":\\")
