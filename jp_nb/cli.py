@@ -116,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--answers", "prepared answers and permissions, in TOML", **file)
     text = "write the open decisions to a new answers file, to fill in"
     add("--answers-template", text, **file)
+    add("--run-inserted", "run code cells that a tool inserts into the notebook", **flag)
     _add_batch_options(add)
 
     text = "answer what no user decided in the runs of a batch, as forms in JupyterLab"

@@ -8,7 +8,7 @@ Source: `docs/answers.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -82,6 +82,9 @@ class PreparedAnswers(Protocol):
         self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
     ) -> PreparedDecision | None:
         """Return the prepared decision about `tool`, or about its call with `arguments`, if any."""
+
+    def edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
+        """Return the prepared decision about an edit of the cell with these `names`, if any."""
 
     def note_open(self, decision: OpenDecision) -> None:
         """Note a decision that was not prepared."""

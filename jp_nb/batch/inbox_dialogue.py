@@ -64,7 +64,7 @@ _COVERED: Final = {
     "permission": "exactly this call of {}",
     "result": "each result of {}",
     "change": "each configuration change that {} proposes",
-    "edit": "each edit that {} proposes",
+    "edit": "each edit of a cell with the name {}",
 }
 """What an answer to a decision other than a question covers."""
 _NOT_SENT: Final = frozenset({"auto", "timed_out"})

@@ -60,7 +60,7 @@ def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
         locked = f"`{name}`: this tool is"
         path = f"conversation.tools.{named[0]}.enable"
     elif name:
-        tools = conversation.list_toolset_tools(name)
+        tools = conversation.list_switched_tools(name, on=on)
         rules = {"any", "if_named_or_group"}
         locked = f"the toolset `{name}`: all its tools are"
         path = f"conversation.toolsets.{name}"

@@ -38,7 +38,7 @@ DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "permission": "permission to run {}",
     "result": "approval of the result of {}",
     "change": "approval of a configuration change proposed by {}",
-    "edit": "approval of an edit of the notebook proposed by {}",
+    "edit": "approval of an edit of the cell {}",
 }
 
 

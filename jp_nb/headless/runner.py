@@ -23,6 +23,7 @@ from pydantic import JsonValue
 from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, refuse_unsafe_target, write_notebook
+from jp_nb.headless.kernels.cell_file import CellFile
 from jp_nb.headless.kernels.execution import CellEnd, CellFailure, Execution, NotStartedError
 from jp_nb.headless.kernels.kernel_client import KernelBounds
 from jp_nb.headless.kernels.time_limits import TimeLimits
@@ -49,6 +50,7 @@ RUN_VARIABLES: Final = (
     ),
     *(environment_module.OVERRIDES_VARIABLE, environment_module.ANSWERS_VARIABLE),
     *(environment_module.RUN_VARIABLE, environment_module.PACE_VARIABLE),
+    environment_module.CELLS_VARIABLE,
 )
 """Environment variables for one run, which the kernel does not inherit from this process."""
 
@@ -90,6 +92,7 @@ def run_notebook(
     parameters: Mapping[str, JsonValue] | None = None,
     bounds: KernelBounds | None = None,
     pace: str = "",
+    run_inserted: bool = False,
 ) -> RunResult:
     """Execute the notebook in its folder, and write it to `out` or back to its file.
 
@@ -101,7 +104,8 @@ def run_notebook(
     seconds, and the run `run_timeout`: a cell that exceeds a limit is interrupted, and is the last.
     `run_id` is the id of the run in its batch, which selects its tables of the answers file.
     A new cell assigns `parameters` (`jp_nb/headless/parameter_cell.py`). `bounds` are those of a
-    kernel in a batch, and `pace` is the folder of `jp_nb/storage/shared_pace.py`.
+    kernel in a batch, and `pace` is the folder of `jp_nb/storage/shared_pace.py`. With
+    `run_inserted`, code cells that a tool inserts run, too.
 
     Raises:
         StorageError: The notebook cannot be read or written. The old file is unchanged.
@@ -146,8 +150,14 @@ def run_notebook(
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         file = Path(folder).resolve() / "events.jsonl"
         environment[environment_module.EVENTS_VARIABLE] = str(file)
+        cells_file = Path(folder).resolve() / "cells.json"
+        environment[environment_module.CELLS_VARIABLE] = str(cells_file)
+        cell_file = CellFile(notebook, file, run_inserted=run_inserted)
+        cell_file.write(cells_file)
         limits = TimeLimits(timeout, run_timeout)
-        execution = Execution(notebook, limits=limits, events=file, bounds=bounds)
+        execution = Execution(
+            notebook, limits=limits, events=file, bounds=bounds, cell_file=cell_file
+        )
         failure = _execute(execution, path, target, environment)
         events = read_events(file, settings)
 

@@ -5,6 +5,7 @@ Source: `docs/architecture.md`, `docs/prompts.md`, `docs/notebook-tools.md`.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.last_errors import LastErrors
 from jp_nb.notebook.page.notebook_storage import find_storage
 from jp_nb.session.host import CellRun, LastError, NotebookStorage
+from jp_nb.storage import environment
 from jp_nb.text import plain
 
 if TYPE_CHECKING:
+    from jp_nb.notebook.file_cells import FileCells
     from jp_nb.notebook.front_end import NotebookFrontEnd
     from jp_nb.session.host import RecordStore
     from jp_nb.session.rows.progress_display import ProgressDisplay
@@ -31,6 +34,7 @@ class NotebookHost:
         self.shell = shell
         self.errors = LastErrors(shell)
         self.executed_cells = ExecutedCells(shell)
+        self._file_cells: FileCells | None = None
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -69,8 +73,20 @@ class NotebookHost:
         from jp_nb.notebook.kernel_notebook import KernelNotebook
 
         return KernelNotebook(
-            self.shell, store, self.executed_cells, record_error=self.errors.record
+            self.shell,
+            store,
+            self.executed_cells,
+            record_error=self.errors.record,
+            file=self._find_file_cells(),
         )
+
+    def _find_file_cells(self) -> FileCells | None:
+        """Return the cells of the notebook file, if a runner gave them to this kernel."""
+        if self._file_cells is None and environment.CELLS_VARIABLE in os.environ:
+            from jp_nb.notebook.file_cells import FileCells
+
+            self._file_cells = FileCells.find()
+        return self._file_cells
 
     def show(self, bundle: Mapping[str, str]) -> None:
         """Display a MIME `bundle` in the running cell."""

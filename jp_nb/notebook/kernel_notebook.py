@@ -9,18 +9,29 @@ Source: `docs/notebook-tools.md`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jp_nb.errors import StorageError
+from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.cell_reports import read_cells
 from jp_nb.notebook.code_runs import run_code
+from jp_nb.notebook.file_cells import FileCells
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.page_refusal import NO_OPEN_PAGE
+from jp_nb.notebook.page.surroundings import is_headless
+from jp_nb.notebook.page_document import PageDocument
+from jp_nb.notebook.running_cells import RunningCell
 from jp_nb.session.host import RecordStore
+from jp_nb.toolkit.editing.document_cells import DocumentCells
+from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 from jp_nb.toolkit.notebook_access import CodeRun, NotebookCell, NotebookCells
 
+NO_EDITS: Final = (
+    "The cells of this notebook cannot be edited here: this runner cannot write them. Show the "
+    "code in your answer. Do not try again."
+)
+NO_PAGE_HERE: Final = "no page shows this notebook"
 CELLS_TIMEOUT_S: Final = 3.0  # a page usually reports its cells within 0.1 s
 
 
@@ -29,13 +40,14 @@ class KernelNotebook:
     """Access of tools to the cells and variables of a notebook; implements `NotebookAccess`.
 
     `executed` are the cells that this kernel executed. `record_error` is called with the exception
-    and the code if the code that a tool runs fails.
+    and the code if the code that a tool runs fails. `file` are the cells of a headless run.
     """
 
     shell: Any
     store: RecordStore
     executed: Iterable[NotebookCell]
     record_error: Callable[[BaseException, str], None] | None = None
+    file: FileCells | None = None
 
     @property
     def namespace(self) -> Mapping[str, Any]:
@@ -49,6 +61,9 @@ class KernelNotebook:
         `whole` is the number or id of the cell whose images and longer text are returned. The page
         answers on the control channel, so it can answer while a cell runs.
         """
+        if self.file is not None:
+            return self.file.list_cells(self.executed)
+
         store = self.store
         if not isinstance(store, LiveStore):
             return self._executed_cells(NO_OPEN_PAGE)
@@ -68,6 +83,62 @@ class KernelNotebook:
 
     def _executed_cells(self, why: str) -> NotebookCells:
         return NotebookCells(tuple(self.executed), "kernel", why)
+
+    async def document(self) -> DocumentCells:
+        """Return the cells that may be edited.
+
+        Raises:
+            ToolError: Nothing can be edited here.
+        """
+        if self.file is not None:
+            return self.file.document()
+
+        cell = self._running_cell
+        if isinstance(self.store, LiveStore):
+            return await PageDocument(self.store, cell.cell_id).read(cell.session)
+        if self._is_headless:
+            raise ToolError(NO_EDITS)
+        return DocumentCells((), "", can_change=False, why=NO_PAGE_HERE)
+
+    @property
+    def _running_cell(self) -> RunningCell:
+        kernel: Any = getattr(self.shell, "kernel", None)
+        request: Mapping[str, Any] = {}
+        if hasattr(kernel, "get_parent"):
+            request = kernel.get_parent("shell") or {}
+        return RunningCell(request)
+
+    @property
+    def _is_headless(self) -> bool:
+        kernel = getattr(self.shell, "kernel", None)
+        return kernel is not None and is_headless(kernel)
+
+    async def change(self, change: CellChange) -> ChangeResult:
+        """Change the document, as a whole or not at all."""
+        if self.file is not None:
+            return self.file.change(change)
+        if isinstance(self.store, LiveStore):
+            return await PageDocument(self.store, self._running_cell.cell_id).change(change)
+        raise ToolError(NO_EDITS)
+
+    def offer(self, sources: Sequence[tuple[str, str]]) -> None:
+        """Give the user new cells that no program can insert, by their types and sources.
+
+        One code cell becomes the next input, and others are shown. Call it on the cell's thread.
+        """
+        if len(sources) == 1 and sources[0][0] == "code":
+            self.shell.set_next_input(sources[0][1], replace=False)
+            return
+
+        for kind, source in sources:
+            print(f"jp_nb: A new {kind} cell:\n\n{source}\n")
+
+    def run_cell(self, cell_id: str, source: str) -> CodeRun:
+        """Run the cell with this id and source, on the cell's thread."""
+        run = self.execute(source)
+        if self.file is not None:
+            self.file.note_run(cell_id)
+        return run
 
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace, on the cell's thread."""

@@ -20,6 +20,7 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.tree.app import AppConfig
+from jp_nb.session.configuration.edit_consent import allows_unattended_edits
 from jp_nb.session.configuration.kept_rules import PermissionRules
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
@@ -120,6 +121,7 @@ class AgentRunner:
                 "conversation_id": self._active.document.conversation.id,
                 "history": self._active.questions.read,
                 "notebook": self._host.notebook_access(self._active.store),
+                "needs_review": not allows_unattended_edits(config, self._active.files),
                 "image_side": self._active.settings.projection.config().values.image_side,
             },
             # A tool may raise it on any thread.

@@ -26,6 +26,9 @@ ANSWERS_VARIABLE = "JP_NB_ANSWERS"
 RUN_VARIABLE = "JP_NB_RUN"
 """Id of the run in its batch. It selects the tables `[runs."ID"]` of the answers file."""
 
+CELLS_VARIABLE = "JP_NB_CELLS"
+"""File with the cells of the notebook in this run (`jp_nb/storage/cell_snapshot.py`)."""
+
 PACE_VARIABLE = "JP_NB_PACE"
 """Folder with the pace of requests of a batch (`jp_nb/storage/shared_pace.py`)."""
 

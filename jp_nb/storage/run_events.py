@@ -2,7 +2,8 @@
 
 A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON object:
 
-    {"cell": 2, "id": "a1b2"}                           the runner starts this cell
+    {"cell": 2, "id": "a1b2", "key": "a1b2"}            the runner starts this cell, which it
+                                                        gave to the kernel with this key
     {"answer": ["questions", "publish", "audience"]}    identity of a used prepared answer
     {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…},
      "turn": 0, "words": "…", "arguments": {…}}         decision that no user could make
@@ -12,8 +13,9 @@ A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON obje
     {"call": "call_1", "tool": "publish"}               a tool call that runs now
     {"call": "call_1", "tool": null}                    its end
 
-`question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none; the
-delivery of a result has `result`. `words` is the last text of the model before the decision.
+Edits of cells are described in `cell_snapshot.py`. `question` is the question of the tool
+(`docs/turns.md`). Other kinds of decisions have none; the delivery of a result has `result`.
+`words` is the last text of the model before the decision.
 `jp_nb/headless/run_events_reading.py` reads the file.
 """
 

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from jp_nb.config.tree.tool_settings import RuleCoverage, RunMode, ToolConfig
 from jp_nb.record.entries.events import InquirySource
 from jp_nb.toolkit.cell_thread import CellThread
+from jp_nb.toolkit.editing.edit_review import NeedsReview
 from jp_nb.toolkit.outcome import Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 
@@ -52,6 +53,9 @@ class Tool(ABC):
         description: Description for the model if the configuration has none.
         routes_exclusive_questions: True if the configuration of a question may let a model answer,
             although the question is exclusive otherwise. A server cannot know its users.
+        proposes_edits: True if the tool proposes edits of cells. The user reviews them in place of
+            a permission for the call.
+        needs_exact_text: True if half a surrogate pair in an argument is an error for the model.
         waits_for_cell: True if a run is one function in the cell's thread. It may wait for other
             tools before it starts.
         covers: `arguments` if the arguments are executed: a permission then covers only these. The
@@ -73,6 +77,8 @@ class Tool(ABC):
     server_tool = ""
     description = ""
     routes_exclusive_questions = False
+    proposes_edits = False
+    needs_exact_text = False
     waits_for_cell = False
     covers: RuleCoverage = "tool"
     folder: str | None = None
@@ -112,7 +118,7 @@ class Tool(ABC):
     @abstractmethod
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
-    ) -> Outcome:
+    ) -> Outcome | NeedsReview:
         """Run the tool once. Cancellation ends everything that it started.
 
         Raises:

@@ -7,11 +7,13 @@ Source: `docs/notebook-tools.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from jp_nb.images import Image
+from jp_nb.toolkit.editing.document_cells import DocumentCells, cell_version
+from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 
 CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
 """`ran` means that the kernel does not know if the cell failed."""
@@ -46,17 +48,23 @@ class NotebookCell:
     edited: bool = False
     left_out: int = 0
 
+    @property
+    def version(self) -> str:
+        """The version of its source for edits; "" if a part of the source was omitted."""
+        return "" if self.left_out else cell_version(self.source)
+
 
 @dataclass(frozen=True, slots=True)
 class NotebookCells:
     """The cells of a notebook, in order.
 
-    `source_view` is `page` for the open document. Otherwise these are the cells that the kernel
-    ran, in that order, without outputs, and `why` is the reason.
+    `source_view` is `page` for the open document, and `file` for the file of a headless run.
+    Otherwise these are the cells that the kernel ran, in that order, without outputs, and `why` is
+    the reason.
     """
 
     cells: tuple[NotebookCell, ...]
-    source_view: Literal["page", "kernel"]
+    source_view: Literal["page", "file", "kernel"]
     why: str = ""
 
 
@@ -86,6 +94,37 @@ class NotebookAccess(Protocol):
 
         Call it in the agent's event loop. Images and longer text are those of the cell with the
         number or id `whole`.
+        """
+        ...
+
+    async def document(self) -> DocumentCells:
+        """Return the cells that may be edited, with their whole sources.
+
+        Call it in the agent's event loop.
+
+        Raises:
+            ToolError: Nothing can be edited here. The message has the reason and the remedy.
+        """
+        ...
+
+    async def change(self, change: CellChange) -> ChangeResult:
+        """Change the document if its cells are as expected, as a whole or not at all.
+
+        Call it in the agent's event loop.
+        """
+        ...
+
+    def offer(self, sources: Sequence[tuple[str, str]]) -> None:
+        """Give the user new cells that no program can insert, by their types and sources.
+
+        Call it in the cell's thread.
+        """
+        ...
+
+    def run_cell(self, cell_id: str, source: str) -> CodeRun:
+        """Run the cell with this id, which has this source.
+
+        Call it in the cell's thread, where it can raise `KeyboardInterrupt`.
         """
         ...
 

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.reading.question_history import QuestionHistory
+from jp_nb.toolkit.editing.edit_review import EditDecision
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.values.base import DEFAULT_SIDE
 
@@ -72,6 +73,8 @@ class ToolContext:
         image_side: Limit for images that are made from the tool's result: pixels of the longest
             side.
         has_answers: True if answers to questions of the tool are configured or prepared.
+        edit_decision: The user's decision about the edits of cells that the tool proposed.
+        needs_review: True if the user has to review edits of cells before they are applied.
         show_progress: Shows a text in the status line of the cell, in place of the earlier one. It
             is not recorded. None outside of a turn.
     """
@@ -94,6 +97,8 @@ class ToolContext:
     image_side: int = field(default=DEFAULT_SIDE, repr=False)
     call_key: str = field(default="", repr=False)
     has_answers: bool = field(default=False, repr=False)
+    edit_decision: EditDecision | None = field(default=None, repr=False)
+    needs_review: bool = field(default=True, repr=False)
     show_progress: Callable[[str], None] | None = field(default=None, repr=False)
 
 
@@ -104,4 +109,5 @@ class SharedContext(TypedDict, total=False):
     conversation_id: str
     history: ReadHistory
     notebook: NotebookAccess
+    needs_review: bool
     image_side: int

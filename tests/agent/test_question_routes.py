@@ -36,6 +36,9 @@ class Prepared:
     def decision(self, kind: str, tool: str, arguments: object = None) -> Any:
         return None
 
+    def edit_decision(self, names: object) -> Any:
+        return None
+
     def note_open(self, decision: Any) -> None:
         """Note nothing."""
 

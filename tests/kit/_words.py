@@ -26,10 +26,12 @@ from jp_nb.session import host as session_host
 from jp_nb.toolkit import notebook_access
 from jp_nb.toolkit.cell_thread import CallInterrupted
 from jp_nb.toolkit.command_tools.processes import ProcessRun
+from jp_nb.toolkit.editing import edit_review
 from jp_nb.toolkit.notebook_access import CellOutput
 from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
 from jp_nb.toolkit.question import QUESTION_KINDS
 from jp_nb.toolkit.tool_context import DeltaRejection
+from tests.kit._edited_cells import EditedCells
 
 RECORD_EVENTS: Mapping[str, type[Any]] = KNOWN
 
@@ -141,6 +143,9 @@ HOST_VALUES: Mapping[str, type[Any]] = {
     "code_run": notebook_access.CodeRun,
     "notebook_cell": notebook_access.NotebookCell,
     "notebook_cells": notebook_access.NotebookCells,
+    "edited_cells": EditedCells,
+    "edit_decision": edit_review.EditDecision,
+    "needs_review": edit_review.NeedsReview,
 }
 
 EXCHANGE_VALUES: Mapping[str, type[Any]] = {

@@ -63,6 +63,7 @@ class TurnBench:
         request: Settings of `assistant.request`.
         summarizer: The provider of summaries. Without one, the context is not compacted.
         models: Other providers, by `provider/name` of the model that is configured.
+        notebook: Access of the tools to a notebook.
         continues_answers: Whether an answer that reaches the token limit is continued.
         projection: The configuration: registrations, `config`, and the record.
         shown: The display events to keep.
@@ -88,6 +89,7 @@ class TurnBench:
     models: Mapping[str, EventProvider] = field(default_factory=dict)
     continues_answers: bool = False
     summarizer: EventProvider | None = None
+    notebook: Any | None = None
 
     def __post_init__(self) -> None:
         self.provider = EventProvider(*self.scripts)
@@ -100,7 +102,7 @@ class TurnBench:
             display=self.show,
             prepared=SessionAnswers(),
             tokens=UsageCounter(self.show),
-            shared={"root": "/home/ada/space", "conversation_id": "jp-c1"},
+            shared=self._share(),
             sleep=self._sleep,
             progress=self._keep_progress,
         )
@@ -152,6 +154,12 @@ class TurnBench:
     def _keep_progress(self, progress: Mapping[str, Any]) -> None:
         for event_id, kept in progress.items():
             self.progress.setdefault(event_id, []).append(kept.stage)
+
+    def _share(self) -> Any:
+        shared = {"root": "/home/ada/space", "conversation_id": "jp-c1"}
+        if self.notebook is None:
+            return shared
+        return {**shared, "notebook": self.notebook}
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

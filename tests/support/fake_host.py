@@ -123,13 +123,33 @@ class FakeFrontEnd:
 
 @dataclass
 class FakeNotebook:
-    """A notebook with the cells `listed`. Code runs in `namespace` without output."""
+    """A notebook with the cells `listed`. Code runs in `namespace` without output.
+
+    `edited` is a document that can be edited; None: nothing can be edited.
+    `offered` are the new cells that were given to the user.
+    """
 
     namespace: dict[str, Any]
     listed: tuple[Any, ...] = ()
+    edited: Any = None
+    offered: list[Any] = field(default_factory=list)
 
     async def cells(self, whole: int | str | None = None) -> Any:
         return make("notebook_cells", self.listed, "kernel")
+
+    async def document(self) -> Any:
+        if self.edited is None:
+            raise jp.ToolError("Nothing can be edited here.")
+        return self.edited.document()
+
+    async def change(self, change: Any) -> Any:
+        return self.edited.change(change)
+
+    def offer(self, sources: Any) -> None:
+        self.offered += sources
+
+    def run_cell(self, cell_id: str, source: str) -> Any:
+        return self.execute(source)
 
     def execute(self, code: str) -> Any:
         exec(code, self.namespace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
@@ -43,6 +44,11 @@ CELLS = (
 )  # fmt: skip
 
 
+TITLE_VERSION, CODE_VERSION = (
+    hashlib.sha256(cell.source.encode()).hexdigest()[:12] for cell in CELLS[:2]
+)
+
+
 async def use(
     tool: str, namespace: dict[str, Any] | None = None, cells: Any = CELLS, **arguments: JsonValue
 ) -> jp.Success:
@@ -66,8 +72,8 @@ def data(outcome: jp.Success) -> str:
 
 async def test_cells_are_listed_with_type_state_and_first_line() -> None:
     assert data(await use("notebook_cells")).split("\n") == [
-        "0 [markdown] # Title (+1 line)",
-        "1 [code, ran as 3, edited since] import os (+2 lines)",
+        f"0 [markdown, id a1, version {TITLE_VERSION}] # Title (+1 line)",
+        f"1 [code, ran as 3, edited since, id b2, version {CODE_VERSION}] import os (+2 lines)",
         "2 [code, failed as 4] boom",
         "3 [code, running] %%jp (+1 line)",
         "4 [code, waiting to run] later",
@@ -94,7 +100,8 @@ async def test_cell_is_found_by_number_or_id_with_outputs_and_images(
     for cell in rows:
         with subtests.test(cell=cell):
             found = await use("notebook_cell", cell=cell)
-            assert found.content.startswith("Cell 1 of 6: code, ran as 3, edited since, id b2. ")
+            facts = f"code, ran as 3, edited since, id b2, version {CODE_VERSION}"
+            assert found.content.startswith(f"Cell 1 of 6: {facts}. ")
             assert "Images with this result: 1." in found.content
             assert found.images == (PICTURE,)
             assert data(found).split("\n") == [

@@ -23,6 +23,7 @@ from pydantic import JsonValue
 from jp_nb.agent.approvals.permission_rules import Ruling, judge
 from jp_nb.agent.call_steps.call_results import CallResults
 from jp_nb.agent.call_steps.change_review import ConfigChanges
+from jp_nb.agent.call_steps.edit_requests import EditRequests
 from jp_nb.agent.call_steps.permissions import (
     SKIPPED_BY_USER_TEXT,
     PermissionRequests,
@@ -61,6 +62,7 @@ from jp_nb.toolkit.cell_thread import (
     ControlFlowError,
     ToolRun,
 )
+from jp_nb.toolkit.editing.edit_review import NeedsReview
 from jp_nb.toolkit.function_tools.tool_errors import (
     error_summary,
     format_error_text,
@@ -95,6 +97,7 @@ class CallRunner:
         self.questions = ToolQuestions(turn, line)
         self._decisions = CallDecisions(turn)
         self._permissions = PermissionRequests(turn, line, self._decisions)
+        self._edits = EditRequests(turn, line)
         self._deliveries = DeliveryRequests(turn, line, self._decisions)
         self.changes = ConfigChanges(turn, batch.basis, line)
         self.progress = ProgressWriter(turn)
@@ -134,7 +137,7 @@ class CallRunner:
 
         tool = self._prepare(call)
         call.state.ruling = judge(tool, call.state.arguments, self._turn.shared.get("root", ""))
-        if call.state.ruling.run != "unattended":
+        if call.state.ruling.run == "skip" or not tool.executor.proposes_edits:
             await self._get_permission(call, tool, call.state.ruling)
         if tool.run != "unattended" or tool.rules:
             self.progress.write(call, stage="permitted")
@@ -148,8 +151,8 @@ class CallRunner:
                 return Delivery(kept.content, kept.is_error)
 
             match outcome:
-                case NeedsInput():
-                    await self.questions.ask(call, tool, outcome, self._batch)
+                case NeedsReview() | NeedsInput():
+                    await self._ask_user(call, tool, outcome)
                 case Success() if outcome.proposes and tool.executor.may_propose:
                     raise_if_cancelled()  # while the batch ends, nothing can be approved
                     if await self.changes.review(call, tool, outcome):
@@ -158,6 +161,17 @@ class CallRunner:
                     return await self._deliver(call, tool, outcome)
                 case _:
                     assert_never(outcome)
+
+    async def _ask_user(
+        self, call: Call, tool: OfferedTool, outcome: NeedsReview | NeedsInput
+    ) -> None:
+        """Get the answers or the decision that the next run of the tool needs."""
+        if isinstance(outcome, NeedsInput):
+            await self.questions.ask(call, tool, outcome, self._batch)
+            return
+
+        self.progress.write(call, stage="asked")
+        await self._edits.ask(call, tool, outcome.review)
 
     def _recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
         """Return the result of a replay, which runs no tool and asks no user."""
@@ -187,6 +201,9 @@ class CallRunner:
     async def _get_permission(self, call: Call, tool: OfferedTool, ruling: Ruling) -> None:
         if ruling.run == "skip":
             raise CallEnded(skipped_text(ruling), skipped=True)
+
+        if ruling.run == "unattended":
+            return
 
         context = self._tool_context(call, tool)
         if self._permissions.find_kept_rule(call, tool, ruling, context.root):
@@ -254,6 +271,7 @@ class CallRunner:
             catalog=self._batch.catalog,
             action=action,
             call_key=call.key,
+            edit_decision=call.state.edit_decision,
             has_answers=self._has_answers(tool),
             show_progress=show_progress,
             **self._turn.shared,
@@ -264,7 +282,7 @@ class CallRunner:
             return True
         return any(question.answer is not None for question in tool.questions.values())
 
-    async def _execute(self, call: Call, tool: OfferedTool) -> Outcome:
+    async def _execute(self, call: Call, tool: OfferedTool) -> Outcome | NeedsReview:
         """Run `tool` once. The call ends if an interrupt ended its function."""
         raise_if_cancelled()
         self._turn.display(Waits(call.key, call.title))
@@ -285,6 +303,7 @@ class CallRunner:
         CURRENT_RUN.set(run)  # in the context of this task
         began = monotonic()
         error: BaseException | None = None
+        outcome: Outcome | NeedsReview
 
         try:
             arguments = copy_json(call.state.arguments)  # a run may change what it gets
@@ -316,6 +335,8 @@ class CallRunner:
 
         if error is not None:
             self._report_error(call, error)
+        if isinstance(outcome, NeedsReview):
+            return outcome
         return self._turn.secrets.hide_in_outcome(outcome)
 
     def _report_error(self, call: Call, error: BaseException) -> None:

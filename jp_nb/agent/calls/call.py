@@ -25,6 +25,7 @@ from jp_nb.record.entries.events import (
     ToolCallResponse,
 )
 from jp_nb.record.entries.outcomes import QuestionOutcome
+from jp_nb.toolkit.editing.edit_review import EditDecision
 from jp_nb.toolkit.tool_context import DeltaRejection
 
 
@@ -77,6 +78,7 @@ class CallState:
         ran: True once the tool has started.
         seconds: Duration of all runs, without the time for prompts.
         was_interrupted: True if an interrupt ended the tool's function.
+        edit_decision: The decision about proposed edits of cells.
         rejections: Number of proposed configuration changes that were not applied.
         rejection: The last of these rejections, for the next run of the tool.
         response: Final: once it is set, nothing changes.
@@ -89,6 +91,7 @@ class CallState:
     ran: bool = False
     seconds: float = 0.0
     was_interrupted: bool = False
+    edit_decision: EditDecision | None = None
     rejections: int = 0
     rejection: DeltaRejection | None = None
     result: CallResult = field(default_factory=CallResult)

@@ -35,6 +35,10 @@ from jp_nb.toolkit.function_tools.tool_errors import error_summary
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.truncation import MAX_RESULT_CHARS
 
+HALF_CHARACTER_TEXT: Final = (
+    "Invalid arguments: a text has half a surrogate pair, which no file can contain. "
+    "Write the character itself, and try again."
+)
 DESCRIPTION_KEYS: Final = ("summary", "description", "examples")
 
 
@@ -93,6 +97,8 @@ class OfferedTool:
         copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
         # Half a surrogate pair becomes U+FFFD here, so that a prompt shows what the tool gets.
         clean = as_object(make_storable(copy))
+        if self.executor.needs_exact_text and clean != copy:
+            return ToolFailure(HALF_CHARACTER_TEXT)
         coerced = coerce_arguments(clean, schema)
         given = drop_optional_nulls(coerced, schema)
 

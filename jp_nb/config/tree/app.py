@@ -10,6 +10,7 @@ Source: `docs/configuration.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
@@ -239,6 +240,12 @@ class InquiryConfig(ConfigTable):
 ATTACHMENTS_MERGE = Merge("append", dedup=True, items="set", annotated=True)
 
 
+NEEDED_TOOLS: Final[Mapping[str, Sequence[str]]] = {
+    "cells": ("notebook_cells", "notebook_cell", "notebook_search"),
+}
+"""Tools of other toolsets that a toolset needs: an edit needs the id and the version of a cell."""
+
+
 class ConversationConfig(ConfigTable):
     """Settings of a conversation."""
 
@@ -264,6 +271,8 @@ class ConversationConfig(ConfigTable):
         candidates = [tool.enable]
         if tool.toolset:
             candidates.append(self.toolsets.get(tool.toolset))
+        if self._is_companion(name):
+            candidates.insert(1, Enable(state=True))
         if star is not None:
             candidates.append(star.enable)
 
@@ -271,6 +280,24 @@ class ConversationConfig(ConfigTable):
         states = (source.state for source in sources if source.state is not None)
         rules = (source.allow_toggle for source in sources if source.allow_toggle is not None)
         return next(states, True), next(rules, "any")
+
+    def _is_companion(self, name: str) -> bool:
+        """Return True if a toolset that is on needs the tool `name` of another toolset."""
+        for toolset, needed in NEEDED_TOOLS.items():
+            enable = self.toolsets.get(toolset)
+            if name in needed and enable is not None and enable.state:
+                return True
+        return False
+
+    def list_switched_tools(self, name: str, *, on: bool) -> list[str]:
+        """Return the tools that `-t NAME` or `-T NAME` switches for the toolset `name`.
+
+        A toolset that is switched on needs tools of other toolsets, which stay on afterwards.
+        """
+        tools = self.list_toolset_tools(name)
+        if on:
+            tools += [tool for tool in NEEDED_TOOLS.get(name, ()) if tool in self.tools]
+        return tools
 
     def list_toolset_tools(self, name: str) -> list[str]:
         """Return the names of the tools of toolset `name`."""

@@ -143,6 +143,7 @@ def run(options: argparse.Namespace) -> int:
         answers=options.answers,
         timeout=options.timeout,
         run_timeout=options.run_timeout,
+        run_inserted=options.run_inserted,
     )
 
     report = make_report(result, os.fspath(options.notebook))

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
@@ -26,6 +26,7 @@ from nbclient.exceptions import DeadKernelError
 from traitlets import TraitError
 from traitlets.config import Config
 
+from jp_nb.headless.kernels.cell_file import CellFile
 from jp_nb.headless.kernels.kernel_client import KernelBounds, KernelClient
 from jp_nb.headless.kernels.time_limits import Overrun, TimeLimits, format_running_tools
 from jp_nb.headless.run_events_reading import read_events
@@ -80,20 +81,23 @@ class Execution:
         *,
         limits: TimeLimits,
         events: Path,
+        cell_file: CellFile,
         bounds: KernelBounds | None = None,
     ) -> None:
         self.bounds = bounds or KernelBounds()
         self.client = KernelClient(
             notebook,
             bounds=self.bounds,
+            cell_file=cell_file,
             timeout=None,
             record_timing=False,  # times would change the file in each run
             config=make_kernel_config(),
             on_cell_execute=self._on_cell_start,
             on_cell_executed=self._on_cell_end,
         )
-        self._ends: dict[int, CellEnd] = {}
-        self._running: tuple[int, float] | None = None  # number of the cell, and start
+        self._cell_file = cell_file
+        self._ends: list[tuple[Any, CellEnd]] = []  # with the cell, whose number may change
+        self._running: tuple[Any, float] | None = None  # the cell, and start
         self.interrupts = 0
         self.began = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -103,7 +107,7 @@ class Execution:
         self._events = events
         self._cell_timer: asyncio.TimerHandle | None = None
         self.overrun: Overrun | None = None
-        self.failed_cell: int | None = None  # the cell that ran when the run failed
+        self._failed: Any = None  # the cell that ran when the run failed
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -202,7 +206,16 @@ class Execution:
 
     def _note_failed_cell(self) -> None:
         if self._running is not None:
-            self.failed_cell = self._running[0]
+            self._failed = self._running[0]
+
+    @property
+    def failed_cell(self) -> int | None:
+        """Index of the cell that ran when the run failed."""
+        return self._find_number(self._failed)
+
+    def _find_number(self, cell: Any) -> int | None:
+        numbers = (number for number, each in enumerate(self.client.nb.cells) if each is cell)
+        return next(numbers, None)
 
     def _interrupt(self) -> None:
         """End the run. Called in the event loop that executes it."""
@@ -229,9 +242,11 @@ class Execution:
             raise asyncio.CancelledError
 
         self.began = True
-        self._running = cell_index, time.monotonic()
-        cell_id = str(self.client.nb.cells[cell_index].get("id", ""))
-        append_event(str(self._events), {"cell": cell_index, "id": cell_id})
+        cell = self.client.nb.cells[cell_index]
+        self._running = cell, time.monotonic()
+        cell_id = str(cell.get("id", ""))
+        key = self._cell_file.find_key(cell)
+        append_event(str(self._events), {"cell": cell_index, "id": cell_id, "key": key})
         self._cell_timer = self._start_timer("cell", self._limits.cell_s)
 
     def _on_cell_end(self, cell: Any, execute_reply: Any, **_: Any) -> None:
@@ -250,7 +265,7 @@ class Execution:
         if self._cell_timer is not None:
             self._cell_timer.cancel()
 
-        number, start = self._running
+        cell, start = self._running
         self._running = None
         states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
         state = next((each for each in states if each.get("_model_module") == CARRIER_MODULE), {})
@@ -259,7 +274,8 @@ class Execution:
 
         seconds = time.monotonic() - start
         conversation = get_conversation_id(state.get("jp"))
-        self._ends[number] = CellEnd(number, status, seconds, conversation, entries)
+        number = self._find_number(cell) or 0
+        self._ends.append((cell, CellEnd(number, status, seconds, conversation, entries)))
 
     def failure_of_time(self) -> CellFailure | None:
         """Return the failure of a run that exceeded a limit; None if it did not."""
@@ -276,8 +292,9 @@ class Execution:
     def finish(self) -> tuple[CellEnd, ...]:
         """Return the ends of the code cells that are not empty. A running cell has failed."""
         self._record_end("failed")
+        ends = {id(cell): end for cell, end in self._ends}
         return tuple(
-            self._ends.get(number) or CellEnd(number, "not run")
+            replace(ends.get(id(cell), CellEnd(number, "not run")), cell=number)
             for number, cell in enumerate(self.client.nb.cells)
             if cell.cell_type == "code" and cell.source.strip()
         )

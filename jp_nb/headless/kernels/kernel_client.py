@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from nbclient import NotebookClient
 from nbformat.v4 import new_output
 
+from jp_nb.headless.kernels.cell_file import CellFile
 from jp_nb.headless.kernels.kernel_processes import KernelProcesses, format_left_processes
 from jp_nb.headless.kernels.kernel_template import KernelTemplate, can_fork
 
+V = TypeVar("V")
 MAX_CELL_OUTPUT_CHARS: Final = 20_000_000
 """Output of one cell of a batch that is kept. A notebook of this size still opens."""
 
@@ -69,13 +72,17 @@ class KernelClient(NotebookClient):
         warnings: What the user should know about the kernel's processes and output.
     """
 
-    def __init__(self, notebook: Any, *, bounds: KernelBounds, **options: Any) -> None:
+    def __init__(
+        self, notebook: Any, *, bounds: KernelBounds, cell_file: CellFile, **options: Any
+    ) -> None:
         if bounds.template is not None:
             options["kernel_manager_class"] = TemplateKernelManager
         super().__init__(notebook, **options)
         self.warnings: list[str] = []
         self._bounds = bounds
         self._sizes: dict[int, int] = {}
+        self._cell_file = cell_file
+        self._is_ordering = False
 
     async def async_start_new_kernel(self, **options: Any) -> None:
         """Start the kernel, and watch its processes."""
@@ -86,6 +93,71 @@ class KernelClient(NotebookClient):
         pid = getattr(provisioner, "pid", None)
         if self._bounds.processes is not None and pid is not None:
             self._bounds.processes.add(pid)
+
+    async def async_execute_cell(
+        self,
+        cell: Any,
+        cell_index: int,
+        execution_count: int | None = None,
+        store_history: bool = True,
+    ) -> Any:
+        """Execute all cells in the order of the notebook, which the cells may change.
+
+        nbclient calls this for each cell that it finds. The first call executes all of them.
+        """
+        if not self._is_ordering:
+            self._is_ordering = True
+            await self._execute_in_order()
+        return cell
+
+    async def _execute_in_order(self) -> None:
+        done: list[Any] = []
+        current: Any = None
+
+        while True:
+            found = self._find_next(current, done)
+            if found is None:
+                return
+
+            index, current = found
+            done.append(current)
+            count = self.code_cells_executed + 1
+            try:
+                await super().async_execute_cell(current, index, execution_count=count)
+            finally:
+                self._apply_edits()
+
+    def _find_next(self, current: Any, done: list[Any]) -> tuple[int, Any] | None:
+        """Return the first cell below `current` that is to be executed, and its index."""
+        cells = self.nb.cells
+        start = 0
+        if current is not None:
+            [start] = [index + 1 for index, cell in enumerate(cells) if cell is current]
+
+        for index in range(start, len(cells)):
+            cell = cells[index]
+            is_done = any(each is cell for each in done)
+            if not is_done and not self._cell_file.is_skipped(cell):
+                return index, cell
+        return None
+
+    def _apply_edits(self) -> None:
+        """Apply the edits of the cell that ended, and keep what nbclient knows by index."""
+        before = list(self.nb.cells)
+        if not self._cell_file.apply_reported():
+            return
+
+        indices = {id(cell): index for index, cell in enumerate(self.nb.cells)}
+        moved = {old: indices.get(id(cell)) for old, cell in enumerate(before)}
+        self._sizes = _move_keys(self._sizes, moved)
+        for display_id, places in self._display_id_map.items():
+            self._display_id_map[display_id] = _move_keys(places, moved)
+
+        # A cell with a new source has lost its outputs.
+        for places in self._display_id_map.values():
+            for index, outputs in places.items():
+                count = len(self.nb.cells[index].get("outputs", ()))
+                places[index] = [each for each in outputs if each < count]
 
     def end_processes(self) -> None:
         """End what the kernel has left. Call it after the kernel has ended."""
@@ -122,6 +194,16 @@ class KernelClient(NotebookClient):
         self.warnings.append(f"{note}: the rest was dropped")
         outs.append(new_output("stream", name="stderr", text=f"\n[jp-nb: {note}]\n"))
         return None
+
+
+def _move_keys(values: Mapping[int, V], moved: Mapping[int, int | None]) -> dict[int, V]:
+    """Return `values` with the new index of each cell, without those of deleted cells."""
+    kept: dict[int, V] = {}
+    for old, value in values.items():
+        index = moved.get(old)
+        if index is not None:
+            kept[index] = value
+    return kept
 
 
 def _count_chars(content: Any) -> int:

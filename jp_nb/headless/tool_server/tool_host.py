@@ -32,6 +32,7 @@ from jp_nb.session.configuration.base_config import registered_functions
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
+from jp_nb.toolkit.editing.edit_review import NeedsReview
 from jp_nb.toolkit.function_tools.python import REGISTRY
 from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
 from jp_nb.toolkit.function_tools.tool_errors import format_error_text
@@ -181,7 +182,7 @@ class ToolHost:
         self, tool: OfferedTool, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> Outcome:
         try:
-            return await tool.executor.run(arguments, context, self._cell)
+            outcome = await tool.executor.run(arguments, context, self._cell)
         except asyncio.CancelledError:
             raise
         except ToolError as exc:
@@ -193,6 +194,9 @@ class ToolHost:
             error = cause if is_wrapped and cause is not None else exc
             log.warning("the tool %s failed", tool.name, exc_info=error)
             return ToolFailure(format_error_text(error))
+
+        assert not isinstance(outcome, NeedsReview)  # only a built-in tool returns it
+        return outcome
 
     async def reply(self, request: str) -> str:
         """Return the outcome of `run` with the arguments in the JSON text `request`."""

@@ -19,6 +19,8 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any
 
+from pydantic import JsonValue
+
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.kernel_pages import KernelPages
@@ -303,6 +305,28 @@ class LiveStore:
         with self._state:
             answered = self._state.wait_for(lambda: followed.hello_count > previous_count, timeout)
             return followed.hello if answered else None
+
+    def find_edit_refusal(self, session: str) -> str | None:
+        """Return why cells cannot be edited in a cell that a page of this `session` runs."""
+        return self._requests.find_edit_refusal(session)
+
+    def ask_document(self) -> Future[str]:
+        """Ask the page for all cells with their whole sources; a future gets the JSON text.
+
+        Raises:
+            StorageError: If no page is open.
+        """
+        return self._requests.ask_document()
+
+    def ask_edit(
+        self, operation: str, steps: list[JsonValue], expected: list[JsonValue]
+    ) -> Future[str]:
+        """Ask the page to apply `steps` if its cells are as `expected`.
+
+        Raises:
+            StorageError: If no page is open.
+        """
+        return self._requests.ask_edit(operation, steps, expected)
 
     def ask_cells(self, whole: int | str | None) -> Future[str]:
         """Ask the page for the short form of its cells, and the long form of the cell `whole`.

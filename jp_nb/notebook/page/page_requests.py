@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import JsonValue
+
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.page_cells import PageCells
@@ -24,6 +26,22 @@ if TYPE_CHECKING:
 
 INPUT_S: Final = 2.0
 """Time for a page to tell that it can show an input box."""
+
+NO_PAGE_TO_EDIT: Final = (
+    "The cells cannot be edited: no page is open that shows this notebook. Do not try again."
+)
+OLDER_PAGE: Final = (
+    "The cells cannot be edited: the open page runs an older jp-nb extension. Ask the user to "
+    "reload the page. Do not try again in this turn."
+)
+READ_ONLY_PAGE: Final = (
+    "The cells cannot be edited: this notebook is read-only. Ask the user to save a copy and open "
+    "it. Do not try again."
+)
+OTHER_WINDOW: Final = (
+    "The cells cannot be edited: this cell runs in another window of the same notebook. Ask the "
+    "user to reload this window. Do not try again in this turn."
+)
 
 SECOND_PAGE_S: Final = 0.3
 """Time for other pages, after the first one has answered that it cannot."""
@@ -49,22 +67,60 @@ class PageRequests:
         Raises:
             StorageError: If no open page can answer.
         """
+        with self._link.state:
+            hello = self._link.followed_page
+            if hello is not None and not hello.supports_cells:
+                raise StorageError(
+                    "the open page runs an older jp-nb extension, which cannot report cells: "
+                    "reload the page"
+                )
+        return self._ask("cells", whole=whole)
+
+    def _ask(self, kind: str, **fields: JsonValue) -> Future[str]:
+        """Send a request to the followed page, and return a future for the text of its answer."""
         link = self._link
         with link.state:
             hello = link.followed_page
             if hello is None:
                 raise StorageError(NO_OPEN_PAGE)
-            if not hello.supports_cells:
-                raise StorageError(
-                    "the open page runs an older jp-nb extension, which cannot report cells: "
-                    "reload the page"
-                )
 
-            message = link.numbering.make_message("cells", to=hello.page, whole=whole)
+            message = link.numbering.make_message(kind, to=hello.page, **fields)
             answer = self._cells.expect(link.numbering.last, hello.page)
 
         link.send(message)
         return answer
+
+    def find_edit_refusal(self, session: str) -> str | None:
+        """Return why cells cannot be edited in a cell that a page of this `session` runs."""
+        with self._link.state:
+            hello = self._link.followed_page
+            if hello is None:
+                return NO_PAGE_TO_EDIT
+            if not hello.supports_edits:
+                return OLDER_PAGE
+            if hello.read_only:
+                return READ_ONLY_PAGE
+
+            is_clicked = not session or hello.collaborative or hello.client == session
+            return None if is_clicked else OTHER_WINDOW
+
+    def ask_document(self) -> Future[str]:
+        """Ask the page for all cells with their whole sources.
+
+        Raises:
+            StorageError: If no page is open.
+        """
+        return self._ask("document")
+
+    def ask_edit(
+        self, operation: str, steps: list[JsonValue], expected: list[JsonValue]
+    ) -> Future[str]:
+        """Ask the page to apply `steps` as one operation, if its cells are as `expected`.
+
+        Raises:
+            StorageError: If no page is open.
+        """
+        return self._ask("edit", operation=operation, steps=steps, expected=expected)
 
     def receive_cells(self, data: Mapping[str, Any]) -> None:
         """Add a piece of an answer to `ask_cells`. The caller holds the lock of the link."""

@@ -10,7 +10,7 @@ Source: `docs/answers.md`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
@@ -139,6 +139,18 @@ class SessionAnswers:
             return DeclinedByFile(place)
         return GivenAnswer(None, place)
 
+    def edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
+        """Return the prepared decision about an edit of the cell with these `names`, if any."""
+        found = self._file.find_edit(names)
+        if found is None:
+            return None
+
+        self._note_use(found)
+        place = self._file.place(found)
+        if found.skip:
+            return DeclinedByFile(place)
+        return GivenAnswer(None, place)
+
     def note_open(self, decision: OpenDecision) -> None:
         """Report an open decision to the headless runner, if there is one."""
         event: dict[str, JsonValue] = {
@@ -164,10 +176,14 @@ class SessionAnswers:
         arguments: Mapping[str, JsonValue] | None = None,
     ) -> PreparedAnswer | None:
         found = self._file.find(section, *names, arguments=arguments)
-        if found is not None and found.identity not in self._used:
+        if found is not None:
+            self._note_use(found)
+        return found
+
+    def _note_use(self, found: PreparedAnswer) -> None:
+        if found.identity not in self._used:
             self._used.add(found.identity)
             append_run_event(answer=list(found.identity))
-        return found
 
 
 def _to_toml_value(answer: PreparedAnswer) -> JsonValue:

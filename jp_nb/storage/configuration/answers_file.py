@@ -14,6 +14,8 @@
     "fetch*" = "deliver"              # or "skip"
     [changes]
     set_tone = "apply"                # or "skip"
+    [edits]                           # of cells, by the id or a tag of the cell
+    "*" = "apply"                     # or "skip"
 
     [runs."walk-city=Delft-1f3a9c".questions.publish]
     audience = "all"                  # only in this run of a batch
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from difflib import get_close_matches
@@ -138,6 +140,23 @@ class AnswersFile:
 
         def rank(answer: PreparedAnswer) -> tuple[bool, bool, bool]:
             return (answer.run is None, answer.arguments is None, answer.key != key)
+
+        return min(matches, key=rank, default=None)  # the first of equal rank
+
+    def find_edit(self, names: Sequence[str]) -> PreparedAnswer | None:
+        """Return the decision about an edit of the cell with these names: its id, and its tags.
+
+        Names have priority over patterns, and longer patterns over shorter ones.
+        """
+        matches = [
+            each
+            for each in self.answers
+            if any(_matches(each.key, ("edits", name)) for name in names)
+        ]
+
+        def rank(answer: PreparedAnswer) -> tuple[bool, bool, int]:
+            name = answer.key[1]
+            return (answer.run is None, name not in names, -len(name))
 
         return min(matches, key=rank, default=None)  # the first of equal rank
 

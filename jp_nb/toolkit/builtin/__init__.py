@@ -12,6 +12,7 @@ from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.builtin.ask import Ask
 from jp_nb.toolkit.builtin.ask_user import AskUser
 from jp_nb.toolkit.builtin.ask_user_read import AskUserRead
+from jp_nb.toolkit.builtin.cells import CELLS_TOOLSET, EDIT_CELLS, EditCells
 from jp_nb.toolkit.builtin.describe_tools import DescribeTools
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 from jp_nb.toolkit.builtin.run_python import RunPython
@@ -24,6 +25,7 @@ BUILTINS: dict[str, Tool] = {
     "ask_user": AskUser(),
     "ask_user_read": AskUserRead(),
     "describe_tools": DescribeTools(),
+    EDIT_CELLS: EditCells(),
     "run_python": RunPython(),
     **NOTEBOOK_TOOLS,
 }
@@ -33,7 +35,7 @@ BUILTINS: dict[str, Tool] = {
 def tools_config(functions: Mapping[str, Any]) -> dict[str, Any]:
     """Return a partial configuration with the built-in tools, and `functions` by name."""
     tools = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
-    toolsets = {TOOLSET: {"state": False}}
+    toolsets = {TOOLSET: {"state": False}, CELLS_TOOLSET: {"state": False}}
     return {"conversation": {"tools": {**tools, **functions}, "toolsets": toolsets}}
 
 

@@ -178,8 +178,8 @@ async def _read_variable(call: _NotebookCall) -> Success:
 NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
     "notebook_cells": NotebookTool(
         _list_cells,
-        "List the cells of the current notebook: number, type, run state, and first "
-        "line. Returns 50 at a time.",
+        "List the cells of the current notebook: number, type, run state, id, version, and "
+        "first line. Returns 50 at a time.",
         {"first": argument("integer", "Number of the first cell to list. Default: 0.")},
     ),
     "notebook_cell": NotebookTool(

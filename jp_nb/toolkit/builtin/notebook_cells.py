@@ -35,23 +35,33 @@ OF_KERNEL: Final = (
     "cells that did not run, and later edits are missing. Only the values of last "
     "lines are known as outputs."
 )
+OF_FILE: Final = (
+    "These are the cells of the notebook file in this run. Only the values of last lines are known "
+    "as outputs."
+)
 OF_PAGE: Final = "These are the cells of the open page, including unsaved edits."
 
 
 def format_view(cells: NotebookCells) -> str:
     """Return where the cells are from, and what is missing in them."""
-    return OF_PAGE if cells.source_view == "page" else OF_KERNEL.format(why=cells.why)
+    match cells.source_view:
+        case "page":
+            return OF_PAGE
+        case "file":
+            return OF_FILE
+        case "kernel":
+            return OF_KERNEL.format(why=cells.why)
 
 
 def format_cell_line(cell: NotebookCell, hide: NotebookSecrets) -> str:
-    """Return number, type, run state, and first line of `cell`."""
+    """Return number, type, run state, id, version, and first line of `cell`."""
     source = hide(cell.source[:4_000], code=_is_python(cell))  # enough to find the first line
     lines = [line for line in source.split("\n") if line.strip()]
     more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
     begins = one_line(lines[0], limit=_CELL_LINE) if lines else "(empty)"
     noun = "line" if more == 1 else "lines"
     tail = f" (+{more} {noun})" if more > 0 else ""
-    facts = ", ".join(_cell_facts(cell))
+    facts = ", ".join([*_cell_facts(cell), *_edit_facts(cell)])
     return f"{cell.number} [{facts}] {begins}{tail}"
 
 
@@ -68,6 +78,15 @@ def _cell_facts(cell: NotebookCell) -> Iterator[str]:
         yield words[cell.state]
         if cell.edited:
             yield "edited since"
+
+
+def _edit_facts(cell: NotebookCell) -> Iterator[str]:
+    """Yield the id and the version of a cell, which an edit needs."""
+    if not _CELL_ID.fullmatch(cell.cell_id):
+        return
+    yield f"id {cell.cell_id}"
+    if cell.version:
+        yield f"version {cell.version}"
 
 
 def find_cell(cells: NotebookCells, wanted: int | str) -> NotebookCell:
@@ -90,8 +109,8 @@ def format_cell(
     cells: NotebookCells, cell: NotebookCell, part: str, first_line: int, hide: NotebookSecrets
 ) -> Success:
     """Return a `part` of `cell`: `all`, `source`, or `outputs`, from `first_line` on."""
-    name = f", id {cell.cell_id}" if _CELL_ID.fullmatch(cell.cell_id) else ""
-    about = f"Cell {cell.number} of {len(cells.cells)}: {', '.join(_cell_facts(cell))}{name}. "
+    facts = ", ".join([*_cell_facts(cell), *_edit_facts(cell)])
+    about = f"Cell {cell.number} of {len(cells.cells)}: {facts}. "
     about += format_view(cells)
     sections: list[DataSection] = []
     images: list[Image] = []
@@ -217,12 +236,26 @@ def search_cells(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Succ
     if cut := [str(cell.number) for cell in cells.cells if cell.left_out][:MAX_HITS]:
         about += f" The end of these very long cells was not searched: {', '.join(cut)}."
 
-    return Success(frame_sections(about, [DataSection("lines", "\n".join(found) or "(none)")]))
+    if names := _list_found_cells(found):
+        about += f" Cells: {names}."
+
+    lines = "\n".join(line for _, line in found) or "(none)"
+    return Success(frame_sections(about, [DataSection("lines", lines)]))
+
+
+def _list_found_cells(found: Sequence[tuple[NotebookCell, str]]) -> str:
+    """Return number, id, and version of each cell with a line in `found`."""
+    named: dict[int, str] = {}
+    for cell, _ in found:
+        facts = ", ".join(_edit_facts(cell))
+        if facts:
+            named[cell.number] = f"{cell.number} ({facts})"
+    return "; ".join(named.values())
 
 
 def _find_hits(
     cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: NotebookSecrets
-) -> Iterator[str]:
+) -> Iterator[tuple[NotebookCell, str]]:
     texts = [("source", cell.source, _is_python(cell))]
     outputs = enumerate(cell.outputs, 1)
     texts += [(f"output {n}", plain(x.text, limit=len(x.text)), False) for n, x in outputs]
@@ -241,4 +274,5 @@ def _find_hits(
                 excerpt = one_line(line[start:end], limit=_CELL_LINE + 2 * _BESIDE_HIT)
                 begins = "…" if start else ""
                 ends = "…" if end < len(line) else ""
-                yield f"cell {cell.number}, {where}, line {number}: {begins}{excerpt}{ends}"
+                place = f"cell {cell.number}, {where}, line {number}"
+                yield cell, f"{place}: {begins}{excerpt}{ends}"

@@ -72,10 +72,11 @@ class RunPython(Tool):
         if notebook is None:
             return ToolFailure(NO_NOTEBOOK)
         code = str(arguments.get("code", ""))
-        return _make_outcome(await cell.call(lambda: notebook.execute(code)))
+        return make_run_outcome(await cell.call(lambda: notebook.execute(code)))
 
 
-def _make_outcome(run: CodeRun) -> Outcome:
+def make_run_outcome(run: CodeRun) -> Success | ToolFailure:
+    """Return the outputs and the error of a run for the model."""
     texts: list[str] = []
     images: list[Image] = []
     for shown in run.outputs:

@@ -1,0 +1,235 @@
+"""Prompts of the review of proposed edits: the differences, the choice, and a source to edit.
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prompting.prompts import (
+    Action,
+    ActionPrompt,
+    FormPrompt,
+    PromptDetail,
+    QuestionPrompt,
+)
+from jp_nb.text import one_line, pluralize, spell_invisible
+from jp_nb.toolkit.editing.cell_edits import CellEdit
+from jp_nb.toolkit.editing.document_cells import DocumentCell
+from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
+from jp_nb.toolkit.editing.edit_review import EditReview
+from jp_nb.toolkit.editing.source_diff import describe_hidden_characters, format_diff
+from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.question_types.select_answer import Option
+
+WHY_CAPTION = "The model's reason"
+ATTENTION_CAPTION = "Read these lines carefully"
+CONFLICTS_CAPTION = "Changed since the model read them"
+LEFT_OUT_CAPTION = "Not applied"
+UNDO_CAPTION = "Outputs"
+UNDO_NOTE = (
+    "A code cell with a new source loses its outputs. Undo brings back the source, not the outputs."
+)
+MAX_FIRST_LINE_CHARS = 60
+_VERBS: Mapping[str, str] = {
+    "insert": "Insert",
+    "replace": "Replace",
+    "patch": "Change",
+    "delete": "Delete",
+    "move": "Move",
+    "run": "Run",
+}
+
+
+def make_review_prompt(review: EditReview, plan: EditPlan) -> ActionPrompt:
+    """Return the prompt with the differences of the edits in `plan`, and the choices about them."""
+    count = len(plan.edits)
+    edits = f"{count} {pluralize('edit', count)}"
+    text = f"Apply {edits} to this notebook?"
+    if review.conflicts:
+        text = "Cells have changed since the model read them. Nothing was applied yet."
+    elif not review.document.can_change:
+        text = f"The model proposes {count} new {pluralize('cell', count)}. Show the source?"
+
+    return ActionPrompt(
+        text=text,
+        actions=tuple(_list_actions(review, plan)),
+        exhibits=tuple(_list_details(review, plan)),
+        only_buttons=True,
+        origin="built-in",
+    )
+
+
+def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
+    count = len(plan.edits)
+    edits = f"{count} {pluralize('edit', count)}"
+    can_change = review.document.can_change
+
+    if count:
+        apply = f"Apply {edits}"
+        if review.conflicts:
+            apply = f"Apply the other {count}"
+        elif not can_change:
+            apply = "Show the source"
+        yield Action("y", apply, "apply")
+        if can_change and any(each.edit.is_run for each in plan.edits):
+            yield Action("R", f"{apply} and run", "apply_run")
+
+    if review.conflicts:
+        yield Action("t", "Tell the model", "tell", is_separated=True)
+    yield Action("n", "Reject", "reject", is_separated=not review.conflicts)
+    yield Action("N", "Reject all edits of this turn", "reject_turn")
+    yield Action("p", "Print the differences", "print", on_form=False)
+    yield Action("r", "Reject and say why …", "reason", is_separated=True)
+    if len(review.edits) > 1:
+        yield Action("c", "Choose edits …", "choose")
+    if any(can_edit(each) for each in plan.edits):
+        yield Action("e", "Edit a source …", "edit")
+
+
+def can_edit(planned: PlannedEdit) -> bool:
+    """Return True if the user can change the source of this edit."""
+    return planned.edit.kind in ("insert", "replace", "patch")
+
+
+def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
+    yield PromptDetail(WHY_CAPTION, review.why)
+
+    conflicts = [f"Edit {number}: {reason}" for number, reason in sorted(review.conflicts.items())]
+    if conflicts:
+        yield PromptDetail(CONFLICTS_CAPTION, "\n".join(conflicts))
+        yield from _list_conflict_details(review)
+
+    warnings = list(_list_warnings(plan))
+    if warnings:
+        yield PromptDetail(ATTENTION_CAPTION, "\n".join(warnings))
+
+    for each in plan.edits:
+        title = describe_edit(each)
+        if each.changes_source:
+            yield PromptDetail(title, format_diff(each.before, each.after), language="diff")
+        else:
+            yield PromptDetail(title, _describe_effect(each))
+
+    if any(_loses_outputs(each) for each in plan.edits):
+        yield PromptDetail(UNDO_CAPTION, UNDO_NOTE)
+
+    left_out = [f"Edit {number}: {reason}" for number, reason in sorted(plan.dropped.items())]
+    if left_out:
+        yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out))
+
+
+def _list_conflict_details(review: EditReview) -> Iterator[PromptDetail]:
+    for edit in review.edits:
+        if edit.number not in review.conflicts:
+            continue
+        cell = review.document.find(edit.cell)
+        if cell is not None:
+            yield PromptDetail(f"Edit {edit.number}: the present source", cell.source)
+        if edit.kind == "replace":
+            yield PromptDetail(f"Edit {edit.number}: the proposed source", edit.source)
+        elif edit.kind == "patch":
+            patch = format_diff(edit.old, edit.new)
+            yield PromptDetail(f"Edit {edit.number}: the proposed patch", patch, language="diff")
+
+
+def _list_warnings(plan: EditPlan) -> Iterator[str]:
+    for each in plan.edits:
+        for warning in describe_hidden_characters(each.before, each.after):
+            yield f"Edit {each.edit.number}: {warning}"
+
+
+def _loses_outputs(each: PlannedEdit) -> bool:
+    is_rewrite = each.edit.kind in ("replace", "patch") and each.before != each.after
+    return is_rewrite and each.cell is not None and each.cell.has_outputs
+
+
+def _describe_effect(each: PlannedEdit) -> str:
+    if each.edit.kind == "move":
+        return "The cell keeps its source, outputs, and metadata."
+    return each.before
+
+
+def describe_edit(each: PlannedEdit) -> str:
+    """Return the title of an edit: its number, kind, and cell."""
+    edit = each.edit
+    verb = _VERBS[edit.kind]
+    runs = ", and run it" if edit.is_run and edit.kind != "run" else ""
+
+    if edit.kind == "insert":
+        place = _describe_place(edit)
+        return f"Edit {edit.number}: {verb} a new {each.cell_kind} cell {place}{runs}"
+
+    name = f"the new cell `{edit.cell}`"
+    if each.cell is not None:
+        name = describe_cell(each.cell)
+    title = f"Edit {edit.number}: {verb} {name}"
+    if edit.kind == "move":
+        title += f", {_describe_place(edit)}"
+    if edit.kind == "delete" and each.cell is not None and each.cell.has_outputs:
+        title += ", with its outputs"
+    return f"{title}{runs}"
+
+
+def describe_cell(cell: DocumentCell) -> str:
+    """Return the number of a cell, and its first line."""
+    lines = [line for line in cell.source.split("\n") if line.strip()]
+    first = "(empty)"
+    if lines:
+        first = spell_invisible(one_line(lines[0], limit=MAX_FIRST_LINE_CHARS))
+    return f"cell {cell.number} ({first})"
+
+
+def _describe_place(edit: CellEdit) -> str:
+    match edit.after:
+        case "start":
+            return "at the start"
+        case "end":
+            return "at the end"
+        case "this":
+            return "below this cell"
+        case after:
+            return f"after `{spell_invisible(one_line(after, limit=64))}`"
+
+
+def make_choice_prompt(review: EditReview, chosen: frozenset[int]) -> QuestionPrompt:
+    """Return the question for the edits to apply, with those in `chosen` checked."""
+    options = [
+        Option(value=str(each.edit.number), label=describe_edit(each)) for each in review.plan.edits
+    ]
+    question = Question.select("edits", "Which edits?", options, multi=True)
+    defaults: list[JsonValue] = [
+        option.value for option in options if int(str(option.value)) in chosen
+    ]
+    question = question.with_default(defaults).with_exclusive()
+    return QuestionPrompt(question, consents=True, submit="Show these edits")
+
+
+def make_pick_prompt(plan: EditPlan) -> QuestionPrompt:
+    """Return the question for the edit whose source the user wants to change."""
+    options = [
+        Option(value=str(each.edit.number), label=describe_edit(each))
+        for each in plan.edits
+        if can_edit(each)
+    ]
+    return QuestionPrompt(Question.select("edit", "Which edit?", options).with_exclusive())
+
+
+def make_source_prompt(each: PlannedEdit) -> FormPrompt:
+    """Return the editor of the proposed source of an edit."""
+    field = Question.text("source", describe_edit(each)).with_default(each.after)
+    field = field.with_required(False)
+    question = Question(
+        id="edited",
+        text="Edit the proposed source",
+        answer_type=FormAnswer(fields=(field,)),
+        default={"source": each.after},
+        exclusive=True,
+    )
+    page = QuestionPrompt(
+        question, consents=True, code_fields=frozenset({"source"}), submit="Use this source"
+    )
+    return FormPrompt((page,))

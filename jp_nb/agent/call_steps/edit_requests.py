@@ -1,0 +1,273 @@
+"""Get a decision about proposed edits of cells: from the answers file, or from the user.
+
+The user can choose edits, change their sources, and reject them with a reason. Edits of a proposal
+are never covered by a permission that was given before.
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jp_nb.agent.approvals.edit_prompts import (
+    can_edit,
+    describe_edit,
+    make_choice_prompt,
+    make_pick_prompt,
+    make_review_prompt,
+    make_source_prompt,
+)
+from jp_nb.agent.call_steps.permissions import SKIPPED_REMEMBERED_TEXT
+from jp_nb.agent.calls.call import Call, CallEnded
+from jp_nb.agent.calls.call_decisions import describe_missing_decision
+from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.display import Notice, Waits
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.prepared_answers import DeclinedByFile, GivenAnswer, OpenDecision
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.prompts import (
+    Answered,
+    FormEnd,
+    NotAnswered,
+    QuestionPrompt,
+    Unavailable,
+    is_back,
+)
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.json_values import as_object
+from jp_nb.toolkit.editing.cell_edits import THIS
+from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit, plan_chosen
+from jp_nb.toolkit.editing.edit_review import EditDecision, EditReview
+from jp_nb.toolkit.editing.source_diff import format_diff
+from jp_nb.toolkit.question import Question
+
+REJECTED_TEXT = "The user rejected all edits. No edit was applied."
+REJECTED_WITH_REASON_TEXT = "The user rejected all edits: {} No edit was applied."
+UNATTENDED_TEXT = (
+    "No edit was applied: edits need the user's approval, and no user is available: {}. The user "
+    'can decide in the answers file, with `"*" = "apply"` in its table [edits]. Do not retry this '
+    "tool call in this turn."
+)
+UNDECIDED_TEXT = "no user is available to approve it."
+FILE_NOTICE = "▸ The answers file applies {} of {} edits"
+
+
+@dataclass(slots=True)
+class _EditChoices:
+    """The user's choices so far."""
+
+    review: EditReview
+    chosen: frozenset[int]
+    sources: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> EditPlan:
+        return plan_chosen(
+            self.review.edits, self.review.document, chosen=self.chosen, sources=self.sources
+        )
+
+    def decide(self, *, may_run: bool, chosen: frozenset[int] | None = None) -> EditDecision:
+        kept = self.chosen if chosen is None else chosen
+        return EditDecision(self.review, kept, dict(self.sources), may_run=may_run)
+
+
+class EditRequests:
+    """Gets decisions about proposed edits."""
+
+    def __init__(self, turn: TurnContext, line: PromptLine) -> None:
+        self._turn = turn
+        self._line = line
+
+    async def ask(self, call: Call, tool: OfferedTool, review: EditReview) -> None:
+        """Set the decision about `review` in `call`, for the next run of its tool.
+
+        Raises:
+            CallEnded: Nothing is to be applied.
+        """
+        decided = self._read_file(review)
+        unavailable = self._turn.prompter.unavailable()
+        is_complete = len(decided) == len(review.edits)
+
+        if is_complete or (decided and unavailable is not None):
+            call.state.edit_decision = self._use_file(call, tool, review, decided, unavailable)
+            return
+        if unavailable is not None:
+            self._note_open(call, review, unavailable.reason, decided)
+            raise CallEnded(UNATTENDED_TEXT.format(unavailable.reason), is_error=True)
+
+        previous = call.state.edit_decision
+        chosen = frozenset(edit.number for edit in review.edits if decided.get(edit.number, True))
+        choices = _EditChoices(review, chosen - frozenset(review.conflicts))
+        if previous is not None:  # conflicts: what the user chose and wrote stays
+            choices.chosen &= previous.chosen
+            choices.sources |= previous.sources
+
+        text = f"your review of {len(review.edits)} edits"
+        self._turn.display(Waits(call.key, text, person=True))
+        async with self._line.turn(after_run=True) as ask:
+            if self._turn.permission(tool, call.state.arguments) is False:
+                raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
+            call.state.edit_decision = await self._ask_until_decided(ask, call, tool, choices)
+
+    # --- answers file ---------------------------------------------------------------------------
+
+    def _read_file(self, review: EditReview) -> dict[int, bool]:
+        """Return the decisions of the answers file, by the number of the edit."""
+        decided: dict[int, bool] = {}
+        for each in review.plan.edits:
+            answer = self._turn.prepared.edit_decision(list_decision_names(each, review))
+            if isinstance(answer, GivenAnswer | DeclinedByFile):
+                decided[each.edit.number] = isinstance(answer, GivenAnswer)
+        return decided
+
+    def _use_file(
+        self,
+        call: Call,
+        tool: OfferedTool,
+        review: EditReview,
+        decided: Mapping[int, bool],
+        unavailable: Unavailable | None,
+    ) -> EditDecision:
+        chosen = frozenset(number for number, applies in decided.items() if applies)
+        undecided = frozenset(edit.number for edit in review.edits) - frozenset(decided)
+        if undecided and unavailable is not None:
+            self._note_open(call, review, unavailable.reason, decided)
+
+        self._turn.display(Notice(FILE_NOTICE.format(len(chosen), len(review.edits))))
+        return EditDecision(
+            review,
+            chosen,
+            may_run=review.document.may_run,
+            decider="answers",
+            open=undecided,
+            undecided=UNDECIDED_TEXT,
+        )
+
+    def _note_open(
+        self, call: Call, review: EditReview, reason: str, decided: Mapping[int, bool]
+    ) -> None:
+        self._turn.unavailable_reason = reason
+        for each in review.plan.edits:
+            if each.edit.number in decided:
+                continue
+            name = list_decision_names(each, review)[0]
+            detail = (describe_edit(each), *format_diff(each.before, each.after).split("\n"))
+            decision = OpenDecision(
+                "edit", name, reason, detail=detail, arguments=call.state.arguments
+            )
+            self._turn.note_open(decision)
+
+    # --- user -----------------------------------------------------------------------------------
+
+    async def _ask_until_decided(
+        self, ask: SafeAsk, call: Call, tool: OfferedTool, choices: _EditChoices
+    ) -> EditDecision:
+        while True:
+            end = await ask(make_review_prompt(choices.review, choices.plan))
+            if isinstance(end, Unavailable):
+                self._note_open(call, choices.review, end.reason, {})
+                raise CallEnded(UNATTENDED_TEXT.format(end.reason), is_error=True)
+            if isinstance(end, NotAnswered):
+                raise _reject(end)
+
+            match end.value:
+                case "apply" | "apply_run":
+                    return choices.decide(may_run=end.value == "apply_run")
+                case "tell":
+                    return choices.decide(may_run=False, chosen=frozenset())
+                case "reject" | "reject_turn":
+                    if end.value == "reject_turn":
+                        self._turn.remember_permission(tool, call.state.arguments, runs=False)
+                    raise CallEnded(REJECTED_TEXT, is_error=True, skipped=True)
+                case _:
+                    await _change_choices(ask, choices, str(end.value))
+
+
+def list_decision_names(each: PlannedEdit, review: EditReview) -> list[str]:
+    """Return the names by which an answers file decides about an edit: the id, and the tags.
+
+    An insertion has those of the cell that it stands after, or `start`, `end`, or `this`.
+    """
+    edit = each.edit
+    wanted = edit.cell
+    if edit.kind == "insert":
+        wanted = edit.after
+    cell = review.document.find(wanted)
+    if cell is not None:
+        return [wanted, *cell.tags]
+
+    # A cell of the same proposal is decided about as the one that inserts it.
+    for other in review.plan.edits:
+        if other.edit.key and other.edit.key == wanted and other is not each:
+            return list_decision_names(other, review)
+    return [wanted or THIS]
+
+
+async def _change_choices(ask: SafeAsk, choices: _EditChoices, action: str) -> None:
+    """Let the user choose edits, change a source, or give a reason, which ends the call."""
+    match action:
+        case "reason":
+            await _ask_reason(ask)
+        case "choose":
+            await _choose(ask, choices)
+        case "edit":
+            await _edit_source(ask, choices)
+
+
+async def _ask_reason(ask: SafeAsk) -> None:
+    """End the call with the user's reason; return if the user went back."""
+    question = Question.text("reason", "Why should these edits not be applied? (sent to the model)")
+    end = await ask(QuestionPrompt(question))
+
+    if isinstance(end, Answered):
+        text = str(end.value).strip()
+        content = REJECTED_WITH_REASON_TEXT.format(text) if text else REJECTED_TEXT
+        raise CallEnded(content, is_error=True, skipped=True)
+    if not is_back(end):
+        raise _reject(end)
+
+
+async def _choose(ask: SafeAsk, choices: _EditChoices) -> None:
+    end = await ask(make_choice_prompt(choices.review, choices.chosen))
+    if isinstance(end, Answered) and isinstance(end.value, list):
+        numbers = [int(str(value)) for value in end.value]
+        choices.chosen = frozenset(numbers)
+    elif not is_back(end):
+        raise _reject(end)
+
+
+async def _edit_source(ask: SafeAsk, choices: _EditChoices) -> None:
+    editable = [each for each in choices.plan.edits if can_edit(each)]
+    picked = editable[0]
+
+    if len(editable) > 1:
+        which = await ask(make_pick_prompt(choices.plan))
+        if is_back(which):
+            return
+        if not isinstance(which, Answered):
+            raise _reject(which)
+        [picked] = [each for each in editable if str(each.edit.number) == which.value]
+
+    end = await ask(make_source_prompt(picked))
+    if is_back(end):
+        return
+    if not isinstance(end, FormEnd):
+        raise _reject(end)
+
+    [edited] = end.ends
+    if isinstance(edited, Answered):
+        source = str(as_object(edited.value).get("source", ""))
+        if source != picked.after:
+            choices.sources[picked.edit.number] = source
+    elif not is_back(edited):
+        raise _reject(edited)
+
+
+def _reject(end: object) -> CallEnded:
+    why = None
+    if isinstance(end, NotAnswered):
+        why = describe_missing_decision(end)
+    content = REJECTED_TEXT if why is None else f"No edit was applied: {why}."
+    return CallEnded(content, is_error=True, skipped=True)

@@ -1,0 +1,152 @@
+"""Give the cells of the notebook to its kernel, and apply the edits that the kernel reports.
+
+The kernel reads the cells from a file, plans edits on them, and appends each change to the events
+of the run. It is the only one that edits them, so the runner only repeats its changes. The runner
+does this when a cell has ended.
+
+Source: `docs/cells.md`, `docs/ci.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
+
+from jp_nb.record.documents.document import RECORD_KEY
+from jp_nb.storage.cell_snapshot import EDITS_EVENT, RAN_EVENT, SnapshotCell, write_snapshot
+from jp_nb.toolkit.editing.edit_plan import find_position
+
+_MAKERS: Final[Mapping[str, Any]] = {
+    "code": new_code_cell,
+    "markdown": new_markdown_cell,
+    "raw": new_raw_cell,
+}
+
+
+class CellFile:
+    """The cells of a `notebook` in a run, and the changes that the kernel reports in `events`.
+
+    With `run_inserted`, code cells that the kernel inserted run, too, if they are below the cell
+    that inserted them.
+    """
+
+    def __init__(self, notebook: Any, events: Path, *, run_inserted: bool) -> None:
+        self._notebook = notebook
+        self._events = events
+        self._offset = 0
+        self._run_inserted = run_inserted
+        self._has_ids = (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
+        # Each cell by its key. The objects are kept, so that no other object gets their `id()`.
+        self._cells: dict[str, Any] = {}
+        self._skipped: list[Any] = []
+        for number, cell in enumerate(notebook.cells):
+            self._cells[self._make_key(number, cell)] = cell
+
+    def _make_key(self, number: int, cell: Any) -> str:
+        key = str(cell.get("id", "")) if self._has_ids else ""
+        return key if key and key not in self._cells else f"cell-{number}"
+
+    def write(self, path: Path) -> None:
+        """Write the cells for the kernel."""
+        cells = [_describe(key, cell) for key, cell in self._cells.items()]
+        write_snapshot(path, cells, run_inserted=self._run_inserted)
+
+    def find_key(self, cell: Any) -> str:
+        """Return the key of a cell, by which the kernel knows it."""
+        return next((key for key, other in self._cells.items() if other is cell), "")
+
+    def is_skipped(self, cell: Any) -> bool:
+        """Return True if the runner does not run `cell`: it was inserted, or ran in a turn."""
+        return any(each is cell for each in self._skipped)
+
+    def apply_reported(self) -> bool:
+        """Apply the changes that the kernel has reported since the last call.
+
+        Return True if there were any.
+        """
+        changed = False
+        for event in self._read_events():
+            if isinstance(event.get(EDITS_EVENT), list):
+                self._apply(event[EDITS_EVENT], event["ids"])
+                changed = True
+            elif isinstance(event.get(RAN_EVENT), str):
+                ran = self._cells.get(event[RAN_EVENT])
+                if ran is not None:
+                    self._skipped.append(ran)
+        return changed
+
+    def _read_events(self) -> list[dict[str, Any]]:
+        try:
+            with self._events.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+
+        whole = data[: data.rfind(b"\n") + 1]  # the kernel may have died while it wrote a line
+        self._offset += len(whole)
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def _apply(self, steps: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> None:
+        for step in steps:
+            key = ids.get(step["cell"], step["cell"])
+            after = ids.get(step["after"], step["after"])
+            match step["kind"]:
+                case "insert":
+                    self._insert(key, step)
+                    self._place(self._cells[key], after)
+                case "move":
+                    self._remove(self._cells[key])
+                    self._place(self._cells[key], after)
+                case "set":
+                    _set_source(self._cells[key], step["source"])
+                case "delete":
+                    self._remove(self._cells[key])
+
+    def _insert(self, key: str, step: Mapping[str, Any]) -> None:
+        cell = _MAKERS[step["cell_kind"]](step["source"])
+        if self._has_ids:
+            cell["id"] = key
+        else:
+            cell.pop("id", None)
+        self._cells[key] = cell
+        if not self._run_inserted:
+            self._skipped.append(cell)
+
+    def _place(self, cell: Any, after: str) -> None:
+        keys = {id(each): key for key, each in self._cells.items()}
+        order = [keys.get(id(each), "") for each in self._notebook.cells]
+        self._notebook.cells.insert(find_position(order, after), cell)
+
+    def _remove(self, cell: Any) -> None:
+        cells = self._notebook.cells
+        [index] = [number for number, each in enumerate(cells) if each is cell]
+        del cells[index]
+
+
+def _describe(key: str, cell: Any) -> SnapshotCell:
+    tags = cell.metadata.get("tags", [])
+    if not isinstance(tags, list):
+        tags = []
+    return {
+        "id": key,
+        "type": cell.cell_type,
+        "source": cell.source,
+        "editable": cell.metadata.get("editable") is not False,
+        "deletable": cell.metadata.get("deletable") is not False,
+        "record": RECORD_KEY in cell.metadata,
+        "tags": [str(tag) for tag in tags],
+    }
+
+
+def _set_source(cell: Any, source: str) -> None:
+    if cell.source == source:
+        return
+    cell.source = source
+    if cell.cell_type == "code":
+        cell.outputs = []
+        cell.execution_count = None

@@ -1,0 +1,206 @@
+"""The cells of the open page, and their changes: one transaction of the page, or none.
+
+The page compares each named cell with the one that the user saw, in the same step in which it
+changes them. It writes the id of the operation into the notebook's metadata, so that no change is
+applied twice.
+
+Source: `docs/cells.md`, `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jp_nb.errors import StorageError, ToolError
+from jp_nb.json_values import JsonObject
+from jp_nb.notebook.page.live_store import LiveStore
+from jp_nb.toolkit.editing.document_cells import CELL_KINDS, CellKind, DocumentCell, DocumentCells
+from jp_nb.toolkit.editing.edit_review import CellChange, CellConflict, ChangeResult
+
+READ_TIMEOUT_S: Final = 10.0
+CHANGE_TIMEOUT_S: Final = 10.0
+MALFORMED_DOCUMENT: Final = "the open page reported its cells in an unknown format"
+NOT_READ: Final = (
+    "The cells of the notebook cannot be read: {}. No edit was applied, and the user was not asked."
+)
+NO_ANSWER: Final = "the page did not answer within {:g} s"
+NOT_THERE: Final = "When it was asked again, the page did not have this change."
+
+
+@dataclass(frozen=True, slots=True)
+class _PageState:
+    """The cells of the page, and the last operation that changed them, with the new ids."""
+
+    cells: tuple[DocumentCell, ...]
+    operation: str = ""
+    ids: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageDocument:
+    """The document of the open page, in which the cell `this` runs."""
+
+    store: LiveStore
+    this: str
+
+    async def read(self, session: str) -> DocumentCells:
+        """Return the cells that may be edited, for a cell that a page of this `session` runs.
+
+        Raises:
+            ToolError: The page cannot edit them, or does not answer.
+        """
+        refusal = self.store.find_edit_refusal(session)
+        if refusal is not None:
+            raise ToolError(refusal)
+
+        try:
+            state = await self._read_state()
+        except (StorageError, TimeoutError) as exc:
+            why = str(exc) or NO_ANSWER.format(READ_TIMEOUT_S)
+            raise ToolError(NOT_READ.format(why)) from exc
+        return DocumentCells(state.cells, self.this)
+
+    async def _read_state(self) -> _PageState:
+        text = await _wait(self.store.ask_document(), READ_TIMEOUT_S)
+        return _read_state(text)
+
+    async def change(self, change: CellChange) -> ChangeResult:
+        """Let the page apply `change`, and return its answer."""
+        operation = uuid.uuid4().hex
+        steps: list[Any] = [
+            {
+                "kind": step.kind,
+                "cell": step.cell,
+                "after": step.after,
+                "type": step.cell_kind,
+                "source": step.source,
+            }
+            for step in change.steps
+        ]
+        expected: list[Any] = [
+            {
+                "id": cell.cell_id,
+                "type": cell.kind,
+                "source": cell.source,
+                "editable": cell.is_editable,
+                "deletable": cell.is_deletable,
+            }
+            for cell in change.expected
+        ]
+
+        try:
+            asked = self.store.ask_edit(operation, steps, expected)
+            text = await _wait(asked, CHANGE_TIMEOUT_S)
+            return _read_answer(text, operation)
+        except TimeoutError:
+            return await self._find_outcome(operation)
+        except StorageError as exc:
+            return ChangeResult("unknown", operation=operation, note=f"{exc}.")
+
+    async def _find_outcome(self, operation: str) -> ChangeResult:
+        """Ask once more: the page may have applied the change, and its answer was lost."""
+        try:
+            state = await self._read_state()
+        except (StorageError, TimeoutError):
+            note = f"{NO_ANSWER.format(CHANGE_TIMEOUT_S)}.".capitalize()
+            return ChangeResult("unknown", operation=operation, note=note)
+
+        if state.operation == operation:
+            return ChangeResult("applied", state.ids or {}, operation=operation)
+        return ChangeResult("unknown", operation=operation, note=NOT_THERE)
+
+
+async def _wait(answer: Future[str], timeout_s: float) -> str:
+    async with asyncio.timeout(timeout_s):
+        return await asyncio.wrap_future(answer)
+
+
+def _read_object(text: str) -> JsonObject:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise StorageError(MALFORMED_DOCUMENT) from exc
+    if not isinstance(found, dict):
+        raise StorageError(MALFORMED_DOCUMENT)
+    return found
+
+
+def _read_state(text: str) -> _PageState:
+    state = _read_object(text)
+    cells = state.get("cells")
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise StorageError(MALFORMED_DOCUMENT)
+
+    listed = tuple(_read_cell(number, cell) for number, cell in enumerate(cells))
+    return _PageState(listed, str(state.get("operation", "")), _read_ids(state.get("ids")))
+
+
+def _read_cell(number: int, cell: Any) -> DocumentCell:
+    cell_id = cell.get("id")
+    source = cell.get("source")
+    if not isinstance(cell_id, str) or not isinstance(source, str):
+        raise StorageError(MALFORMED_DOCUMENT)
+
+    kind: CellKind = next((each for each in CELL_KINDS if each == cell.get("type")), "raw")
+    tags = cell.get("tags")
+    if not isinstance(tags, list):
+        tags = []
+    return DocumentCell(
+        cell_id,
+        number,
+        source,
+        kind,
+        is_editable=cell.get("editable") is not False,
+        is_deletable=cell.get("deletable") is not False,
+        is_busy=cell.get("busy") is True,
+        has_outputs=cell.get("outputs") is True,
+        has_record=cell.get("record") is True,
+        tags=tuple(str(tag) for tag in tags),
+    )
+
+
+def _read_ids(ids: Any) -> dict[str, str]:
+    if not isinstance(ids, dict):
+        return {}
+    return {str(key): str(cell_id) for key, cell_id in ids.items()}
+
+
+def _read_answer(text: str, operation: str) -> ChangeResult:
+    """Return the page's answer about `operation`. Any other answer says nothing about it."""
+    answer = _read_object(text)
+    if answer.get("operation") != operation:
+        raise StorageError("The page answered about another change")
+
+    match answer.get("outcome"):
+        case "applied":
+            return ChangeResult("applied", _read_ids(answer.get("ids")), operation=operation)
+        case "conflict":
+            return ChangeResult("conflict", conflicts=tuple(_read_conflicts(answer)))
+        case _:
+            why = str(answer.get("why", "the page gave no reason"))
+            raise StorageError(f"The page did not apply the change: {why}")
+
+
+def _read_conflicts(answer: JsonObject) -> list[CellConflict]:
+    given = answer.get("conflicts")
+    conflicts: list[CellConflict] = []
+    if not isinstance(given, list):
+        return conflicts
+
+    for each in given:
+        if isinstance(each, dict):
+            source = each.get("source")
+            conflicts.append(
+                CellConflict(
+                    str(each.get("id", "")),
+                    str(each.get("reason", "it has changed.")),
+                    source if isinstance(source, str) else None,
+                )
+            )
+    return conflicts

@@ -1,0 +1,72 @@
+"""The cells of the notebook file of a headless run: a file of the runner for its kernel.
+
+    {"cells": [{"id": "a1", "type": "code", "source": "1 + 1", "editable": true,
+                "deletable": true, "record": false, "tags": []}], "run_inserted": false}
+
+The kernel appends its changes to the events of the run (`run_events.py`):
+
+    {"edits": [{"kind": "insert", "cell": "new:1", "after": "a1", "cell_kind": "code",
+                "source": "x"}], "ids": {"new:1": "jp-1f0c"}}
+    {"ran": "jp-1f0c"}                                  a cell that ran in a turn
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, TypedDict
+
+from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
+from jp_nb.storage import environment
+
+EDITS_EVENT: Final = "edits"
+RAN_EVENT: Final = "ran"
+
+
+class SnapshotCell(TypedDict):
+    """One cell of the file."""
+
+    id: str
+    type: str
+    source: str
+    editable: bool
+    deletable: bool
+    record: bool
+    tags: list[str]
+
+
+class CellSnapshot(TypedDict):
+    """The content of the file."""
+
+    cells: list[SnapshotCell]
+    run_inserted: bool
+
+
+def write_snapshot(path: Path, cells: Sequence[SnapshotCell], *, run_inserted: bool) -> None:
+    """Write the cells of a run to the file at `path`."""
+    snapshot: CellSnapshot = {"cells": list(cells), "run_inserted": run_inserted}
+    path.write_text(json.dumps(snapshot), encoding="ascii")
+
+
+def read_snapshot() -> CellSnapshot | None:
+    """Return the cells that the runner of this kernel has written; None without such a runner."""
+    path = os.environ.get(environment.CELLS_VARIABLE)
+    if not path:
+        return None
+    snapshot: CellSnapshot = json.loads(read_regular(Path(path), max_bytes=MAX_NOTEBOOK_BYTES))
+    return snapshot
+
+
+def read_started_cells() -> list[str]:
+    """Return the ids of the cells that the runner has started, in order."""
+    path = os.environ.get(environment.EVENTS_VARIABLE)
+    if not path:
+        return []
+
+    lines = read_regular(Path(path), max_bytes=MAX_NOTEBOOK_BYTES).splitlines()
+    events = [json.loads(line) for line in lines if line.startswith(b'{"cell"')]
+    return [str(event["key"]) for event in events if "key" in event]

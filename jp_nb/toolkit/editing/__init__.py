@@ -1,0 +1,4 @@
+"""Edits of notebook cells that a model proposes, without a front end.
+
+Source: `docs/cells.md`.
+"""

@@ -1,0 +1,94 @@
+"""The cells of a document that may be edited, and the version of a cell.
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, Literal
+
+from jp_nb.text import one_line
+
+CellKind = Literal["code", "markdown", "raw"]
+CELL_KINDS: Final[Sequence[CellKind]] = ("code", "markdown", "raw")
+
+VERSION_CHARS: Final = 12
+MAX_NEAREST_CELLS: Final = 3
+
+
+def cell_version(source: str) -> str:
+    """Return the version of a cell with this source: 12 hex digits of its SHA-256 in UTF-8.
+
+    Example:
+        >>> cell_version("1 + 1")
+        'a1dbdc20acc0'
+    """
+    # Half a surrogate pair is possible in a notebook, but not in UTF-8.
+    data = source.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).hexdigest()[:VERSION_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCell:
+    """One cell of the document, with its whole source.
+
+    Attributes:
+        number: The index in the notebook, from 0.
+        is_editable: False if the metadata of the cell forbids a new source.
+        is_deletable: False if the metadata of the cell forbids its deletion.
+        is_busy: True if the cell runs or waits to run.
+        has_record: True if the metadata of the cell has data of jp_nb.
+    """
+
+    cell_id: str
+    number: int
+    source: str
+    kind: CellKind = "code"
+    is_editable: bool = True
+    is_deletable: bool = True
+    is_busy: bool = False
+    has_outputs: bool = False
+    has_record: bool = False
+    tags: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """The version of its source."""
+        return cell_version(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCells:
+    """All cells of the document, in order. `this` is the id of the running cell.
+
+    `can_change` is False if no program can change the document: then only insertions are accepted,
+    and the user gets their sources. `why` is the reason. `may_run` is False if cells may run only
+    with the consent of a user.
+    """
+
+    cells: tuple[DocumentCell, ...]
+    this: str
+    can_change: bool = True
+    may_run: bool = False
+    why: str = ""
+
+    def find(self, cell_id: str) -> DocumentCell | None:
+        """Return the cell with this id."""
+        return next((cell for cell in self.cells if cell.cell_id == cell_id), None)
+
+    def list_nearest(self, wanted: str) -> list[str]:
+        """Return descriptions of the cells whose number or id is nearest to `wanted`."""
+        if wanted.isdecimal() and len(wanted) < 7 and int(wanted) < len(self.cells):
+            return [_describe(self.cells[int(wanted)])]
+
+        cells = {cell.cell_id: cell for cell in self.cells}
+        near = get_close_matches(wanted[:64], cells, n=MAX_NEAREST_CELLS, cutoff=0.4)
+        return [_describe(cells[cell_id]) for cell_id in near]
+
+
+def _describe(cell: DocumentCell) -> str:
+    return f"{one_line(cell.cell_id, limit=64)} (cell {cell.number})"

@@ -1,0 +1,111 @@
+"""The review of a proposal, the decision of the user, and the change of the document.
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jp_nb.toolkit.editing.cell_edits import CellEdit
+from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
+from jp_nb.toolkit.editing.edit_plan import EditPlan, EditStep, plan_chosen
+
+EditsDecider = Literal["user", "answers", "unattended"]
+
+
+@dataclass(frozen=True, slots=True)
+class EditReview:
+    """A proposal that the user reviews. `conflicts` are reasons by the number of the edit.
+
+    With conflicts, the chosen edits were not applied: cells have changed since the model read them.
+    `document` then has the present cells.
+    """
+
+    edits: tuple[CellEdit, ...]
+    document: DocumentCells
+    why: str
+    conflicts: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> EditPlan:
+        """The plan of all edits without a conflict."""
+        free = [edit.number for edit in self.edits if edit.number not in self.conflicts]
+        return plan_chosen(self.edits, self.document, chosen=free, sources={})
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsReview:
+    """Outcome of a tool whose proposal the user has to review. The tool then runs again."""
+
+    review: EditReview
+
+
+@dataclass(frozen=True, slots=True)
+class EditDecision:
+    """The decision about a proposal.
+
+    Attributes:
+        chosen: Numbers of the edits to apply.
+        sources: Sources that the user wrote in place of the model's, by number.
+        may_run: True if the code cells that the model wants to run may run.
+        reason: What the user told the model about the other edits.
+        open: Numbers of the edits that nobody decided about, and `undecided` is the reason.
+    """
+
+    review: EditReview
+    chosen: frozenset[int]
+    sources: Mapping[int, str] = field(default_factory=dict)
+    may_run: bool = False
+    reason: str = ""
+    decider: EditsDecider = "user"
+    open: frozenset[int] = frozenset()
+    undecided: str = ""
+
+    @property
+    def plan(self) -> EditPlan:
+        """The plan of the chosen edits, with the sources of the user."""
+        return plan_chosen(
+            self.review.edits, self.review.document, chosen=self.chosen, sources=self.sources
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CellChange:
+    """A change of the document, applied as a whole or not at all.
+
+    `expected` are the cells that it names, as the user saw them.
+    """
+
+    steps: tuple[EditStep, ...]
+    expected: tuple[DocumentCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CellConflict:
+    """A cell that is not as the user saw it; `source` is the present one, None if it is gone."""
+
+    cell_id: str
+    reason: str
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeResult:
+    """The answer of the front end to a change.
+
+    Attributes:
+        outcome: `offered` means that the user got the sources and nothing was applied.
+        ids: Ids of new cells by key.
+        conflicts: The reasons why nothing was applied.
+        operation: Id of the change in the document; "" without one.
+        note: What the model should know, in one sentence.
+    """
+
+    outcome: Literal["applied", "conflict", "offered", "unknown"]
+    ids: Mapping[str, str] = field(default_factory=dict)
+    conflicts: tuple[CellConflict, ...] = ()
+    operation: str = ""
+    note: str = ""

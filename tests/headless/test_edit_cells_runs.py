@@ -1,0 +1,243 @@
+"""Edits of cells in headless runs: the answers file decides, and the runner writes them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import tomlkit
+
+from jp_nb.cli import main
+from jp_nb.headless.runner import run_notebook
+from tests.kit.notebook_record import open_document
+from tests.support.notebook_runs import write_cells
+
+pytestmark = pytest.mark.runners
+
+ASK = "%%jp -m scripted/edits -t cells\nTidy up."
+APPLY_ALL = '[edits]\n"*" = "apply"\n'
+
+
+def write(folder: Path, *edits: dict[str, Any], cells: tuple[str, ...] = (), **more: Any) -> Path:
+    """Write a notebook whose model proposes `edits`, and the cells behind the request."""
+    path = write_cells(folder / "in.ipynb", "%load_ext jp_nb", "x = 1", ASK, *cells, **more)
+    write_script(folder, "edit_cells", {"edits": list(edits), "why": "It is untidy."})
+    return path
+
+
+def write_script(folder: Path, tool: str, arguments: dict[str, Any]) -> None:
+    """Write the script of a model that calls a tool once."""
+    replies = [{"tool_calls": [{"name": tool, "arguments": arguments}]}, {"text": "Done."}]
+    text = tomlkit.dumps({"replies": replies})
+    (folder / "edits.toml").write_text(text, encoding="utf-8")
+
+
+def version(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()[:12]
+
+
+def on(op: str, number: int, present: str, **more: Any) -> dict[str, Any]:
+    return {"op": op, "cell": f"cell-{number}", "version": version(present), **more}
+
+
+def execute(path: Path, answers: str | None = APPLY_ALL, **options: Any) -> Any:
+    """Run the notebook, and return the written one."""
+    file = path.parent / "decided.toml"
+    if answers is not None:
+        file.write_text(answers, encoding="utf-8")
+    out = path.parent / "out.ipynb"
+    result = run_notebook(path, out=out, answers=None if answers is None else file, **options)
+    assert result.ok or options.get("strict"), result.failure
+    return nbformat.read(out, as_version=4)
+
+
+def response(folder: Path) -> dict[str, Any]:
+    raw = open_document(folder / "out.ipynb").conversation.raw
+    [found] = [dict(entry) for entry in raw if entry["type"] == "tool_call_response"]
+    return found
+
+
+def sources(notebook: Any) -> list[str]:
+    return [cell.source for cell in notebook.cells]
+
+
+@pytest.mark.req("CELL-29", "CELL-32")
+def test_edits_that_the_answers_file_applies_are_in_the_written_notebook(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        on("replace", 1, "x = 1", source="x = 2"),
+        {"op": "insert", "after": "start", "type": "markdown", "source": "# Title"},
+        {"op": "insert", "source": "print('inserted')"},
+        on("delete", 4, "print('deleted')"),
+        on("patch", 5, "print('old')", old="old", new="new"),
+        on("move", 6, "print('moved')", after="cell-3"),
+        cells=(
+            "from IPython.display import display\nh = display('h', display_id=True)",
+            "print('deleted')",
+            "print('old')",
+            "print('moved')",
+            "h.update('updated')",
+        ),
+    )
+    before = path.read_bytes()
+    notebook = execute(path)
+    assert path.read_bytes() == before
+    assert sources(notebook) == [
+        "# Title",
+        "%load_ext jp_nb",
+        "x = 2",
+        ASK,
+        "print('inserted')",
+        "from IPython.display import display\nh = display('h', display_id=True)",
+        "print('moved')",
+        "print('new')",
+        "h.update('updated')",
+    ]
+    printed = [[each.get("text") for each in cell.get("outputs", ())] for cell in notebook.cells]
+    assert printed[4] == []  # inserted cells do not run
+    assert printed[6:8] == [["moved\n"], ["new\n"]]
+    assert notebook.cells[5].outputs[0]["data"]["text/plain"] == "'updated'"
+
+    found = response(tmp_path)
+    assert found["content"].startswith("Applied 6 of 6 edits.")
+    kept = found["metadata"]["structured"]
+    assert kept["decided_by"] == "answers"
+    assert kept["edits"][0]["source_before"] == "x = 1"
+    ids = {cell["id"] for cell in notebook.cells}
+    assert {entry["cell"] for entry in kept["edits"]} - ids == {"cell-4"}
+
+
+@pytest.mark.req("CELL-29")
+def test_equal_runs_write_equal_notebooks(tmp_path: Path) -> None:
+    written = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        path = write(tmp_path / name, {"op": "insert", "source": "new = 1"})
+        written.append([cell["id"] for cell in execute(path).cells])
+    assert written[0] == written[1]
+
+
+@pytest.mark.req("CELL-29")
+def test_inserted_cells_run_with_the_option_only(tmp_path: Path) -> None:
+    edits: list[dict[str, Any]] = [
+        {"op": "insert", "source": "print(x + 1)"},
+        {"op": "insert", "source": "print('in the turn')", "run": True},
+    ]
+    for run_inserted, printed in ((False, [[], []]), (True, [["2\n"], []])):
+        path = write(tmp_path, *edits)
+        notebook = execute(path, run_inserted=run_inserted)
+        outputs = [[each.text for each in cell.outputs] for cell in notebook.cells[3:]]
+        assert outputs == printed
+        content = response(tmp_path)["content"]
+        assert ("It ran." in content) == run_inserted
+        assert ("in the turn" in content) == run_inserted
+
+
+@pytest.mark.req("CELL-29")
+def test_answers_file_decides_by_id_tag_and_place_and_names_precede_patterns(
+    tmp_path: Path,
+) -> None:
+    path = write(
+        tmp_path,
+        on("replace", 1, "x = 1", source="x = 2"),
+        on("replace", 3, "y = 1", source="y = 2"),
+        on("replace", 4, "z = 1", source="z = 2"),
+        {"op": "insert", "source": "this"},
+        {"op": "insert", "source": "end", "after": "end"},
+        cells=("y = 1", "z = 1"),
+    )
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[3].metadata["tags"] = ["draft"]
+    nbformat.write(notebook, path)
+    answers = (
+        '[edits]\n"*" = "skip"\n"cell-*" = "skip"\n"cell-1" = "apply"\n'
+        'draft = "apply"\nend = "apply"\n'
+    )
+    written = execute(path, answers)
+    assert sources(written)[1:] == ["x = 2", ASK, "y = 2", "z = 1", "end"]
+    content = response(tmp_path)["content"]
+    assert "3. rejected by the user's answers file." in content
+
+
+@pytest.mark.req("CELL-29", "CELL-14")
+def test_edits_are_refused_without_a_decision_also_if_the_call_is_permitted(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, on("replace", 1, "x = 1", source="x = 2"))
+    (tmp_path / ".jp").mkdir()
+    config = '[conversation.tools.edit_cells]\nrun = "unattended"\n'
+    (tmp_path / ".jp" / "config.toml").write_text(config, encoding="utf-8")
+    answers = '[permissions]\nedit_cells = "run"\n'
+    for given in (None, answers):
+        notebook = execute(path, given)
+        assert sources(notebook)[1] == "x = 1"
+        found = response(tmp_path)
+        assert found["is_error"]
+        assert found["content"].startswith("No edit was applied: edits need the user's approval")
+
+
+@pytest.mark.req("CELL-14")
+def test_user_who_starts_the_run_can_apply_edits_unattended(tmp_path: Path) -> None:
+    path = write(tmp_path, on("replace", 1, "x = 1", source="x = 2"))
+    notebook = execute(path, None, overrides=["conversation.tools.edit_cells.run=unattended"])
+    assert sources(notebook)[1] == "x = 2"
+    assert response(tmp_path)["metadata"]["structured"]["decided_by"] == "unattended"
+
+
+@pytest.mark.req("CELL-29")
+def test_strict_run_fails_if_an_edit_is_undecided_and_others_are_applied(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        on("replace", 1, "x = 1", source="x = 2"),
+        {"op": "insert", "source": "new"},
+        cells=("print('after')",),
+    )
+    notebook = execute(path, '[edits]\n"cell-1" = "apply"\n', strict=True)
+    assert sources(notebook)[1] == "x = 2"
+    assert notebook.cells[3].outputs == []  # the run ended at the request
+    assert "new" not in sources(notebook)
+
+
+@pytest.mark.req("CELL-3", "CELL-29")
+def test_reading_tools_show_the_cells_of_the_file_with_id_and_version(tmp_path: Path) -> None:
+    path = write(tmp_path, cells=("later = 1",))
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.insert(0, nbformat.v4.new_markdown_cell("# Title", id="title"))
+    nbformat.write(notebook, path)
+    write_script(tmp_path, "notebook_cells", {})
+    execute(path)
+    content = response(tmp_path)["content"]
+    assert f"0 [markdown, id title, version {version('# Title')}] # Title" in content
+    assert f"2 [code, ran as 2, id cell-1, version {version('x = 1')}] x = 1" in content
+    assert "3 [code, running, id cell-2" in content
+    assert "4 [code, not run, id cell-3" in content
+
+
+@pytest.mark.req("CELL-29")
+def test_open_edits_are_reported_by_their_names_in_an_answers_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(
+        tmp_path, on("replace", 1, "x = 1", source="x = 2"), {"op": "insert", "source": "new"}
+    )
+    template = tmp_path / "template.toml"
+    out = str(tmp_path / "out.ipynb")
+    main(["run", str(path), "-o", out, "--answers-template", str(template)])
+    text = template.read_text(encoding="utf-8")
+    assert "[edits]" in text
+    assert 'cell-1 = "apply"' in text
+    assert 'this = "apply"' in text
+    assert "+ x = 2" in text
+
+
+@pytest.mark.req("CELL-1")
+def test_toolset_is_off_and_switches_on_the_reading_tools_with_it(tmp_path: Path) -> None:
+    path = write(tmp_path, {"op": "insert", "source": "new"})
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[2].source = "%%jp -m scripted/edits\nTidy up."
+    nbformat.write(notebook, path)
+    execute(path)
+    assert "is not available" in response(tmp_path)["content"]

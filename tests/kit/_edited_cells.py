@@ -1,0 +1,72 @@
+"""A document in memory whose cells a tool edits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jp_nb.toolkit.editing.conflicts import find_conflicts
+from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells, cell_version
+from jp_nb.toolkit.editing.edit_plan import apply_steps
+from jp_nb.toolkit.editing.edit_review import ChangeResult
+
+
+class EditedCells:
+    """Cells with the ids `a`, `b`, … and these sources. The last one runs, and is `this`.
+
+    Attributes:
+        answer: The next answer to a change, in place of applying it; None: apply it.
+        changes: Number of changes that were applied.
+    """
+
+    def __init__(self, *sources: str, can_change: bool = True) -> None:
+        self.answer: Any = None
+        self.changes = 0
+        self._can_change = can_change
+        self._cells: tuple[DocumentCell, ...] = tuple(
+            DocumentCell(chr(ord("a") + number), number, source)
+            for number, source in enumerate(sources)
+        )
+        self._this = self._cells[-1].cell_id
+
+    @property
+    def sources(self) -> list[str]:
+        """The sources of all cells, in order."""
+        return [cell.source for cell in self._cells]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all cells, in order."""
+        return [cell.cell_id for cell in self._cells]
+
+    def version(self, cell_id: str) -> str:
+        """Return the present version of a cell."""
+        return cell_version(self.sources[self.ids.index(cell_id)])
+
+    def set(self, cell_id: str, **facts: Any) -> None:
+        """Change facts of a cell, as the user does: its `source`, `kind`, `is_editable`, …"""
+        cells = list(self._cells)
+        number = self.ids.index(cell_id)
+        kept = {name: getattr(cells[number], name) for name in DocumentCell.__slots__}
+        cells[number] = DocumentCell(**{**kept, **facts})
+        self._cells = tuple(cells)
+
+    def document(self) -> DocumentCells:
+        """Return the cells that may be edited."""
+        return DocumentCells(
+            self._cells, self._this, can_change=self._can_change, why="there is no page"
+        )
+
+    def change(self, change: Any) -> ChangeResult:
+        """Apply a change, or give the prepared answer."""
+        if self.answer is not None:
+            return ChangeResult(self.answer)
+
+        conflicts = find_conflicts(change.expected, self.document())
+        if conflicts:
+            return ChangeResult("conflict", conflicts=conflicts)
+
+        new = [step.cell for step in change.steps if step.kind == "insert"]
+        ids = {key: f"made-{self.changes}-{key[4:]}" for key in new}
+        self._cells = apply_steps(self._cells, change.steps, ids)
+        self.changes += 1
+        return ChangeResult("applied", ids)
