@@ -97,7 +97,7 @@ def opened(browser: Any, lab: Lab, name: str, *cells: str) -> NotebookPage:
 
 def measure_record(browser: Any, lab: Lab, times: int) -> tuple[list[float], list[float]]:
     """The milliseconds of each handshake and of each entry."""
-    shutil.copy(PROJECT / "tests" / "support" / "page_in_cell.py", lab.root / "document.py")
+    shutil.copy(PROJECT / "tests" / "kit" / "page_in_cell.py", lab.root / "document.py")
     load = "import document\nfrom document import *"
     notebook = opened(browser, lab, "record", load, RECORD.format(times=times), "print('done')")
     notebook.run_cell(1)
@@ -109,7 +109,7 @@ def measure_record(browser: Any, lab: Lab, times: int) -> tuple[list[float], lis
 
 def measure_clicks(browser: Any, lab: Lab, times: int) -> list[float]:
     """The milliseconds of each click."""
-    shutil.copy(PROJECT / "tests" / "support" / "prompt_in_cell.py", lab.root / "in_cell.py")
+    shutil.copy(PROJECT / "tests" / "kit" / "prompt_in_cell.py", lab.root / "in_cell.py")
     cells = ["from in_cell import *", CLICKS.format(times=times)]
     notebook = opened(browser, lab, "clicks", *cells)
     notebook.run_cell(1)
@@ -126,7 +126,7 @@ def measure_clicks(browser: Any, lab: Lab, times: int) -> list[float]:
 
 def measure_forms(browser: Any, lab: Lab, times: int) -> tuple[list[float], ...]:
     """The milliseconds until a form is drawn, from page to page, and until it is submitted."""
-    shutil.copy(PROJECT / "tests" / "support" / "prompt_in_cell.py", lab.root / "in_cell.py")
+    shutil.copy(PROJECT / "tests" / "kit" / "prompt_in_cell.py", lab.root / "in_cell.py")
     notebook = opened(browser, lab, "forms", "from in_cell import *", FORMS.format(times=times))
     page = notebook.page
     page.evaluate(NOTE_PAGES)
