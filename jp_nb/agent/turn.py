@@ -61,7 +61,7 @@ CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted",
 """The end of a cycle. `follow_up` and `config_changed` lead to another request."""
 
 
-Completion = Literal["completed", "interrupted", "stopped"]
+TurnCompletion = Literal["completed", "interrupted", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class TurnEnd:
     `why` is the reason for an early end without the user, such as a limit.
     """
 
-    status: Completion
+    status: TurnCompletion
     usage: Usage
     why: str = ""
 
@@ -101,7 +101,7 @@ class TurnLoop:
     _problems: list[str] = field(default_factory=list)  # of tool sources, already displayed
     _has_begun: bool = False  # the request is in the record
     _resumed_calls: Sequence[OpenCall] = ()
-    _completion: Completion | Literal["failed"] = "failed"
+    _completion: TurnCompletion | Literal["failed"] = "failed"
     _why: str = ""  # reason for an early end without the user
     _interrupts: TurnInterrupts = field(init=False)
 
@@ -219,7 +219,7 @@ class TurnLoop:
             self.turn.display(Notice(f"⚠ {line}"))
         return resolved
 
-    def _close(self, status: Completion | Literal["failed"]) -> None:
+    def _close(self, status: TurnCompletion | Literal["failed"]) -> None:
         """Complete the record, and mark a turn without a response."""
         record = self.turn.record
         tokens = self.turn.tokens
@@ -278,7 +278,7 @@ class TurnLoop:
         *,
         choice: str,
         calls: Sequence[Call] = (),
-    ) -> Completion:
+    ) -> TurnCompletion:
         """Run cycles, starting with `calls` of an earlier response if there are any."""
         requests = TurnRequests(self.turn, self._interrupts, self.compaction_settings, schema)
         retries = AnswerRetries(self.turn, self.check_answer)

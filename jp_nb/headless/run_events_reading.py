@@ -22,7 +22,7 @@ from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
 
 MAX_DECISIONS: Final = 1000  # maximum number that is read, because a tool may ask without end
-MAX_CONTEXTS: Final = 200
+MAX_DECISION_CONTEXTS: Final = 200
 """Maximum number of different contexts of one decision, such as calls that need permission."""
 MAX_ARGUMENTS_CHARS: Final = 100_000
 """Maximum length of arguments as JSON: the user could not read longer ones."""
@@ -209,7 +209,7 @@ def _add_decision(events: RunEvents, kind: str, entry: Mapping[Any, Any]) -> Non
     earlier = undecided.get(key)
     if earlier is not None:
         contexts = earlier.contexts
-        if context not in contexts and len(contexts) < MAX_CONTEXTS:
+        if context not in contexts and len(contexts) < MAX_DECISION_CONTEXTS:
             contexts = (*contexts, context)
         undecided[key] = replace(earlier, times=earlier.times + 1, contexts=contexts)
     elif len(undecided) < MAX_DECISIONS:

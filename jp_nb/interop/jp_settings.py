@@ -29,20 +29,20 @@ MAP_SHAPE: Final = "map"  # a map, with or without a strategy
 FREE_SHAPE: Final = "free"  # any JSON
 MODEL_SHAPE: Final = "model"  # a model id or an alias
 
-Shape = Union[str, "Table"]
-Table = dict[str, Shape]
+Shape = Union[str, "SettingTable"]
+SettingTable = dict[str, Shape]
 
 
-def _plain(*keys: str) -> Table:
+def _plain(*keys: str) -> SettingTable:
     return dict.fromkeys(keys, PLAIN_SHAPE)
 
 
-_MODEL: Table = {"id": MODEL_SHAPE, "parameters": FREE_SHAPE}
+_MODEL: SettingTable = {"id": MODEL_SHAPE, "parameters": FREE_SHAPE}
 _REQUEST = _plain(
     *("max_retries", "base_backoff_ms", "max_backoff_secs", "stream_idle_timeout_secs"),
     *("max_response_bytes", "cache"),
 )
-_ASSISTANT: Table = {
+_ASSISTANT: SettingTable = {
     **_plain("name", "tool_choice"),
     "system_prompt": TEXT_SHAPE,
     "system_prompt_sections": LIST_SHAPE,
@@ -50,21 +50,21 @@ _ASSISTANT: Table = {
     "model": _MODEL,
     "request": _REQUEST,
 }
-_PARAMETER: Table = {
+_PARAMETER: SettingTable = {
     **_plain("type", "required", "summary", "description", "examples", "enum"),
     "default": FREE_SHAPE,
 }
 _PARAMETER["items"] = _PARAMETER
 _PARAMETER["properties"] = {"*": _PARAMETER}
-_TOOL_STYLE: Table = {
+_TOOL_STYLE: SettingTable = {
     **_plain("hidden", "inline_results", "results_file_link", "parameters"),
     "error": _plain("inline_results", "results_file_link"),
 }
-ALL_TOOLS_SHAPE: Table = {
+ALL_TOOLS_SHAPE: SettingTable = {
     **_plain("enable", "run", "format", "result", "cancellation_response"),
     "style": _TOOL_STYLE,
 }
-TOOL_SHAPE: Table = {
+TOOL_SHAPE: SettingTable = {
     **ALL_TOOLS_SHAPE,
     **_plain("source", "command", "summary", "description", "examples"),
     "parameters": {"*": _PARAMETER},
@@ -73,7 +73,7 @@ TOOL_SHAPE: Table = {
     "access": {"fs": LIST_SHAPE},
 }
 _PROGRESS = _plain("show", "delay_secs", "interval_ms")
-JP_SHAPE: Table = {
+JP_SHAPE: SettingTable = {
     **_plain("inherit", "config_load_paths", "extends"),
     "template": {"values": FREE_SHAPE},
     "user": _plain("name"),
@@ -171,7 +171,7 @@ class SupportedSettings:
         self._note = note
         self._aliases = as_object(look_up(config, ("providers", "llm", "aliases")))
 
-    def select(self, shape: Table, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
+    def select(self, shape: SettingTable, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
         """Return the settings in `value` that `shape` has; `above` are the keys of `value`."""
         result: JsonObject = {}
 
@@ -186,7 +186,9 @@ class SupportedSettings:
                 result[key] = None
         return result
 
-    def _select_nested(self, shape: Table, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
+    def _select_nested(
+        self, shape: SettingTable, value: JsonObject, keys: tuple[str, ...]
+    ) -> JsonValue:
         # None if nothing of it is admitted.
         if not value:
             return self.select(shape, value, keys)
@@ -284,7 +286,7 @@ def _convert_parameters(value: JsonObject) -> JsonObject:
 
 
 def find_difference(
-    shape: Table,
+    shape: SettingTable,
     had: Mapping[str, JsonValue],
     wanted: Mapping[str, JsonValue],
     touched: Mapping[str, JsonValue],
@@ -374,7 +376,7 @@ def _make_unset_value(shape: str, old: JsonValue, keys: tuple[str, ...], note: N
     return None
 
 
-def find_touched_keys(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
+def find_touched_keys(shape: SettingTable, delta: Mapping[str, JsonValue]) -> JsonObject:
     """Return the keys that `delta` sets, nested; None marks a tool or a value that counts whole."""
     found: JsonObject = {}
 
@@ -386,7 +388,7 @@ def find_touched_keys(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObjec
     return found
 
 
-def find_models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
+def find_models(shape: SettingTable, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
     """Yield each model that `value` sets."""
     for key, item in value.items():
         below = shape.get(key) or shape.get("*")

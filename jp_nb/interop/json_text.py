@@ -171,7 +171,9 @@ def _convert_numbers(value: Any, pointer: str, numbers: dict[str, str]) -> JsonV
                 is_exact = not number.is_integer()
             else:
                 is_exact = abs(number) <= _SAFE_INTEGER
-            if format_number(number) != value or not is_exact:  # every number of a page is a float
+            if (
+                format_json_number(number) != value or not is_exact
+            ):  # every number of a page is a float
                 numbers[pointer] = str(value)
             return number
         case dict():
@@ -326,12 +328,12 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
         case _NumberText():
             parts.append(value)
         case int() | float() if not isinstance(value, bool):
-            parts.append(format_number(value))
+            parts.append(format_json_number(value))
         case _:
             parts.append(spaced_json(value))
 
 
-def format_number(number: int | float) -> str:
+def format_json_number(number: int | float) -> str:
     """Return a number as JP writes it: `1e-7`, `1e16`, `0.00001`; `null` for NaN and infinity."""
     text = repr(number)
     mantissa, exponent, power = text.partition("e")

@@ -30,7 +30,7 @@ from jp_nb.mcp.tool_definitions.definitions import (
     read_definitions,
     read_hints,
 )
-from jp_nb.mcp.tool_definitions.tool_names import make_digest, may_be_name
+from jp_nb.mcp.tool_definitions.tool_names import make_name_digest, may_be_name
 from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
@@ -102,7 +102,7 @@ class McpSource(ToolSource):
     def entry_digest(self) -> str:
         """Digest of the settings of the server, with names of variables in place of values."""
         settings: JsonValue = self.settings.model_dump(mode="json", exclude_defaults=True)
-        return make_digest([self.server, settings])
+        return make_name_digest([self.server, settings])
 
     def may_have(self, name: str) -> bool:
         """Return True if `name` is one for a tool of this server."""
@@ -309,7 +309,7 @@ class McpSource(ToolSource):
                 check=definition.check_arguments,
             )
 
-            tool.server_entry = make_digest([self.entry_digest, definition.digest])
+            tool.server_entry = make_name_digest([self.entry_digest, definition.digest])
             tool.hints = read_hints(definition.tool.hints)
             is_idempotent = tool.hints.get("idempotent", False)
             tool.is_repeatable = self.settings.repeat_lost_calls and is_idempotent

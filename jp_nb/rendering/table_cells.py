@@ -9,6 +9,6 @@ MAX_TABLE_ROWS: Final = 50
 """Limit of rows, because an untrusted record may have any number of models and compactions."""
 
 
-def format_number(count: int | None, unknown: str = UNKNOWN_VALUE) -> str:
+def format_count(count: int | None, unknown: str = UNKNOWN_VALUE) -> str:
     """Return `count` with separators; `unknown` for None."""
     return unknown if count is None else f"{count:,}"

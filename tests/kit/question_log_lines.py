@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import SecretBytes
 
 from jp_nb.record.reading.question_history import LoggedAnswer, read_logged_answer
-from jp_nb.session.questions.answer_tables import read_log, read_rows
+from jp_nb.session.questions.answer_tables import read_log, read_table_rows
 from jp_nb.storage.question_logs.question_log_lines import (
-    LogLine,
+    QuestionLogLine,
     decode_log_entry,
     encode_log_entry,
     extend_chain,
@@ -79,7 +79,7 @@ class QuestionLogLines:
 
     def own_lines(self, lines: Sequence[bytes], newest: str) -> list[bool]:
         """Return True for each line that counts as the user's, by the chain value `newest`."""
-        read = [LogLine(line, self.decode(line)) for line in lines]
+        read = [QuestionLogLine(line, self.decode(line)) for line in lines]
         marked = mark_own_lines(read, self._key, self._workspace, newest)
         return [line.is_own for line in marked]
 
@@ -88,7 +88,7 @@ class QuestionLogLines:
     @staticmethod
     def import_table(text: str) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the entries of a table with semicolons, and the reason for each skipped line."""
-        rows = read_rows(text)
+        rows = read_table_rows(text)
         return [dict(entry) for entry in rows.entries], list(rows.skipped)
 
     @staticmethod

@@ -14,7 +14,7 @@ from jp_nb.agent.call_steps.change_review import ConfigChanges
 from jp_nb.agent.call_steps.result_delivery import Delivery
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.calls.call_progress import ProgressWriter
-from jp_nb.agent.calls.call_response import make_response, truncate_result
+from jp_nb.agent.calls.call_response import make_call_response, truncate_result
 from jp_nb.agent.calls.image_limits import NO_IMAGES, limit_images
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
@@ -114,7 +114,7 @@ class CallResults:
         hidden = self._turn.secrets.hide_in_outcome(outcome)
         assert not isinstance(hidden, NeedsInput)
         result = self.limit(call, tool, hidden)
-        response = make_response(call, result.content, is_error=result.is_error)
+        response = make_call_response(call, result.content, is_error=result.is_error)
         self.keep(call, response)
         call.state.result.kept = response
         return True

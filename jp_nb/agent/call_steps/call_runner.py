@@ -43,7 +43,7 @@ from jp_nb.agent.calls.call_response import (
     CANCELED_ITSELF_TEXT,
     RAN_BEFORE_TEXT,
     describe_missing_tool,
-    make_response,
+    make_call_response,
     stopped_text,
     truncate_result,
 )
@@ -371,7 +371,7 @@ class CallRunner:
         if kept is not None and not skipped:
             response = kept
         else:
-            response = make_response(call, content, is_error=is_error, skipped=skipped)
+            response = make_call_response(call, content, is_error=is_error, skipped=skipped)
         call.state.response = response
 
         if skipped:  # it has no result: a restart of the kernel may have closed a form

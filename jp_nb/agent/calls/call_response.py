@@ -63,7 +63,7 @@ def stopped_text(call: Call, verdict: Verdict) -> str:
     return format_stopped_call(verdict, ran=call.state.ran)
 
 
-def make_response(
+def make_call_response(
     call: Call, content: str, *, is_error: bool, skipped: bool = False
 ) -> ToolCallResponse:
     """Return the entry of the record with the response `content`.

@@ -20,7 +20,7 @@ from jp_nb.record.entries.events import (
 )
 from jp_nb.record.entries.outcomes import (
     QuestionOutcome,
-    make_response,
+    make_inquiry_response,
 )
 from jp_nb.record.reading.marks import SERVER
 from jp_nb.text import one_line
@@ -92,8 +92,8 @@ def make_closing_entry(
 ) -> InquiryResponse:
     """Return the entry that closes the inquiry of `question`, without secrets."""
     if not outcome.is_answered:
-        return make_response(inquiry_id, outcome)
+        return make_inquiry_response(inquiry_id, outcome)
 
     kind = question.answer_type
     marked = replace(outcome, is_secret=kind.secret)
-    return make_response(inquiry_id, marked, kind.redacted(answer))
+    return make_inquiry_response(inquiry_id, marked, kind.redacted(answer))

@@ -160,7 +160,7 @@ async def request_once(
     return _finish_entries(builder, entries)
 
 
-def read_entries(
+def receive_entries(
     events: Iterable[ProviderEvent], spent: Callable[[Usage], None]
 ) -> list[Entry] | Retry:
     """Return the entries of a response whose `events` are complete. Raises as `request_once`."""

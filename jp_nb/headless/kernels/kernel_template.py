@@ -142,7 +142,7 @@ def can_fork(command: Sequence[str]) -> bool:
 # --- the template --------------------------------------------------------------------------------
 
 
-def serve(modules: Sequence[str]) -> None:
+def serve_forks(modules: Sequence[str]) -> None:
     """Import `modules`, and fork a kernel for each line of stdin until it ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what modules print is no answer
@@ -211,4 +211,4 @@ def _become_kernel(request: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1:])
+    serve_forks(sys.argv[1:])

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from jp_nb.json_schema import Schema
 from jp_nb.json_values import make_storable
 from jp_nb.mcp.exchange import ServerTool
-from jp_nb.mcp.tool_definitions.tool_names import make_digest, map_names
+from jp_nb.mcp.tool_definitions.tool_names import make_name_digest, map_names
 from jp_nb.mcp.tool_definitions.tool_schemas import MAX_SCHEMA_CHARS, read_schema
 from jp_nb.text import plain
 from jp_nb.toolkit.question_types.server_schema_checks import (
@@ -141,7 +141,7 @@ def definition_digest(tool: ServerTool) -> str:
         "outputSchema": output_schema,
         "hints": dict(tool.hints),
     }
-    return make_digest(make_storable(said))
+    return make_name_digest(make_storable(said))
 
 
 def find_changes(before: ServerDefinitions, now: ServerDefinitions) -> list[str]:

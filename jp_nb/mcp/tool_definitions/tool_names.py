@@ -27,7 +27,7 @@ _NOT_ACCEPTED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _FIRST_ACCEPTED: Final = re.compile(r"[A-Za-z_]")
 
 
-def make_digest(value: JsonValue) -> str:
+def make_name_digest(value: JsonValue) -> str:
     """Return the SHA-256 of `value` as JSON, independent of the order of keys."""
     return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()
 
@@ -78,7 +78,7 @@ def _accept_name(server: str, tool: str) -> str:
 
 
 def _add_hash(name: str, server: str, tool: str) -> str:
-    mark = make_digest([server, tool])[:HASH_CHARS]
+    mark = make_name_digest([server, tool])[:HASH_CHARS]
     if name.endswith(f"_{mark}"):
         return name
     return f"{name[: MAX_TOOL_NAME_CHARS - HASH_CHARS - 1]}_{mark}"

@@ -15,7 +15,11 @@ from typing import Any, Final
 
 from jp_nb.config.directives import parse_tool_choice
 from jp_nb.errors import PromptCancelled, UsageError
-from jp_nb.notebook.commands.line_parser import make_usage_error, parse_arguments, parse_ask_options
+from jp_nb.notebook.commands.line_parser import (
+    make_usage_error,
+    parse_ask_options,
+    parse_subcommand,
+)
 from jp_nb.notebook.magic_help import list_groups
 from jp_nb.notebook.magic_options import Subcommand
 from jp_nb.notebook.subcommands import SUBCOMMANDS
@@ -97,7 +101,7 @@ def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> N
         )
     else:
         subcommand = SUBCOMMANDS[name]
-        options = parse_arguments(subcommand, text)
+        options = parse_subcommand(subcommand, text)
         load_action(subcommand)(Invocation(shell, session, subcommand, text, options))
 
 

@@ -73,7 +73,7 @@ def _make_ask_parser() -> OptionParser:
     return OptionParser(ASK_OPTIONS, usage=ASK_USAGE)
 
 
-def parse_arguments(subcommand: Subcommand, text: str) -> argparse.Namespace:
+def parse_subcommand(subcommand: Subcommand, text: str) -> argparse.Namespace:
     """Parse the options of `subcommand`, and other words as `words`, or raise `UsageError`."""
     words = [] if subcommand.is_text else split_words(text)
     if subcommand.assigns:

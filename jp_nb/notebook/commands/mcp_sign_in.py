@@ -16,7 +16,7 @@ SIGNED_IN: Final = (
     "without a user. Delete them: `%jp mcp sign-out {0}`"
 )
 SIGNED_OUT: Final = "The tokens of the MCP server {} were deleted from this computer."
-NO_TOKENS: Final = "There are no tokens of the MCP server {}."
+NO_STORED_TOKENS: Final = "There are no tokens of the MCP server {}."
 
 
 def sign_in_by_name(call: Invocation, words: Sequence[str]) -> None:
@@ -38,5 +38,5 @@ def sign_out_by_name(call: Invocation, words: Sequence[str]) -> None:
     settings = session.config.providers.mcp[name]
     servers = session.turns.resolver.servers
     was_signed_in = session.turns.cell_resolver.wait_for_server(servers.sign_out_of(name, settings))
-    text = SIGNED_OUT if was_signed_in else NO_TOKENS
+    text = SIGNED_OUT if was_signed_in else NO_STORED_TOKENS
     print(f"jp_nb: {text.format(name)}")

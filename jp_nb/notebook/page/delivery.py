@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, make_storable
 from jp_nb.notebook.page.pieces import (
-    MAX_BATCH_BYTES,
+    MAX_DELIVERY_BYTES,
     select_batch,
     split_text,
     to_ascii_json,
@@ -359,7 +359,7 @@ class PageDelivery:
 
         sent, kept = page.split(target.others)
         shorter = {**document, "others": sent}
-        if not kept or len(to_ascii_json(shorter)) > MAX_BATCH_BYTES:
+        if not kept or len(to_ascii_json(shorter)) > MAX_DELIVERY_BYTES:
             return self._make_switch(document)
 
         fields: JsonObject = {"doc": make_storable(shorter), "kept": kept}

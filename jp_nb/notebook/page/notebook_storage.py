@@ -41,7 +41,7 @@ from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import OpenedConversation, RecordStore
 from jp_nb.storage import environment
 
-BaseConfig = Mapping[str, JsonValue] | None
+StoredBase = Mapping[str, JsonValue] | None
 
 
 class NoStorage:
@@ -51,7 +51,7 @@ class NoStorage:
     headless = False
 
     def open(
-        self, *, clock: Clock = utc_now, base_config: BaseConfig = None, continues: bool = False
+        self, *, clock: Clock = utc_now, base_config: StoredBase = None, continues: bool = False
     ) -> OpenedConversation:
         """Start a conversation in memory."""
         document = Document.new(clock=clock, made="live", base_config=base_config)
@@ -86,7 +86,7 @@ class PageStorage:
         return self._path
 
     def open(
-        self, *, clock: Clock = utc_now, base_config: BaseConfig = None, continues: bool = False
+        self, *, clock: Clock = utc_now, base_config: StoredBase = None, continues: bool = False
     ) -> OpenedConversation:
         """Continue the page's conversation, or start one."""
         loaded = None
@@ -125,7 +125,7 @@ class HeadlessStorage:
         self.shell = shell
 
     def open(
-        self, *, clock: Clock = utc_now, base_config: BaseConfig = None, continues: bool = False
+        self, *, clock: Clock = utc_now, base_config: StoredBase = None, continues: bool = False
     ) -> OpenedConversation:
         """Start a conversation, or continue the notebook's if `continues` or JP_NB_CONTINUE=1."""
         continues = continues or os.environ.get(environment.CONTINUE_VARIABLE) == "1"
@@ -164,7 +164,7 @@ class HeadlessStorage:
 
 
 def begin_headless(
-    loaded: Document | None, *, clock: Clock = utc_now, base_config: BaseConfig = None
+    loaded: Document | None, *, clock: Clock = utc_now, base_config: StoredBase = None
 ) -> Document:
     """Return a document with a new headless conversation.
 

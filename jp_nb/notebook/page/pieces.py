@@ -19,7 +19,7 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import make_storable, make_storable_with_size
 from jp_nb.notebook.page.protocol import is_count
 
-MAX_BATCH_BYTES = 256 * 1024
+MAX_DELIVERY_BYTES = 256 * 1024
 MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Limit of a document that a page sends in pieces."""
 
@@ -29,13 +29,13 @@ def to_ascii_json(value: JsonValue) -> str:
     return json.dumps(make_storable(value), allow_nan=False, separators=(",", ":"))
 
 
-def split_text(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
+def split_text(text: str, size: int = MAX_DELIVERY_BYTES) -> list[str]:
     """Cut ASCII `text` into pieces of at most `size` bytes, at least one."""
     return [text[i : i + size] for i in range(0, len(text), size)] or [""]
 
 
 def select_batch(
-    entries: Iterable[Any], limit: int = MAX_BATCH_BYTES
+    entries: Iterable[Any], limit: int = MAX_DELIVERY_BYTES
 ) -> tuple[list[JsonValue], int]:
     """Return the first `entries` within `limit` bytes of JSON, at least one, and their size."""
     batch: list[JsonValue] = []

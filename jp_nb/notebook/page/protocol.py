@@ -25,7 +25,7 @@ PROTOCOL = 1
 TARGET = "jp_nb.document"
 """Name of the comm target that the page registers."""
 
-MAX_FIELD_CHARS: Final = 10_000
+MAX_MESSAGE_FIELD_CHARS: Final = 10_000
 """Limit of ids, paths, and reasons in a message of a page."""
 
 _TEXTS: Final = ("type", "page", "path", "stream", "session", "client", "why", "request")
@@ -67,7 +67,7 @@ def read_page_message(data: Any) -> dict[str, Any] | None:
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= MAX_FIELD_CHARS
+    return isinstance(value, str) and len(value) <= MAX_MESSAGE_FIELD_CHARS
 
 
 def is_count(value: Any) -> bool:

@@ -111,7 +111,7 @@ ANSWERED: Final = QuestionOutcome("answered")
 OPEN: Final = QuestionOutcome("open")
 
 
-def make_response(
+def make_inquiry_response(
     inquiry_id: str, outcome: QuestionOutcome, answer: JsonValue = None
 ) -> InquiryResponse:
     """Return the entry that closes an inquiry. `answer` contains no secret."""

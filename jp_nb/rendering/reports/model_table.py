@@ -15,7 +15,7 @@ from jp_nb.rendering.report import (
     make_note,
     make_table,
 )
-from jp_nb.rendering.table_cells import MAX_TABLE_ROWS, format_number
+from jp_nb.rendering.table_cells import MAX_TABLE_ROWS, format_count
 from jp_nb.text import pluralize
 
 NOT_KNOWN: Final = ""
@@ -24,8 +24,8 @@ _GIGA: Final = 1e9
 
 _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
     "name": lambda model: model.name if model.name != model.id else "",
-    "context": lambda model: format_number(model.context_window, NOT_KNOWN),
-    "output": lambda model: format_number(model.max_output, NOT_KNOWN),
+    "context": lambda model: format_count(model.context_window, NOT_KNOWN),
+    "output": lambda model: format_count(model.max_output, NOT_KNOWN),
     "reads": lambda model: ", ".join(model.inputs),
     "tools": lambda model: _format_flag(model.tools),
     "reasoning": lambda model: _format_flag(model.reasoning),

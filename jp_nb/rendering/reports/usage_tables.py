@@ -30,7 +30,7 @@ from jp_nb.rendering.report import (
     make_table,
 )
 from jp_nb.rendering.status import format_tokens
-from jp_nb.rendering.table_cells import MAX_TABLE_ROWS, UNKNOWN_VALUE, format_number
+from jp_nb.rendering.table_cells import MAX_TABLE_ROWS, UNKNOWN_VALUE, format_count
 from jp_nb.text import one_line
 
 ALL_MODELS_LABEL: Final = "all"
@@ -92,7 +92,7 @@ def render_other_usage(requests: Mapping[str, int], tokens: Mapping[str, Usage])
             used.output_tokens,
             used.reasoning_tokens,
         )
-        rows.append((model, *map(format_number, counts)))
+        rows.append((model, *map(format_count, counts)))
 
     note = "These requests of `jp.complete` are outside of the conversation, in this kernel."
     return join_reports([make_table(_OUTSIDE, rows), make_note(note)])
@@ -107,7 +107,7 @@ def render_input_changes(document: Document, last: int) -> Report:
         for (reason, is_dropped), count in counts.most_common(MAX_TABLE_ROWS):
             why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
             is_used = "no" if is_dropped else "yes"
-            rows.append((*turn_cells, format_number(count), is_used, why))
+            rows.append((*turn_cells, format_count(count), is_used, why))
             turn_cells = ("", "")
 
     report = make_table(_BY_REASON, rows) if rows else make_remark(ALL_USED)
@@ -145,7 +145,7 @@ def _list_turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
             tokens.output_tokens,
             tokens.reasoning_tokens,
         )
-        yield *turn_cells, each.model or UNKNOWN_VALUE, *map(format_number, counts)
+        yield *turn_cells, each.model or UNKNOWN_VALUE, *map(format_count, counts)
         turn_cells = ("", "")
 
     if len(usages) > MAX_TABLE_ROWS:
@@ -176,13 +176,13 @@ def _format_model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
 
     return (
         model,
-        format_number(len(responses)),
-        format_number(tokens.input_tokens),
-        format_number(tokens.cache_read_tokens),
+        format_count(len(responses)),
+        format_count(tokens.input_tokens),
+        format_count(tokens.cache_read_tokens),
         cache_share,
-        format_number(tokens.cache_write_tokens),
-        format_number(tokens.output_tokens),
-        format_number(tokens.reasoning_tokens),
+        format_count(tokens.cache_write_tokens),
+        format_count(tokens.output_tokens),
+        format_count(tokens.reasoning_tokens),
     )
 
 

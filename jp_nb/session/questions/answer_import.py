@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.session.questions.answer_tables import TableRows, read_log, read_rows
+from jp_nb.session.questions.answer_tables import TableRows, read_log, read_table_rows
 from jp_nb.storage.files import MAX_OWNED_FILE_BYTES, ForeignFileError, read_owned_file
 from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
 from jp_nb.storage.question_logs.question_log_lines import LogEntry
@@ -77,7 +77,7 @@ def import_answers(
     except UnicodeDecodeError as exc:
         raise StorageError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
 
-    rows = read_log(text) if is_log else read_rows(text)
+    rows = read_log(text) if is_log else read_table_rows(text)
     if max_rows is not None and len(rows.entries) > max_rows:
         raise StorageError(
             f"{len(rows.entries)} answers are too many for an automatic import. If "

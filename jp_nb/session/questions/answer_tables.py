@@ -64,7 +64,7 @@ class _ReadLine(NamedTuple):
     values: Sequence[JsonValue] = ()
 
 
-def read_rows(text: str) -> TableRows:
+def read_table_rows(text: str) -> TableRows:
     """Return the rows of the table `text`."""
     return _collect_rows(_read_table_lines(text))
 

@@ -47,7 +47,7 @@ from jp_nb.toolkit.question_types.answer_types import AnswerType
 
 MAX_WORDS_CHARS: Final = 2_000
 """Maximum length of the model's last words beside an open decision, from their end."""
-MAX_RESULT_CHARS: Final = 10_000
+MAX_PREPARED_RESULT_CHARS: Final = 10_000
 """Maximum length of the result beside an open decision about its delivery."""
 FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
 _SECTIONS: Final[Mapping[DecisionKind, AnswersSection]] = {
@@ -164,7 +164,7 @@ class SessionAnswers:
         if decision.arguments is not None:
             event["arguments"] = dict(decision.arguments)
         if decision.result is not None:
-            event["result"] = decision.result[:MAX_RESULT_CHARS]
+            event["result"] = decision.result[:MAX_PREPARED_RESULT_CHARS]
         if decision.question is not None:
             event["question"] = decision.question.model_dump(mode="json")
         append_run_event(**event)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, Final
 
-from jp_nb.agent.model_requests.chat_model import read_entries
+from jp_nb.agent.model_requests.chat_model import receive_entries
 from jp_nb.agent.model_requests.model_batches import BatchState, ModelBatches, UnknownBatchError
 from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
 from jp_nb.errors import JpNbError, ProviderError
@@ -232,7 +232,7 @@ class BatchRun:
             self._add_usage(more)
 
         try:
-            entries = read_entries(answer, add)
+            entries = receive_entries(answer, add)
             if isinstance(entries, Retry):
                 raise ProviderError(f"the provider asks for another request: {entries.reason}")
             return read_completion(self._task, entries, usage)

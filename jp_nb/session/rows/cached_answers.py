@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.json_values import compact_json, encode_utf8
-from jp_nb.session.rows.completion_cache import CompletionCache, read_usage
+from jp_nb.session.rows.completion_cache import CompletionCache, read_cached_usage
 from jp_nb.session.rows.completions import Completion
 from jp_nb.session.turns.structured import AnswerForm
 from jp_nb.toolkit.arguments.misfits import list_misfits
@@ -28,7 +28,7 @@ def find_cached(cache: CompletionCache, key: str, form: AnswerForm | None) -> Co
 def _read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion | None:
     """Return the answer of a stored line; None if it does not fit the form."""
     model = str(stored.get("model", ""))
-    usage = read_usage(stored.get("usage"))
+    usage = read_cached_usage(stored.get("usage"))
 
     if form is None:
         text = stored.get("text")

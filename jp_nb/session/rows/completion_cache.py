@@ -200,7 +200,7 @@ def make_cache_key(task: CompletionTask, prompt: RowPrompt) -> str:
     return hashlib.sha256(encode_utf8(sorted_json(asked))).hexdigest()
 
 
-def read_usage(stored: JsonValue) -> Usage:
+def read_cached_usage(stored: JsonValue) -> Usage:
     """Return the numbers of tokens of a stored line."""
     if not isinstance(stored, dict):
         return Usage()

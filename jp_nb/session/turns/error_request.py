@@ -42,7 +42,7 @@ FRAMES_WITH_NAMES = 3  # number of the last calls in user code whose names have 
 AROUND = 2  # lines of context above and below it
 MAX_SOURCE_LINE_CHARS = 400  # limit of the characters of a source line
 MAX_SECRET_LINES = 500  # lines above an excerpt that may begin a secret; a key has about 100
-MAX_EXCEPTION_CHARS = 2000  # limit of the characters of an exception message
+MAX_SHOWN_EXCEPTION_CHARS = 2000  # limit of the characters of an exception message
 MAX_VALUE = 800  # limit of the characters of a value
 MIN_CHARS = 2000  # lower bound of the configured limit of a request
 DEFAULT_QUESTION = "Explain this error and how to fix it."
@@ -91,7 +91,9 @@ class ErrorRequest:
     def write_for_user(self, question: str = "") -> str:
         """Return the request as the user knows it: the question, and the name of the error."""
         error = self._last.error
-        lines = self._cleared(self._format_error(error)[:MAX_EXCEPTION_CHARS]).splitlines() or [""]
+        lines = self._cleared(
+            self._format_error(error)[:MAX_SHOWN_EXCEPTION_CHARS]
+        ).splitlines() or [""]
         # The description of a syntax error begins with its place.
         named = lines[-1] if isinstance(error, SyntaxError) else lines[0]
 
@@ -134,8 +136,8 @@ class ErrorRequest:
 
     def _link(self, error: BaseException, room: int) -> Iterator[str]:
         text = self._format_error(error)
-        message = self._cleared(text[:MAX_EXCEPTION_CHARS])
-        if len(text) > MAX_EXCEPTION_CHARS:
+        message = self._cleared(text[:MAX_SHOWN_EXCEPTION_CHARS])
+        if len(text) > MAX_SHOWN_EXCEPTION_CHARS:
             message += "…"
         message = message[: max(room, MAX_SOURCE_LINE_CHARS)]
 

@@ -109,7 +109,7 @@ def _signature(entry: LogEntry, key: SecretBytes, workspace: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class QuestionLogLine:
     """A line that is not blank.
 
     Attributes:
@@ -125,8 +125,8 @@ class LogLine:
 
 
 def mark_own_lines(
-    lines: Sequence[LogLine], key: SecretBytes, workspace: str, newest: str
-) -> list[LogLine]:
+    lines: Sequence[QuestionLogLine], key: SecretBytes, workspace: str, newest: str
+) -> list[QuestionLogLine]:
     """Return all lines of a log, with marks on the key holder's own.
 
     These are signed, and no line between one of them and the newest signed line is missing, added,
@@ -162,7 +162,7 @@ class LogContents:
     last line is incomplete.
     """
 
-    lines: list[LogLine] = field(default_factory=list)
+    lines: list[QuestionLogLine] = field(default_factory=list)
     last: int = 0
     unread: list[str] = field(default_factory=list)
     count: int = 0
@@ -191,7 +191,7 @@ class LogContents:
                 assert isinstance(found, int)  # `decode_log_entry` checks it
                 number = found
                 self.last = max(self.last, found)
-            self.lines.append(LogLine(line, entry, number))
+            self.lines.append(QuestionLogLine(line, entry, number))
 
     def begin_file(self) -> None:
         """Note that the active file has no content."""
