@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from pydantic import JsonValue
 
@@ -29,9 +29,11 @@ from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder
 MAX_BATCH_BYTES: Final = 100_000_000
 """Size of the requests of one batch. The limits of the servers are higher."""
 BATCH_SECONDS: Final = 300.0
-"""Time limit for each request about a batch, such as the upload of all its requests."""
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
+"""Time limit for each request about a batch, such as the upload of all its requests; also the
+longest wait for the next answer of a list."""
+_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:-]{0,199}")  # never `.` or `..`
 _NO_ENDPOINT: Final = (404, 405, 501)
+_END: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +118,46 @@ class HttpBatches(ABC):
         self, state: BatchState, requests: Mapping[str, ModelRequest]
     ) -> AsyncGenerator[tuple[str, list[ProviderEvent] | ProviderError], None]:
         """Yield the name of each of the `requests`, and its answer or the reason for none."""
+        missing = set(requests)
+        problem: ProviderError | None = None
+
         for part in state.results:
             address = self._get_results_address(part)
             try:
-                async with aclosing(self._http.fetch_lines(address)) as lines:
+                async with aclosing(self._list_lines(address)) as lines:
                     async for line in lines:
+                        if isinstance(line, ProviderError):
+                            problem = problem or line
+                            continue
+
                         name, answer = self._read_line(as_object(line))
-                        if name in requests:
+                        if name in missing:
+                            missing.discard(name)
                             yield name, self._decode(requests[name], answer)
+                        if not missing:
+                            return
             except ProviderError as exc:
                 raise self._http.sanitize_error(_name_unknown(exc)) from exc.__cause__
+
+        if problem is not None:  # after all other answers: the damaged line may be one of them
+            raise self._http.sanitize_error(problem)
+
+    async def _list_lines(self, address: str) -> AsyncGenerator[JsonValue | ProviderError, None]:
+        """Yield the lines of a list, each within `BATCH_SECONDS`; an error for a damaged one."""
+        count = 0
+        async with aclosing(self._http.fetch_lines(address)) as lines:
+            while True:
+                async with self._limit_time("send the next answer of the batch"):
+                    line = await anext(lines, _END)
+                if line is _END:
+                    return
+
+                count += 1
+                if count > self.max_requests:
+                    provider = self._http.endpoint.provider
+                    number = f"{self.max_requests:,}"
+                    raise ProtocolError(f"{provider} sent more than {number} answers of one batch")
+                yield cast(JsonValue | ProviderError, line)
 
     async def cancel(self, batch_id: str) -> None:
         """Tell the server to answer no further request of a batch."""

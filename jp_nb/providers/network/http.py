@@ -223,12 +223,14 @@ class HttpClient:
             except ValueError as exc:
                 raise self._make_json_error(response, f"{redactor.hide(text)[:200]!r}") from exc
 
-    async def fetch_lines(self, url: str) -> AsyncGenerator[JsonValue, None]:
-        """Yield the JSON of each line at `url`, an address of this endpoint's server.
+    async def fetch_lines(self, url: str) -> AsyncGenerator[JsonValue | ProtocolError, None]:
+        """Yield the JSON of each line at `url`, or an error for a line that is not JSON.
+
+        `url` is an address of this endpoint's server.
 
         Raises:
             ProviderError: The key is missing, the connection fails, or the status is an error.
-            ProtocolError: A line is too large or is not JSON.
+            ProtocolError: A line is too large. Later ones are not read.
         """
         headers = {**self._headers(None), "accept": "*/*"}
 
@@ -243,13 +245,13 @@ class HttpClient:
                     if line.strip():
                         yield self._read_line(line, response)
 
-    def _read_line(self, line: bytes, response: httpx.Response) -> JsonValue:
+    def _read_line(self, line: bytes, response: httpx.Response) -> JsonValue | ProtocolError:
         redactor = self.redactor()
         text = redactor.hide_in_response(line.decode(errors="replace"))
         try:
             return read_json(text)
-        except ValueError as exc:
-            raise self._make_json_error(response, f"{redactor.hide(text)[:200]!r}") from exc
+        except ValueError:
+            return self._make_json_error(response, f"{redactor.hide(text)[:200]!r}")
 
     def _make_json_error(self, response: httpx.Response, content: str) -> ProtocolError:
         return ProtocolError(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.model_batches import BatchState
-from jp_nb.errors import ProviderError
+from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.providers.batch_api import HttpBatches, WholeAnswers, is_result_id
 from jp_nb.providers.network.errors import classify_response, classify_stream_error
@@ -62,19 +62,22 @@ class OpenAiBatches(HttpBatches):
     def _read_state(self, batch_id: str, answer: WireObject) -> BatchState:
         counts = as_object(answer.get("request_counts"))
         answered = [counts.get("completed"), counts.get("failed")]
-        files = [answer.get("output_file_id"), answer.get("error_file_id")]
+        done = sum(count for count in answered if isinstance(count, int))
+        is_ended = answer.get("status") in _ENDED
 
         problem = ""
         if answer.get("status") == "failed":
             problem = _read_problem(answer.get("errors"))
 
-        return BatchState(
-            batch_id,
-            is_ended=answer.get("status") in _ENDED,
-            done=sum(count for count in answered if isinstance(count, int)),
-            problem=problem,
-            results=tuple(str(file) for file in files if is_result_id(file)),
-        )
+        files = [answer.get("output_file_id"), answer.get("error_file_id")]
+        results = tuple(str(file) for file in files if file)
+        if not all(map(is_result_id, results)) or (is_ended and done and not results):
+            # The batch is not closed: its answers are paid, and a later call may find them.
+            raise ProtocolError(
+                f"{self._http.endpoint.provider} answered requests of the batch {batch_id}, and "
+                f"names no list of answers that can be read: {str(files)[:200]}"
+            )
+        return BatchState(batch_id, is_ended, done, problem, results)
 
     def _read_line(self, line: WireObject) -> tuple[str, WireObject | ProviderError]:
         name = str(line.get("custom_id"))

@@ -17,8 +17,8 @@ from typing import Any, Final
 from jp_nb.agent.model_requests.chat_model import receive_entries
 from jp_nb.agent.model_requests.model_batches import BatchState, ModelBatches, UnknownBatchError
 from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
-from jp_nb.errors import JpNbError, ProviderError
-from jp_nb.json_values import compact_json
+from jp_nb.errors import JpNbError, ProtocolError, ProviderError, StorageError
+from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.rendering.reports.row_progress import RowProgress
 from jp_nb.session.rows.cached_answers import find_cached
@@ -142,12 +142,19 @@ class BatchRun:
             except KeyboardInterrupt:
                 submitting.result()  # otherwise the batch is paid, and its id is not known
                 raise
+        self._count_rows()
 
     async def _submit_batch(self, bodies: dict[str, Any]) -> None:
         batch_id = await self._batches.submit(bodies)
         batch = SubmittedBatch(batch_id, self._batches.address, tuple(bodies))
         self._open.append(batch)
-        self._cache.add_batch(batch)
+        try:
+            self._cache.add_batch(batch)
+        except StorageError as exc:
+            exc.add_note(
+                f"The batch {batch_id} was submitted. The console of the provider lists it."
+            )
+            raise
 
     def _divide(self, keys: list[str]) -> Iterator[dict[str, Any]]:
         """Yield the bodies of the requests by key, as many as one batch may have."""
@@ -156,7 +163,12 @@ class BatchRun:
 
         for key in keys:
             body = self._batches.encode(self._make_request(key))
-            added = len(compact_json(body))
+            added = len(encode_utf8(compact_json(body)))
+            if added > self._batches.max_bytes:
+                message = f"the request has {added:,} bytes, too many for a batch"
+                self._results[key] = make_failure(-1, ProviderError(message, kind="too_long"))
+                continue
+
             has_all = len(bodies) == self._batches.max_requests
             is_full = has_all or size + added > self._batches.max_bytes
             if bodies and is_full:
@@ -188,6 +200,9 @@ class BatchRun:
                 self._wait_for(self._read_answers(batch, state))
         except UnknownBatchError as exc:
             self._end_batch(batch, f"the server does not know the batch {batch.id}: {exc}")
+        except ProtocolError as exc:
+            # The other answers are paid: the batch stays open for a later call.
+            self._leave_batch(batch, f"the batch {batch.id} cannot be read now: {exc}")
         except ProviderError as exc:
             if exc.kind not in PASSING_FAILURES:
                 raise
@@ -247,13 +262,17 @@ class BatchRun:
 
     def _end_batch(self, batch: SubmittedBatch, reason: str) -> None:
         """Close a batch; its rows without an answer have this `reason`."""
+        self._leave_batch(batch, reason)
+        self._cache.end_batch(batch)
+
+    def _leave_batch(self, batch: SubmittedBatch, reason: str) -> None:
+        """Wait no longer for a batch; its rows without an answer have this `reason`."""
         for key in batch.rows:
             if key in self._prompts and key not in self._results:
                 self._results[key] = make_failure(-1, ProviderError(reason))
 
         self._open.remove(batch)
         self._done.pop(batch.id, None)
-        self._cache.end_batch(batch)
         self._count_rows()
 
     def _count_rows(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from jp_nb.agent.model_requests.model_batches import ModelBatches
+from jp_nb.agent.model_requests.model_batches import ModelBatches, UnknownBatchError
 from jp_nb.errors import UsageError
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.session.rows.batch_run import BatchRun
@@ -161,10 +161,15 @@ class CompletionRunner:
             ProviderError: The server does not cancel a batch.
         """
         batches = _open_batches(task)
-        open_ones = cache.list_open_batches(batches.address)
-        for batch in open_ones:
-            self._thread.wait_for(batches.cancel(batch.id))
-        return len(open_ones)
+        cancelled = 0
+        for batch in cache.list_open_batches(batches.address):
+            try:
+                self._thread.wait_for(batches.cancel(batch.id))
+            except UnknownBatchError:  # the others still cost money
+                cache.end_batch(batch)
+            else:
+                cancelled += 1
+        return cancelled
 
     def close(self) -> None:
         """Close the connections, and end the thread."""

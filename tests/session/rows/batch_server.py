@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -30,6 +30,19 @@ class Batch:
     is_cancelled: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An answer of the server, in parts. Without a length, it ends with the connection."""
+
+    parts: Iterable[bytes]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _send_unchanged(path: str, content: bytes) -> bytes:
+    return content
+
+
 @dataclass(slots=True)
 class BatchServer:
     """A running server.
@@ -42,6 +55,8 @@ class BatchServer:
         unknown: True if the server has forgotten its batches.
         problem: The reason why it rejects each batch; "" if it does not.
         sent_headers: Headers of all requests.
+        paths: Their addresses.
+        change: Returns what is sent in place of the content of an answer, by its address.
     """
 
     answer: Callable[[str], str | Json]
@@ -53,6 +68,8 @@ class BatchServer:
     unknown: bool = False
     problem: str = ""
     sent_headers: list[Mapping[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    change: Callable[[str, bytes], bytes | Sent] = _send_unchanged
 
     def options(self, kind: str) -> Json:
         """Return the arguments with which `jp.complete_all` reaches the server."""
@@ -275,6 +292,7 @@ def serve_batches(answer: Callable[[str], str | Json]) -> Iterator[BatchServer]:
         def handle_request(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             server.sent_headers.append(dict(self.headers))
+            server.paths.append(self.path)
             found = _answer_request(server, self.command, self.path, body, self.headers)
 
             status = 200
@@ -283,12 +301,22 @@ def serve_batches(answer: Callable[[str], str | Json]) -> Iterator[BatchServer]:
                 found = {"error": {"type": "not_found_error", "message": "no such thing"}}
             content = found if isinstance(found, bytes) else json.dumps(found).encode()
 
-            self.send_response(status)
+            changed = server.change(self.path, content)
+            if isinstance(changed, bytes):
+                length = {"content-length": str(len(changed))}
+                changed = Sent((changed,), status, length)
+            else:
+                self.close_connection = True
+
+            self.send_response(changed.status)
             kind = "application/octet-stream" if isinstance(found, bytes) else "application/json"
             self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(content)))
+            for name, value in changed.headers.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # the client may have enough
+                for part in changed.parts:
+                    self.wfile.write(part)
 
         do_GET = do_POST = handle_request  # noqa: N815 - names of the standard library
 
