@@ -82,6 +82,9 @@ def ask_in_cell(folder: str | os.PathLike[str], ask: AskUser) -> None:
     except PromptUnavailable:
         _print_lines(found.format_list())
         raise
+    except BaseException:  # an interrupt, or a full disk: earlier answers are in the file
+        _print_result(found)
+        raise
     _print_result(found)
 
 

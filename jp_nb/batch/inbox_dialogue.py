@@ -352,7 +352,7 @@ def _make_decision_prompt(
     text = upper_first(group.subject)
     if group.question is not None and group.question.exclusive:
         text = f"{text} ({EXCLUSIVE_NOTE})"
-    return ActionPrompt(text, actions, label=label, exhibits=tuple(exhibits), only_buttons=True)
+    return ActionPrompt(text, actions, label=label, exhibits=tuple(exhibits))
 
 
 def _show_call(group: DecisionGroup, covered: str) -> Iterator[PromptDetail]:

@@ -167,6 +167,29 @@ def test_page_shows_filters_and_sorts_the_runs(chromium: Any, tmp_path: Path) ->
 
 
 @pytest.mark.browser
+@pytest.mark.req("BATCH-13")
+def test_page_has_columns_for_what_differs_and_names_equal_values_once(
+    chromium: Any, tmp_path: Path
+) -> None:
+    long = "a sentence without much sense, and longer than a cell"
+    runs = [
+        ended_run(f"r{number}", parameters={"city": city, "hours": 2, "text": long}, seconds=119.7)
+        for number, city in enumerate(("Delft", "Gent"))
+    ]
+    write_log(tmp_path, runs)
+    BatchFolder(tmp_path).write_reports()
+    page = chromium.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    page.locator("#rows td.name").first.wait_for()
+    heads = page.locator("#head th button").all_inner_texts()
+    assert heads[:4] == ["Run", "Outcome", "city", "Duration"]
+    assert page.locator("#shared").inner_text() == f"In all runs: hours = 2 · text = {long}"
+    assert page.locator("#rows td.value").all_inner_texts() == ["Delft", "Gent"]
+    assert page.locator("#rows td.number").first.inner_text() == "2 min 0 s"
+    page.close()
+
+
+@pytest.mark.browser
 @pytest.mark.req("BATCH-33")
 def test_hostile_texts_run_no_code_in_the_page(chromium: Any, tmp_path: Path) -> None:
     BatchFolder(hostile_batch(tmp_path)).write_reports()
