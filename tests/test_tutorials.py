@@ -56,6 +56,18 @@ def test_tutorial_about_rows_has_the_plot_of_200_answers() -> None:
     assert "image/png" in shown["plot"]
 
 
+@pytest.mark.req("BATCH-2", "INBOX-6")
+def test_tutorial_about_a_batch_shows_the_runs_that_waited_and_those_that_passed() -> None:
+    notebook = nbformat.read(NOTEBOOKS / "09-many-notebooks.ipynb", as_version=4)
+    shown = {cell.id: str(cell.get("outputs")) for cell in notebook.cells}
+    outcomes = [shown[each].count("waiting") for each in ("report", "resume")]
+    assert outcomes[0] == 2 * outcomes[1] > 0
+    assert "passed" in shown["resume"]
+    assert "3 open decisions in 6 runs" in shown["list"]
+    assert "1 open decision in 3 runs" in shown["left"]
+    assert "image/png" in shown["plot"]
+
+
 @pytest.mark.runners
 @pytest.mark.deep  # a step of `.ci/run` compares the same outputs with nbval
 @pytest.mark.parametrize("name", sorted({*TUTORIALS} - {QUICKSTART, IN_CI}))

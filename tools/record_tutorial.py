@@ -1,4 +1,4 @@
-"""Record the cassettes of the tutorials 06 to 08 from a loopback server with the replies below.
+"""Record the cassettes of the tutorials 06 to 09 from a loopback server with the replies below.
 
 python -m tools.record_tutorial
 """
@@ -17,6 +17,7 @@ from jp_nb.headless.runner import run_notebook
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tools.refresh_notebooks import NOTEBOOKS, refresh
 from tools.review_replies import reply_to_review
+from tools.walk_replies import reply_about_walk
 
 NOTE = "Tables can be saved as CSV, reports show the right dates, and there is a dark theme."
 IN_CI = (
@@ -98,7 +99,36 @@ def record_cassette(recording: Recording) -> bytes:
         return (copy / cassette_of(recording).name).read_bytes()
 
 
+BATCH_TUTORIAL = "09-many-notebooks.ipynb"
+
+
+def record_batch_cassette() -> bytes:
+    """Run the tutorial about a batch, and return the cassette that its runs have recorded."""
+    notebook = nbformat.read(NOTEBOOKS / BATCH_TUTORIAL, as_version=4)
+
+    with tempfile.TemporaryDirectory() as folder, LoopbackServer(reply_about_walk) as server:
+        work = Path(folder) / "work"
+        work.mkdir()
+        recorded = {
+            "tempfile.mkdtemp()": repr(str(work)),
+            "shutil.copy(": "(",  # the cassette to replay
+            "--replay": f"--replay-or-record -c providers.llm.llamacpp.base_url={server.url}",
+        }
+        for cell in notebook.cells:
+            for now, then in recorded.items():
+                cell.source = cell.source.replace(now, then)
+
+        copy = Path(folder) / BATCH_TUTORIAL
+        nbformat.write(notebook, copy)
+        result = run_notebook(copy)
+        if result.failure is not None:
+            raise SystemExit(f"{BATCH_TUTORIAL}: {result.failure}")
+        return (work / "walk.cassette.jsonl").read_bytes()
+
+
 if __name__ == "__main__":
+    (NOTEBOOKS / BATCH_TUTORIAL).with_suffix(".cassette.jsonl").write_bytes(record_batch_cassette())
+    refresh(NOTEBOOKS / BATCH_TUTORIAL)
     for each in (CI_RECORDING, MCP_RECORDING, ROWS_RECORDING):
         cassette_of(each).write_bytes(record_cassette(each))
         refresh(NOTEBOOKS / each.notebook)

@@ -1,4 +1,4 @@
-"""Takes the pictures of README and guide from the real page: cells that wait for an answer.
+"""Takes the pictures of README, guide, and tutorials from the real pages.
 
 python -m tools.screenshot
 """
@@ -11,9 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import nbformat
 from playwright.sync_api import sync_playwright
 
+from jp_nb.headless.runner import run_notebook
 from tests.support.browser import CHROMIUM_FLAGS, TOKEN, Lab, NotebookPage, start_lab
+from tools.record_tutorial import BATCH_TUTORIAL
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,6 +35,7 @@ def main() -> None:
             )
             _take(browser, lab, "01-quickstart.ipynb", "quickstart.png", _choose)
             _take(browser, lab, "04-forms.ipynb", "forms.png", _fill)
+            _take_report(browser, home)
             browser.close()
     finally:
         server.terminate()
@@ -56,6 +60,28 @@ def _take(
     page.page.wait_for_timeout(1500)
     page.page.screenshot(path=NOTEBOOKS / picture)
     context.close()
+
+
+def _take_report(browser: Browser, home: Path) -> None:
+    """Run the tutorial about a batch, and take the picture of its report."""
+    work = home / "batch"
+    work.mkdir()
+    notebook = nbformat.read(NOTEBOOKS / BATCH_TUTORIAL, as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("tempfile.mkdtemp()", repr(str(work)))
+    shutil.copy((NOTEBOOKS / BATCH_TUTORIAL).with_suffix(".cassette.jsonl"), home)
+    nbformat.write(notebook, home / BATCH_TUTORIAL)
+    run_notebook(home / BATCH_TUTORIAL)
+
+    page = browser.new_page(viewport={"width": 1100, "height": 850})
+    page.goto((work / "OUT" / "report.html").as_uri())
+    page.locator("#rows td.name").first.wait_for()
+    # The name of this computer is in no document.
+    page.locator("#totals").evaluate(
+        "node => { node.textContent = node.textContent.split(' · started')[0]; }"
+    )
+    page.screenshot(path=NOTEBOOKS / "report.png")
+    page.close()
 
 
 def _choose(page: NotebookPage) -> None:

@@ -14,8 +14,6 @@ import pytest
 import jp_nb as jp
 from tests.session.rows.batch_server import BatchServer, Sent, serve_batches
 
-pytestmark = pytest.mark.req("MAP-12")
-
 ROWS = [f"row {number}" for number in range(4)]
 ANSWERS = [row.upper() for row in ROWS]
 CACHE = "answers.jsonl"
@@ -73,6 +71,7 @@ def texts(answers: Any) -> list[str]:
     return [answer.text if answer else answer.reason for answer in answers]
 
 
+@pytest.mark.req("MAP-12")
 def test_answers_to_unknown_rows_and_second_answers_do_not_count(
     server: BatchServer, kind: str
 ) -> None:
@@ -90,6 +89,7 @@ def test_answers_to_unknown_rows_and_second_answers_do_not_count(
     assert len([line for line in stored if "prompt" in line]) == len(ROWS)
 
 
+@pytest.mark.req("MAP-12")
 def test_damaged_line_costs_its_row_and_a_later_call_gets_the_answer(
     server: BatchServer, kind: str
 ) -> None:
@@ -103,6 +103,7 @@ def test_damaged_line_costs_its_row_and_a_later_call_gets_the_answer(
     assert len(server.batches) == 1
 
 
+@pytest.mark.req("MAP-12")
 def test_list_of_a_gigabyte_takes_little_memory(server: BatchServer, kind: str) -> None:
     """A tenth of it here: memory must not depend on the length of the list."""
     foreign = json.dumps({"custom_id": "other", "result": "x" * 1_000_000}).encode() + b"\n"
@@ -120,6 +121,7 @@ def test_list_of_a_gigabyte_takes_little_memory(server: BatchServer, kind: str) 
     assert peak < 30_000_000
 
 
+@pytest.mark.req("MAP-12")
 def test_line_without_an_end_is_not_read(server: BatchServer) -> None:
     def send_long(path: str, content: bytes) -> bytes | Sent:
         return Sent([b"x" * 1_000_000] * 100) if is_list(path) else content
@@ -132,14 +134,16 @@ def test_line_without_an_end_is_not_read(server: BatchServer) -> None:
     assert texts(ask(server, "chat")) == ANSWERS
 
 
+@pytest.mark.req("MAP-12")
 def test_endless_list_is_left(server: BatchServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "jp_nb.providers.anthropic_batches.AnthropicBatches.max_requests"
+    name = "jp_nb.providers.anthropic.anthropic_batches.AnthropicBatches.max_requests"
     monkeypatch.setattr(name, 100)
     server.change = change_lines(lambda lines: [b'{"custom_id": "x"}'] * 101 + lines)
     answers = ask(server, "anthropic")
     assert "sent more than 100 answers of one batch" in answers.failures[0].message
 
 
+@pytest.mark.req("MAP-12")
 @pytest.mark.parametrize("is_of_list", [False, True])
 def test_key_and_rows_follow_no_redirect(
     server: BatchServer, kind: str, *, is_of_list: bool
@@ -165,6 +169,7 @@ def test_key_and_rows_follow_no_redirect(
 @pytest.mark.parametrize(
     "given", ["../files", "http://127.0.0.1/x", "a/b", "..", "a b", "", 7, None]
 )
+@pytest.mark.req("MAP-12")
 def test_id_from_the_server_is_no_part_of_another_address(
     server: BatchServer, kind: str, given: Any
 ) -> None:
@@ -174,6 +179,7 @@ def test_id_from_the_server_is_no_part_of_another_address(
     assert len(server.paths) == (1 if kind == "anthropic" else 2)
 
 
+@pytest.mark.req("MAP-12")
 @pytest.mark.parametrize("given", ["../batches", "http://127.0.0.1/x", "a/b", "..", None])
 def test_list_without_an_address_leaves_the_batch_open(server: BatchServer, given: Any) -> None:
     server.change = change_state(output_file_id=given)
@@ -186,6 +192,7 @@ def test_list_without_an_address_leaves_the_batch_open(server: BatchServer, give
     assert len(server.batches) == 1
 
 
+@pytest.mark.req("MAP-12")
 def test_id_with_dots_and_colons_is_one(server: BatchServer) -> None:
     state = {"id": "batch:eu.1-a"}
     server.change = change_state(**state)
@@ -194,6 +201,7 @@ def test_id_with_dots_and_colons_is_one(server: BatchServer) -> None:
     assert "does not know the batch" in answers.failures[0].message
 
 
+@pytest.mark.req("MAP-12")
 def test_expired_requests_are_failures_and_are_submitted_again(server: BatchServer) -> None:
     def expire(lines: list[bytes]) -> list[bytes]:
         name = json.loads(lines[0])["custom_id"]
@@ -209,6 +217,7 @@ def test_expired_requests_are_failures_and_are_submitted_again(server: BatchServ
     assert [len(batch.requests) for batch in server.batches] == [4, 1]
 
 
+@pytest.mark.req("MAP-12")
 def test_expired_batch_keeps_the_answers_that_it_has(server: BatchServer) -> None:
     drop = change_lines(lambda lines: lines[1:])
 
@@ -223,6 +232,7 @@ def test_expired_batch_keeps_the_answers_that_it_has(server: BatchServer) -> Non
     assert "has no answer for it" in answers.failures[0].message
 
 
+@pytest.mark.req("MAP-12")
 def test_server_that_hangs_within_a_list_is_asked_again(
     server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +255,7 @@ def test_server_that_hangs_within_a_list_is_asked_again(
     assert lists == 2
 
 
+@pytest.mark.req("MAP-12")
 def test_row_that_is_too_large_for_a_batch_fails_alone(
     server: BatchServer, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +264,7 @@ def test_row_that_is_too_large_for_a_batch_fails_alone(
     assert texts(answers) == ["SHORT", "É" * 1_000, "too_long", "LAST"]
 
 
+@pytest.mark.req("MAP-12")
 def test_unknown_batch_does_not_keep_others_from_being_cancelled(
     server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +282,7 @@ def test_unknown_batch_does_not_keep_others_from_being_cancelled(
     assert server.batches[1].is_cancelled
 
 
+@pytest.mark.req("MAP-12")
 def test_batch_whose_id_cannot_be_kept_is_named(
     server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
