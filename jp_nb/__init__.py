@@ -165,6 +165,7 @@ def query(
     strict: bool = False,
     interpolate: bool = False,
     compact: bool = False,
+    plan: bool = False,
     display: bool = True,
 ) -> Turn:
     """Ask the model. This is `%%jp` as a function, with the same display in the running cell.
@@ -185,6 +186,8 @@ def query(
             own text: in text from elsewhere, it could insert variables that you do not want to
             send.
         compact: True to compact the conversation first, as with `-k`.
+        plan: True to change nothing before the user has approved the model's plan, as with
+            `--plan`.
         display: False to show nothing of the turn, except the questions of its tools and the text
             that they print.
 
@@ -223,6 +226,7 @@ def query(
             strict=strict,
             interpolate=interpolate,
             compact=compact,
+            plan=plan,
         )
 
 

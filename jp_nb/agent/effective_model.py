@@ -37,6 +37,7 @@ class Resolved(ChatModel):
     Attributes:
         continues_answers: True if a response that reaches the token limit is continued.
         results: Recorded results of calls, for a replay; None: tools run.
+        plan_first: True if the turn begins with a plan.
         context_tokens: Size of the model's context; None if it is unknown.
     """
 
@@ -48,6 +49,7 @@ class Resolved(ChatModel):
     continues_answers: bool = False
     results: FindRecordedResults | None = None
     uses_cassette: bool = False
+    plan_first: bool = False
     unavailable_reason: str | None = None
     context_tokens: int | None = None
 

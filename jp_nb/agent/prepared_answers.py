@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.toolkit.question import Question
 
-DecisionKind = Literal["question", "permission", "result", "change", "edit"]
+DecisionKind = Literal["question", "permission", "result", "change", "edit", "plan"]
 ANSWERS_CHANNEL: Final = "answers"
 """Channel of prepared answers and decisions."""
 

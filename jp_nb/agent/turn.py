@@ -28,6 +28,7 @@ from jp_nb.agent.model_requests.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.model_requests.model_call import AnswerStream
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.turn_interrupts import TurnInterrupts
+from jp_nb.agent.turn_plan import NOT_APPROVED_NOTICE
 from jp_nb.agent.turn_requests import MODEL_ID, TurnRequests, describe_tool_change
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
@@ -184,6 +185,8 @@ class TurnLoop:
 
     def _make_end(self) -> TurnEnd:
         assert self._completion != "failed"  # the error of a failed turn was raised
+        if self._completion == "completed" and self.turn.plan.is_pending:
+            self.turn.display(Notice(NOT_APPROVED_NOTICE))
         return TurnEnd(self._completion, self.turn.tokens.usage, self._why)
 
     def _stop_if_interrupted(self) -> None:
@@ -416,6 +419,7 @@ class TurnLoop:
         context = BatchContext(
             inquiry=resolved.inquiry,
             catalog=resolved.tools.documentation,
+            tools=resolved.tools.tools,
             basis=resolved.basis,
             results=results,
         )

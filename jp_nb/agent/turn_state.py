@@ -20,6 +20,7 @@ from jp_nb.agent.inquiries.inquiry import InquiryBackend
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import OpenDecision, PreparedAnswers
 from jp_nb.agent.prompting.prompts import Prompter
+from jp_nb.agent.turn_plan import TurnPlan
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.config_snapshot import ConfigSnapshot
@@ -65,6 +66,7 @@ class TurnContext:
         permissions: Remembered permissions by tool, rule, and arguments ("" for all), each with its
             tool.
         kept_rules: Rules that the user kept for further turns.
+        plan: The plan that the user has to approve before the turn may change something.
         attempts: Number of times a question was asked, by `<call>.<question>`.
         images: Number of images in the turn, including results that wait for delivery.
         unavailable_reason: Set when a decision needed a user and none was available.
@@ -87,6 +89,7 @@ class TurnContext:
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
     kept_rules: KeptRules = field(default_factory=lambda: SessionRules(scopes=()))
+    plan: TurnPlan = field(default_factory=TurnPlan)
     attempts: Counter[str] = field(default_factory=Counter)
     last_interrupt: float | None = None
     images: int = 0
@@ -156,12 +159,13 @@ class TurnContext:
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """Context of all calls of a batch, with the documentation of tools (`catalog`).
+    """Context of all calls of a batch, with the offered tools and their documentation (`catalog`).
 
     `results` are recorded results in the order of the calls. If set, no tool runs.
     """
 
     inquiry: InquiryBackend | None = None
     catalog: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, OfferedTool] = field(default_factory=dict)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     results: Sequence[RecordedResult] | None = None

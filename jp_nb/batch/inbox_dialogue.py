@@ -59,12 +59,14 @@ _CONSENT_LABELS: Final = {
     "result": ("Deliver the result", "Withhold the result"),
     "change": ("Apply the change", "Reject the change"),
     "edit": ("Apply the edit", "Reject the edit"),
+    "plan": ("Approve the plan", "Reject the plan"),
 }
 _COVERED: Final = {
     "permission": "exactly this call of {}",
     "result": "each result of {}",
     "change": "each configuration change that {} proposes",
     "edit": "each edit of a cell with the name {}",
+    "plan": "each plan that a turn submits with {}",
 }
 """What an answer to a decision other than a question covers."""
 _NOT_SENT: Final = frozenset({"auto", "timed_out"})

@@ -249,6 +249,31 @@ def strip_untrusted(
     return select_settings(partial, is_allowed), refused
 
 
+OWN_SETTINGS: Final[Sequence[PathKeys]] = (("providers", "mcp", "*", "trust_read_only_hint"),)
+"""Settings that no file of a folder may switch on, not even with the user's consent."""
+
+
+def strip_own_settings(partial: Partial) -> tuple[Partial, Sequence[str]]:
+    """Return `partial` without the settings that only the user's own files have, and their paths.
+
+    A value of `false` stays.
+    """
+    refused: list[str] = []
+
+    def is_allowed(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
+        is_own = any(
+            len(pattern) == len(keys) and covers_keys(pattern, keys) for pattern in OWN_SETTINGS
+        )
+        if is_own and value is not False:
+            refused.append(format_path(keys))
+            return False
+
+        is_above = any(overlaps_keys(pattern, keys) for pattern in OWN_SETTINGS)
+        return None if is_above and isinstance(value, dict) else True
+
+    return select_settings(partial, is_allowed), refused
+
+
 def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
     """Return True if the user has to approve a tool's change at `keys`, whatever the rules are.
 

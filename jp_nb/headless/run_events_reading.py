@@ -32,6 +32,7 @@ DECISION_SECTIONS: Final[Mapping[str, AnswersSection]] = {
     "result": "results",
     "change": "changes",
     "edit": "edits",
+    "plan": "plan",
 }
 """Sections of an answers file by kind of decision."""
 DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
@@ -39,6 +40,7 @@ DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "result": "approval of the result of {}",
     "change": "approval of a configuration change proposed by {}",
     "edit": "approval of an edit of the cell {}",
+    "plan": "approval of the plan of a turn ({})",
 }
 
 

@@ -311,6 +311,8 @@ class McpSource(ToolSource):
 
             tool.server_entry = make_name_digest([self.entry_digest, definition.digest])
             tool.hints = read_hints(definition.tool.hints)
+            says_read_only = tool.hints.get("read_only", False)
+            tool.read_only = self.settings.trust_read_only_hint and says_read_only
             is_idempotent = tool.hints.get("idempotent", False)
             tool.is_repeatable = self.settings.repeat_lost_calls and is_idempotent
 

@@ -59,6 +59,8 @@ ASK_OPTIONS: Final = (
            into="tool_uses", parse=lambda *_: False),
     MagicOption(("-n", "--new"), "start a new conversation in this notebook"),
     MagicOption(("-k", "--compact"), "compact the conversation first, as `%jp compact` does"),
+    MagicOption(("--plan",), "change nothing in this turn before you have approved the model's "
+           "plan; only tools that change nothing run before"),
     MagicOption(("-s", "--schema"),
            "require an answer that matches NAME, a type or JSON schema in the notebook", "NAME",
            "schema"),

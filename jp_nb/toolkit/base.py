@@ -64,6 +64,10 @@ class Tool(ABC):
             of the kernel. A relative path is relative to the root.
         hints: What a server says about its tool, such as `read_only`. Rules may have it as a
             condition.
+        read_only: True if a run certainly changes nothing. The configuration of the tool overrides
+            it. Only such tools run before the user has approved the plan of a turn.
+        plan_argument: Name of the argument with a plan, which the turn asks the user to approve
+            instead of running the tool; "" if the tool submits no plan.
         server_entry: Digest of the configuration of the tool's server, and of all that the server
             says about the tool; "" without a server. Rules that the user kept end when it changes.
     """
@@ -83,6 +87,8 @@ class Tool(ABC):
     covers: RuleCoverage = "tool"
     folder: str | None = None
     hints: Mapping[str, bool] = {}
+    read_only = False
+    plan_argument = ""
     server_entry: str = ""
 
     @property
@@ -136,6 +142,8 @@ class Tool(ABC):
         return
 
 
+MAX_PLAN_CHARS: Final = 20_000
+"""Maximum length of the plan of a turn, also after the user edited it."""
 SOURCE_TIMEOUT_S: Final = 30.0
 """Maximum time for a source to start and to list its tools, and to close."""
 

@@ -29,6 +29,7 @@ from jp_nb.agent.call_steps.permissions import (
     PermissionRequests,
     skipped_text,
 )
+from jp_nb.agent.call_steps.plan_approval import PlanApproval
 from jp_nb.agent.call_steps.questions import ToolQuestions
 from jp_nb.agent.call_steps.result_delivery import (
     NOT_DELIVERED_BY_CONFIGURATION_TEXT,
@@ -52,6 +53,7 @@ from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.calls.recorded_results import RecordedResult
 from jp_nb.agent.display import Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.turn_plan import CHANGE_REFUSED_TEXT, describe_refused_call
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json
@@ -99,6 +101,9 @@ class CallRunner:
         self._permissions = PermissionRequests(turn, line, self._decisions)
         self._edits = EditRequests(turn, line)
         self._deliveries = DeliveryRequests(turn, line, self._decisions)
+        self._plans = PlanApproval(turn, line, self._decisions)
+        # For all calls of the batch: the model wrote them before it knew what the user decides.
+        self._changes_nothing = turn.plan.is_pending
         self.changes = ConfigChanges(turn, batch.basis, line)
         self.progress = ProgressWriter(turn)
         self._results = CallResults(turn, batch, self.changes, self.progress)
@@ -142,8 +147,13 @@ class CallRunner:
         if tool.run != "unattended" or tool.rules:
             self.progress.write(call, stage="permitted")
         await self._format_arguments(call, tool)
+        if tool.executor.plan_argument:
+            return await self._request_approval(call, tool)
         self._display.show_begin(call, tool)
+        return await self._run_until_result(call, tool)
 
+    async def _run_until_result(self, call: Call, tool: OfferedTool) -> Delivery:
+        """Run `tool` until it has a result: after questions and rejected changes, it runs again."""
         while True:
             outcome = await self._execute(call, tool)
             kept = call.state.result.kept
@@ -195,6 +205,9 @@ class CallRunner:
         prepared = call.tool.prepare_arguments(call.request.arguments)
         if isinstance(prepared, ToolFailure):
             raise CallEnded(prepared.message, is_error=True)
+        if self._changes_nothing and not call.tool.read_only:
+            refused = describe_refused_call(call.tool, self._batch.tools)
+            raise CallEnded(refused, is_error=True)
         call.state.arguments = prepared
         return call.tool
 
@@ -222,6 +235,17 @@ class CallRunner:
                 await self._format_arguments(call, tool)
                 context = self._tool_context(call, tool)
             await self._permissions.request_run(call, tool, context, ruling)
+
+    async def _request_approval(self, call: Call, tool: OfferedTool) -> Delivery:
+        """Ask the user about a plan, and show the approved one."""
+        self.progress.write(call, stage="asked")  # a form that a crash closes appears again
+        self._display.show_begin(call, tool, asked=True)
+
+        try:
+            return await self._plans.request_approval(call, tool)
+        finally:
+            raise_if_cancelled()
+            self._display.show_begin(call, tool)  # the form was above, and is gone
 
     async def _format_arguments(self, call: Call, tool: OfferedTool) -> None:
         """Format the arguments for the user, if a formatter is configured."""
@@ -337,6 +361,8 @@ class CallRunner:
             self._report_error(call, error)
         if isinstance(outcome, NeedsReview):
             return outcome
+        if self._changes_nothing and isinstance(outcome, Success) and outcome.proposes:
+            outcome = ToolFailure(CHANGE_REFUSED_TEXT.format(tool.name))
         return self._turn.secrets.hide_in_outcome(outcome)
 
     def _report_error(self, call: Call, error: BaseException) -> None:

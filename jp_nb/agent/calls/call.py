@@ -79,6 +79,7 @@ class CallState:
         seconds: Duration of all runs, without the time for prompts.
         was_interrupted: True if an interrupt ended the tool's function.
         edit_decision: The decision about proposed edits of cells.
+        approves_plan: True if the call submitted a plan that the user approved.
         rejections: Number of proposed configuration changes that were not applied.
         rejection: The last of these rejections, for the next run of the tool.
         response: Final: once it is set, nothing changes.
@@ -92,6 +93,7 @@ class CallState:
     seconds: float = 0.0
     was_interrupted: bool = False
     edit_decision: EditDecision | None = None
+    approves_plan: bool = False
     rejections: int = 0
     rejection: DeltaRejection | None = None
     result: CallResult = field(default_factory=CallResult)

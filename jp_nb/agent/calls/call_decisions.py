@@ -41,11 +41,28 @@ def describe_missing_decision(end: PromptEnd[Answered]) -> str | None:
     return _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
 
 
+_FAILURES: Mapping[DecisionKind, tuple[str, str]] = {
+    "permission": (
+        "did not run: it needs the user's permission",
+        'set conversation.tools.{}.run = "unattended"',
+    ),
+    "result": (
+        "ran, but its result is not delivered: that needs the user's approval",
+        'set conversation.tools.{}.result = "unattended"',
+    ),
+    "plan": (
+        "submitted a plan that nobody approved: that needs the user, and nothing may change before",
+        'write {} = "approve" into the table [plan] of an answers file',
+    ),
+}
+"""What a missing user means for a call, and the remedy of the user."""
 _FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
     ("permission", True): "▸ {} allows {} to run",
     ("permission", False): "▸ {} does not allow {} to run",
     ("result", True): "▸ {} allows the model to read the result of {}",
     ("result", False): "▸ {} withholds the result of {} from the model",
+    ("plan", True): "▸ {} approves the plan ({})",
+    ("plan", False): "▸ {} rejects the plan ({})",
 }
 """Notices about decisions of an answers file."""
 
@@ -97,15 +114,9 @@ class CallDecisions:
         decision = OpenDecision(kind, tool.name, reason, arguments=arguments, result=result)
         self._turn.note_open(decision)
 
-        what = "did not run: it needs the user's permission"
-        setting = "run"
-        if kind == "result":
-            what = "ran, but its result is not delivered: that needs the user's approval"
-            setting = "result"
-
+        what, remedy = _FAILURES[kind]
         return CallEnded(
-            f"{tool.name} {what}, and no user is available: {reason}. The user can set "
-            f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
-            "this tool call in this turn.",
+            f"{tool.name} {what}, and no user is available: {reason}. The user can "
+            f"{remedy.format(tool.name)}. Do not retry this tool call in this turn.",
             is_error=True,
         )

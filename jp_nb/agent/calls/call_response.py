@@ -20,6 +20,7 @@ from jp_nb.record.entries.entry_images import make_images_metadata
 from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.record.reading.marks import RULE, make_edit_metadata, make_server_marks
 from jp_nb.record.reading.marks import SKIPPED_KEY as SKIPPED_MARK
+from jp_nb.record.reading.plan_marks import PLAN_APPROVED
 from jp_nb.toolkit.truncation import truncate_middle
 
 UNAVAILABLE_TOOL_TEXT = (
@@ -83,6 +84,8 @@ def make_call_response(
         metadata["structured"] = copy_nested_json(result.structured)
     if state.ruling is not None and state.ruling.metadata is not None:
         metadata[RULE] = copy_nested_json(state.ruling.metadata)
+    if state.approves_plan and not skipped:
+        metadata[PLAN_APPROVED] = True
     metadata |= make_images_metadata(result.shown_images.images)
     if skipped:
         metadata[SKIPPED_MARK] = True

@@ -50,6 +50,7 @@ class OfferedTool:
         origin: Kind of source for the user: `Python`, `built-in`.
         rules: Permission by arguments, in place of `run`. The first one that matches applies.
         owner: Server that has the tool; "" if it runs here.
+        read_only: True if a call certainly changes nothing.
         format: `unattended` if `formatter` may run before the user permits the call.
         parameters: Display of arguments without a formatter; None: in the line of the call.
         inline_results: Number of displayed lines of a result; None: the result is folded.
@@ -70,6 +71,7 @@ class OfferedTool:
     origin: str
     owner: str = ""
     covers: RuleCoverage = "tool"
+    read_only: bool = False
     rules: tuple[ArgumentRule, ...] = ()
     source: str = ""
     command: JsonValue = None

@@ -200,6 +200,7 @@ def _make_offered_tool(
         command=command,
         owner=origin.owner,
         covers=tool.covers or star.covers or executor.covers,
+        read_only=_first_set(tool.read_only, None, executor.read_only),
         format=tool.format or star.format or format_mode,
         formatter=formatter,
         parameters=parameters,

@@ -154,6 +154,7 @@ class ActionPrompt(Prompt[Answered]):
     Attributes:
         last_line: Text before the keys on stdin, which are then not case-sensitive.
         help: One line, displayed for `?` on stdin.
+        document: Text in Markdown that the user decides about, above the question.
         only_buttons: True if Esc leaves the form open. Otherwise, Esc cancels the prompt.
         origin: Kind of the tool that the decision is about, such as `Python`.
     """
@@ -165,6 +166,7 @@ class ActionPrompt(Prompt[Answered]):
     changes: tuple[ProposedChange, ...] = ()
     last_line: str | None = None
     help: str | None = None
+    document: str | None = None
     only_buttons: bool = False
     origin: str | None = None
 

@@ -164,6 +164,9 @@ class McpServer(ConfigTable):
     repeat_lost_calls: Flag = False
     """`true` to send a call again, once, if its answer was lost and the server says that a
     repetition changes nothing (`idempotentHint`)."""
+    trust_read_only_hint: Flag = False
+    """`true` to believe the server that its tools with `readOnlyHint` change nothing: they also run
+    before the user has approved the plan of a turn. A folder cannot set it."""
     instructions: Flag = False
     """`true` to send the server's instructions to the model."""
     inputs: dict[Annotated[str, AfterValidator(_check_input_id)], str] = Field(default_factory=dict)

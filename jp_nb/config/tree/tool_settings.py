@@ -412,6 +412,9 @@ class ToolConfig(ConfigTable):
     result: ResultMode | None = None
     """Approval before the model reads the result: `ask` the user, deliver it `unattended`, `edit`
     it first, or `skip` it."""
+    read_only: Flag | None = None
+    """`true` if a call certainly changes nothing: such tools also run before the user has approved
+    the plan of a turn (`%%jp --plan`)."""
     result_max_chars: Count | None = None
     """Maximum length of a result. The middle of a longer one is omitted."""
     cancellation_response: str | None = None

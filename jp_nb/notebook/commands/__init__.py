@@ -145,6 +145,7 @@ def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
             tool_choice=parse_tool_choice(*options.tool_uses),
             strict=options.strict,
             compact=options.compact,
+            plan=options.plan,
             keep=keep,
         )
 

@@ -17,6 +17,7 @@ from jp_nb.session.session import Session
 _OF_CONVERSATIONS: Final = {
     "new": "-n",
     "compact": "-k",
+    "plan": "--plan",
     "tool_uses": "-u and -U",
     "strict": "--strict",
 }

@@ -89,8 +89,14 @@ def _format_head(prompt: SimplePrompt) -> Iterator[str]:
         if context := prompt_text.format_context(prompt):
             yield context
         yield question
-        return
+    else:
+        yield from _format_decision(prompt, question)
 
+
+def _format_decision(prompt: ActionPrompt, question: str) -> Iterator[str]:
+    """Yield all that the user decides about, and the question."""
+    if context := prompt_text.format_context(prompt):
+        yield from bar_lines(context.split("\n"))
     yield f"{question}:" if prompt.changes else question
     for caption, detail in prompt_text.list_exhibits(prompt):
         yield caption

@@ -130,8 +130,14 @@ def spell_name(text: str) -> str:
 
 
 def format_context(prompt: SimplePrompt) -> str | None:
-    """Return the background text to show above the question; None without one."""
-    background = None if isinstance(prompt, ActionPrompt) else prompt.question.context
+    """Return the background text to show above the question; None without one.
+
+    The document of a decision is complete, with invisible characters spelled out.
+    """
+    if isinstance(prompt, ActionPrompt):
+        return spell_prose(prompt.document).strip("\n") if prompt.document else None
+
+    background = prompt.question.context
     return plain(background).strip("\n") if background else None
 
 

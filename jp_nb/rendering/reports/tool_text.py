@@ -224,6 +224,7 @@ def _list_settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
     yield "run", tool.run
     yield "format", tool.format
     yield "result", tool.result
+    yield "read_only", "yes" if tool.read_only else "no"
     yield "cancellation_response", tool.cancellation_response
     yield "shown", _describe_display(tool)
 

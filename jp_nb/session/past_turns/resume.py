@@ -25,6 +25,7 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.entries.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.entries.unanswered_turns import NoAnswer, make_no_answer
 from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall, find_interrupted_turn
+from jp_nb.record.reading.plan_marks import begins_with_plan
 from jp_nb.record.reading.turn_view import Turn
 from jp_nb.rendering.prompt_texts.interrupted_turn_text import (
     describe_finished_calls,
@@ -38,6 +39,7 @@ from jp_nb.session.past_turns.untrusted_calls import describe_untrusted_call
 from jp_nb.session.session import Session
 from jp_nb.session.turns.turn_draft import TurnDraft
 from jp_nb.text import one_line
+from jp_nb.toolkit.builtin.submit_plan import PLAN_TOOL
 
 ABANDONED: Final = (
     "This tool call was interrupted and may have run, fully or partly. The user chose not to run "
@@ -85,7 +87,9 @@ class TurnResumption:
 
         if turn.open_calls:
             names = [call.request.name for call in turn.open_calls]
-            _refuse_missing_tools(turn, self._session.bench.tools(*names))
+            if begins_with_plan(turn.request):
+                names = [name for name in names if name != PLAN_TOOL]  # the turn offers it
+            _refuse_missing_tools(names, self._session.bench.tools(*names))
         again, skipped = self._ask_user(turn)
 
         with self._turns.runner.output.ending_early():
@@ -160,7 +164,9 @@ class TurnResumption:
         if turn.is_unanswered:
             choice = find_own_tool_choice(self._active, turn.request, self._turns.own_requests)
         with self._reapply_options(turn):
-            return self._turns.drafter.draft(turn.request, tool_choice=choice)
+            return self._turns.drafter.draft(
+                turn.request, tool_choice=choice, plan_first=begins_with_plan(turn.request)
+            )
 
     def _abandon(self, skipped: Sequence[OpenCall]) -> list[ToolCallResponse]:
         """Return the responses of calls that the user skipped."""
@@ -209,8 +215,8 @@ def _is_run(end: PromptEnd[Answered]) -> bool:
     raise PromptCancelled("the turn is unchanged")
 
 
-def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
-    for name in dict.fromkeys(call.request.name for call in found.open_calls):
+def _refuse_missing_tools(names: Sequence[str], tools: BenchTools) -> None:
+    for name in dict.fromkeys(names):
         if name in tools.offered.tools:
             continue
 

@@ -18,6 +18,7 @@ from jp_nb.record.entries.tool_choice_marks import (
 )
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.marks import find_turn_to_repeat
+from jp_nb.record.reading.plan_marks import begins_with_plan, read_content_without_note
 from jp_nb.record.reading.turn_view import Turn
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.next_conversation import branch_before
@@ -62,13 +63,16 @@ class TurnRetry:
         )
         return TurnRequest(
             request=ChatRequest(
-                content=request.content, schema=request.response_schema, metadata=metadata
+                content=read_content_without_note(request),
+                schema=request.response_schema,
+                metadata=metadata,
             ),
             cell=self._host.cell_run(),
             next_conversation=branch,
             images=stream.images.images_of(request).images,
             model=model,
             tool_choice=find_own_tool_choice(self._active, request, self._turns.own_requests),
+            plan_first=begins_with_plan(request),
             shows_request=True,
         )
 

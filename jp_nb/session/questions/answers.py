@@ -55,6 +55,7 @@ _SECTIONS: Final[Mapping[DecisionKind, AnswersSection]] = {
     "result": "results",
     "change": "changes",
     "edit": "edits",
+    "plan": "plan",
 }
 
 

@@ -45,6 +45,7 @@ class CellResolver:
         conversation_id: str,
         *,
         tool_choice: ToolChoice | None = None,
+        plan_first: bool = False,
         attempt: SourceAttempt | None = None,
     ) -> Resolved:
         """Resolve `basis`; see `Resolver.resolve`."""
@@ -55,6 +56,7 @@ class CellResolver:
             conversation_id,
             tool_choice=tool_choice,
             unavailable_reason=reason,
+            plan_first=plan_first,
             attempt=attempt,
         )
         return self._wait_for_sources(work, basis.config)

@@ -35,6 +35,7 @@ from jp_nb.session.mcp_servers.servers import ServerSources
 from jp_nb.session.model_access.provider_pool import ProviderPool
 from jp_nb.session.questions.answers import SessionAnswers
 from jp_nb.session.resolution.background_models import BackgroundModels
+from jp_nb.session.resolution.plan_first import require_plan_tool, with_plan_tool
 from jp_nb.session.resolution.tool_choices import check_requested_choice, read_configured_choice
 from jp_nb.session.resolution.turn_attachments import TurnAttachments
 from jp_nb.toolkit.base import ToolSource
@@ -114,6 +115,7 @@ class Resolver:
                 basis,
                 conversation_id,
                 unavailable_reason=first.unavailable_reason,
+                plan_first=first.plan_first,
                 attempt=attempt,
             )
 
@@ -126,12 +128,14 @@ class Resolver:
         *,
         tool_choice: ToolChoice | None = None,
         unavailable_reason: str | None = None,
+        plan_first: bool = False,
         attempt: SourceAttempt | None = None,
     ) -> Resolved:
         """Resolve `basis` into provider, model, tools, and attachments.
 
         `tool_choice` replaces the configured one. `unavailable_reason` is the reason why no user
-        can answer, or None. Sources that failed in `attempt` are not tried again.
+        can answer, or None. With `plan_first`, the model can submit a plan. Sources that failed in
+        `attempt` are not tried again.
 
         Raises:
             ConfigError: A part is not available. The error has the path.
@@ -143,9 +147,13 @@ class Resolver:
         model, provider = self.model(config)
         attempt = SourceAttempt() if attempt is None else attempt
 
-        tools = await self.tools(config, unavailable_reason=unavailable_reason, attempt=attempt)
+        tools = await self.tools(
+            config, unavailable_reason=unavailable_reason, plan_first=plan_first, attempt=attempt
+        )
         if tools.failures:
             raise ToolSourceError("\n".join(tools.failures))
+        if plan_first:
+            require_plan_tool(tools)
         if tool_choice is None:
             choice = read_configured_choice(config.assistant.tool_choice, tools)
         else:
@@ -187,6 +195,7 @@ class Resolver:
             continues_answers=chains and parameters.max_tokens is None,
             results=results,
             uses_cassette=uses_cassette,
+            plan_first=plan_first,
             unavailable_reason=unavailable_reason,
             context_tokens=context_tokens,
         )
@@ -231,9 +240,15 @@ class Resolver:
         config: AppConfig,
         *,
         unavailable_reason: str | None = None,
+        plan_first: bool = False,
         attempt: SourceAttempt | None = None,
     ) -> ToolSet:
-        """Return the tools that `config` enables; without a user, omit the tools that need one."""
+        """Return the tools that `config` enables; without a user, omit the tools that need one.
+
+        With `plan_first`, the tool for plans is one of them.
+        """
+        if plan_first:
+            config = with_plan_tool(config)
         answered = self._load_answers(config).answers_questions_of
         try:
             return await offer_tools(

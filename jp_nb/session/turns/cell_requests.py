@@ -33,6 +33,7 @@ class TurnRequest:
         next_conversation: The conversation in which it runs; None: the active one.
         strict: End the turn when a decision needs a user, and none is available.
         compact: Compact the conversation first.
+        plan_first: Change nothing before the user has approved a plan.
         shows_request: Show the request above the answer, because the cell does not contain it.
     """
 
@@ -45,6 +46,7 @@ class TurnRequest:
     tool_choice: ToolChoice | None = None
     strict: bool = False
     compact: bool = False
+    plan_first: bool = False
     shows_request: bool = False
 
 

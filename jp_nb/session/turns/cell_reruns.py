@@ -29,6 +29,7 @@ from jp_nb.record.changes.config_changes import (
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.entries.unanswered_turns import is_unanswered
+from jp_nb.record.reading.plan_marks import read_content_without_note
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.next_conversation import NextConversation, branch_before
@@ -115,13 +116,14 @@ class CellReruns:
         first = next((e for e in entries if isinstance(e, ChatRequest)), None)
         if first is None or not any(isinstance(e, ChatResponse) for e in entries):
             return False
-        if same_text and first.content != text:
+        first_text = read_content_without_note(first)
+        if same_text and first_text != text:
             return False
 
         cell_id = first.metadata.get("cell_id")
         if cell_id and cell.cell_id:
             return cell_id == cell.cell_id
-        return first.content == text
+        return first_text == text
 
     def _restart(self) -> NextConversation:
         # As if all cells ran from the top: with the changes before the first turn and after the
@@ -231,7 +233,7 @@ class CellReruns:
 def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
     # If a recorded request has no cell id, the same text means the same cell.
     cell_id = entry.metadata.get("cell_id")
-    has_same_text = entry.content == text
+    has_same_text = read_content_without_note(entry) == text
     if cell_id and cell_id != cell.cell_id:
         return False
     return has_same_text or (bool(cell_id) and not same_text)

@@ -66,6 +66,7 @@ class TurnDrafter:
         next_conversation: NextConversation | None = None,
         directives: Sequence[Directive] = (),
         model: str | None = None,
+        plan_first: bool = False,
     ) -> TurnDraft:
         """Resolve the configuration of a turn in `next_conversation`, or in the active one.
 
@@ -99,7 +100,7 @@ class TurnDrafter:
 
         basis = settings.snapshot(changes)
         resolved = self._cell_resolver.resolve(
-            basis, stream.id, tool_choice=tool_choice, attempt=attempt
+            basis, stream.id, tool_choice=tool_choice, plan_first=plan_first, attempt=attempt
         )
         _check_request(request, resolved)
         return TurnDraft(settings, changes, resolved)

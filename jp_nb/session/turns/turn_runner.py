@@ -24,12 +24,14 @@ from jp_nb.agent.display import ShowRequest
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import ToolChoice
 from jp_nb.agent.turn import TurnEnd, TurnLoop
+from jp_nb.agent.turn_plan import TurnPlan
 from jp_nb.agent.turn_record import LastRequest, TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError
 from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
+from jp_nb.record.reading.plan_marks import add_plan_note
 from jp_nb.record.reading.turn_reader import read_turn
 from jp_nb.record.reading.turn_view import UNTYPED, Turn
 from jp_nb.record.request_context.context import RequestContext
@@ -44,6 +46,7 @@ from jp_nb.session.next_conversation import NextConversation
 from jp_nb.session.questions.cell_questions import CellQuestions
 from jp_nb.session.resolution.cell_resolver import CellResolver
 from jp_nb.session.resolution.model_catalog import ModelCatalog
+from jp_nb.session.resolution.plan_first import read_turn_plan
 from jp_nb.session.resolution.resolver import Resolver
 from jp_nb.session.threads.source_wait import InputForms
 from jp_nb.session.turns.answer_forms import AnswerForms
@@ -52,6 +55,7 @@ from jp_nb.session.turns.cell_reruns import CellReruns
 from jp_nb.session.turns.request_contexts import RequestContexts
 from jp_nb.session.turns.turn_draft import TurnDraft, TurnDrafter
 from jp_nb.storage import environment
+from jp_nb.toolkit.builtin.submit_plan import TURN_NOTE
 
 if TYPE_CHECKING:  # most turns have no schema
     from jp_nb.session.turns.answer_reader import AnswerReader
@@ -144,6 +148,7 @@ class TurnRunner:
         strict: bool = False,
         interpolate: bool = True,
         compact: bool = False,
+        plan: bool = False,
         keep: Callable[[Turn], object] = _keep_nothing,
     ) -> Turn:
         """Run one turn and show it in the cell. `jp_nb.query` describes the options.
@@ -172,6 +177,7 @@ class TurnRunner:
                 tool_choice=tool_choice,
                 strict=strict,
                 compact=compact,
+                plan_first=plan,
             )
 
         return self._active.line.run(partial(self.run_request, read_turn_request, keep))
@@ -226,6 +232,7 @@ class TurnRunner:
             next_conversation=next_conversation,
             directives=asked.directives,
             model=asked.model,
+            plan_first=asked.plan_first,
         )
 
         previous = active.settings.projection
@@ -251,10 +258,13 @@ class TurnRunner:
             strict=asked.strict,
             config_changes=len(draft.changes.deltas),
             compact_first=asked.compact,
+            plan=TurnPlan(is_required=asked.plan_first),
         )
 
         author = draft.resolved.basis.config.user.name
         request = asked.request.model_copy(update={"author": author})
+        if asked.plan_first:
+            request = add_plan_note(request, TURN_NOTE)
         return _PreparedTurn(
             number=stream.turn_count,
             loop=loop,
@@ -294,7 +304,12 @@ class TurnRunner:
         context = self.contexts.build(stream, resolved, in_turn=True)
         answer = self._make_answer_reader(found.request.response_schema)
         loop = self._make_loop(
-            resolved, context, answer, config_changes=len(found.taken_back), recorded=recorded
+            resolved,
+            context,
+            answer,
+            config_changes=len(found.taken_back),
+            recorded=recorded,
+            plan=read_turn_plan(found.request, stream, trusted=self._active.trust.trusted),
         )
 
         prepared = _PreparedTurn(
@@ -319,6 +334,7 @@ class TurnRunner:
         strict: bool = False,
         compact_first: bool = False,
         recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
+        plan: TurnPlan,
     ) -> TurnLoop:
         """Return the loop of a turn in the active conversation; its display is ready."""
         self._active.write_journal()  # before the first call starts
@@ -326,8 +342,10 @@ class TurnRunner:
             self._active.document.conversation, context, last_host=self.host_notices.last_host
         )
         check_answer = None if answer is None else answer.check
+        turn = self.runner.turn_context(record, resolved.basis.config, recorded)
+        turn.plan = plan
         return TurnLoop(
-            self.runner.turn_context(record, resolved.basis.config, recorded),
+            turn,
             resolve=self.resolver.for_turn(resolved),
             strict=strict or os.environ.get(environment.STRICT_VARIABLE) == "1",
             compaction_settings=self.compaction_settings,

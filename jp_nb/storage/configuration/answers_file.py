@@ -16,6 +16,8 @@
     set_tone = "apply"                # or "skip"
     [edits]                           # of cells, by the id or a tag of the cell
     "*" = "apply"                     # or "skip"
+    [plan]
+    "*" = "approve"                   # or "skip": the plan of a turn
 
     [runs."walk-city=Delft-1f3a9c".questions.publish]
     audience = "all"                  # only in this run of a batch
@@ -51,12 +53,13 @@ ANSWERS_SUFFIX: Final = ".answers.toml"
 """Suffix of the answers file of a notebook, instead of `.ipynb`."""
 RUNS_TABLE: Final = "runs"
 """Table with a table for each run of a batch, by the id of the run."""
-AnswersSection = Literal["questions", "permissions", "results", "changes", "edits"]
+AnswersSection = Literal["questions", "permissions", "results", "changes", "edits", "plan"]
 SECTION_DECISIONS: Final[Mapping[AnswersSection, str]] = {
     "permissions": "run",
     "results": "deliver",
     "changes": "apply",
     "edits": "apply",
+    "plan": "approve",
 }
 """The word for consent, by section. The opposite is `skip`."""
 SKIP_WORD: Final = "skip"

@@ -276,10 +276,22 @@ class ConfigFiles:
     def _effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
         """Return the layers of `group` (the file at `path` with its includes) that apply now."""
         self._pending.pop(path, None)
+        if path.is_relative_to(get_config_folder()):
+            return [layer for layer, _ in group]
 
         if self.trust is not None and not path.is_relative_to(get_config_folder()):
             from jp_nb.storage.configuration.config_reading import compute_digest, split_group
+        from jp_nb.storage.configuration.config_reading import (
+            compute_digest,
+            split_group,
+            strip_group,
+        )
 
+        group, refused = strip_group(tuple(group))
+        if refused:
+            self.add_notice(_format_own_settings(path, refused))
+
+        if self.trust is not None:
             kept, leaves = split_group(tuple(group))
             folder = self._consent_folder(path)
             digest = compute_digest(group)
@@ -418,6 +430,13 @@ def _find_named(name: str, root: Path, load_paths: Iterable[str]) -> Path | None
                 return candidate
 
     return None
+
+
+def _format_own_settings(path: Path, settings: Sequence[str]) -> str:
+    return (
+        f"{path} cannot set {format_paths(settings)}, because it decides for you. Set it in your "
+        "own file: `%jp config --user`"
+    )
 
 
 def _format_pending(pending: Iterable[PendingConsent]) -> str:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.config.authority import strip_untrusted
+from jp_nb.config.authority import strip_own_settings, strip_untrusted
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.layers import (
     CONFIG_FILE_LAYER,
@@ -147,6 +147,22 @@ def read_variables() -> Layer:
 @lru_cache(maxsize=16)
 def _read_variables(variables: tuple[tuple[str, str], ...]) -> Layer:
     return read_environment(dict(variables))
+
+
+@lru_cache(maxsize=16)
+def strip_group(group: tuple[ReadFile, ...]) -> tuple[tuple[ReadFile, ...], tuple[str, ...]]:
+    """Return `group` without the settings that no folder may switch on, and their paths."""
+    kept: list[ReadFile] = []
+    paths: list[str] = []
+
+    for read in group:
+        partial, refused = strip_own_settings(read.layer.partial)
+        paths += refused
+        if refused:
+            read = read._replace(layer=Layer(read.layer.name, partial, read.layer.file))
+        kept.append(read)
+
+    return tuple(kept), tuple(paths)
 
 
 @lru_cache(maxsize=16)

@@ -16,6 +16,7 @@ from jp_nb.toolkit.builtin.cells import CELLS_TOOLSET, EDIT_CELLS, EditCells
 from jp_nb.toolkit.builtin.describe_tools import DescribeTools
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 from jp_nb.toolkit.builtin.run_python import RunPython
+from jp_nb.toolkit.builtin.submit_plan import PLAN_TOOL, SubmitPlan
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
@@ -27,6 +28,7 @@ BUILTINS: dict[str, Tool] = {
     "describe_tools": DescribeTools(),
     EDIT_CELLS: EditCells(),
     "run_python": RunPython(),
+    PLAN_TOOL: SubmitPlan(),
     **NOTEBOOK_TOOLS,
 }
 """The built-in tools by their key in `conversation.tools`."""

@@ -39,6 +39,7 @@ class Ask(Tool):
     schema = ASK_SCHEMA
     needs_user = True
     asks_as_assistant = True
+    read_only = True
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread

@@ -71,6 +71,7 @@ class AskUser(Tool):
     }
 
     asks_as_assistant = True
+    read_only = True
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread

@@ -62,6 +62,8 @@ class AskUserRead(Tool):
         "parameters": READ_PARAMETERS,
     }
 
+    read_only = True
+
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:

@@ -37,6 +37,8 @@ class DescribeTools(Tool):
         },
     }
 
+    read_only = True
+
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:

@@ -64,6 +64,8 @@ class _NotebookCall:
 class NotebookTool(Tool):
     """A tool that reads the notebook."""
 
+    read_only = True
+
     def __init__(
         self,
         read: Callable[[_NotebookCall], Awaitable[Success]],

@@ -53,6 +53,7 @@ class _Options(TypedDict, total=False):
     access: Sequence[ConfigRule]
     thread: bool
     toolset: str | None
+    read_only: bool | None
 
 
 class PythonTool(Tool):
@@ -142,6 +143,7 @@ class PythonTool(Tool):
             "run": options.get("run"),
             "covers": options.get("covers"),
             "toolset": toolset,
+            "read_only": options.get("read_only"),
         }
         if access:
             registration["access"] = {"config": _rules(self.name, access)}
@@ -322,6 +324,7 @@ def tool(
     access: Sequence[ConfigRule] = (),
     thread: bool = False,
     toolset: str | None = None,
+    read_only: bool | None = None,
 ) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
     """Make a function available to the model as a tool.
 
@@ -358,6 +361,9 @@ def tool(
             function always runs in parallel with other tools.
         toolset: Name of a group of tools that are switched together: `%%jp -t NAME`, or the setting
             `conversation.toolsets.NAME = true`.
+        read_only: True if a call certainly changes nothing, neither in the kernel nor elsewhere.
+            In a turn that begins with a plan (`%%jp --plan`), only such tools run before the user
+            has approved it. The configuration overrides it. None means False.
 
     Returns:
         The tool. `@jp.tool(…)` with options returns a decorator.
@@ -368,7 +374,13 @@ def tool(
         ConfigError: If `access` contains an invalid rule.
     """
     options = _Options(
-        name=name, run=run, covers=covers, access=access, thread=thread, toolset=toolset
+        name=name,
+        run=run,
+        covers=covers,
+        access=access,
+        thread=thread,
+        toolset=toolset,
+        read_only=read_only,
     )
     if function is None:
         return partial(tool, **options)

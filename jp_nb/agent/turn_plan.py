@@ -1,0 +1,59 @@
+"""A turn that begins with a plan: nothing changes before the user has approved it.
+
+The model gets all tools from the start, so that the beginning of its requests, which servers cache,
+stays the same. Until the approval, calls of tools that may change something are refused.
+
+Source: `docs/turns.md` (plan first), `docs/decisions.md` D275.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.text import one_line
+
+REFUSED_TEXT: Final = (
+    "{} did not run: it may change something, and the user has not approved a plan yet. {} Submit "
+    "your plan with {}. After the approval, call this tool again if the plan needs it."
+)
+READERS_TEXT: Final = "Until then, only these tools run: {}."
+NO_READERS_TEXT: Final = "No tool of this turn only reads."
+CHANGE_REFUSED_TEXT: Final = (
+    "{} ran, and its configuration change is not applied: the user has not approved a plan yet."
+)
+NOT_APPROVED_NOTICE: Final = (
+    "▸ The turn ended without an approved plan, so no tool that may change something ran"
+)
+MAX_READERS_CHARS: Final = 2_000
+"""Maximum length of the names of tools in a refusal."""
+
+
+@dataclass(slots=True)
+class TurnPlan:
+    """The plan of a turn. It `is_required` if the turn may change nothing before its approval."""
+
+    is_required: bool = False
+    is_approved: bool = False
+
+    @property
+    def is_pending(self) -> bool:
+        """True if only tools that change nothing may run now."""
+        return self.is_required and not self.is_approved
+
+
+def describe_refused_call(tool: OfferedTool, tools: Mapping[str, OfferedTool]) -> str:
+    """Return the response to a call of `tool`, one of `tools`, before the plan is approved."""
+    readers: list[str] = []
+    planners: list[str] = []
+    for name, each in tools.items():
+        if each.executor.plan_argument:
+            planners.append(name)
+        elif each.read_only:
+            readers.append(name)
+
+    names = one_line(", ".join(readers), limit=MAX_READERS_CHARS)
+    usable = READERS_TEXT.format(names) if readers else NO_READERS_TEXT
+    return REFUSED_TEXT.format(tool.name, usable, " or ".join(planners))

@@ -1,0 +1,55 @@
+"""Turns that begin with a plan: the tool for plans, and the state of an interrupted turn.
+
+Source: `docs/turns.md` (plan first).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jp_nb.agent.offered_tools.tool_set import ToolSet
+from jp_nb.agent.turn_plan import TurnPlan
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import Enable
+from jp_nb.errors import UsageError
+from jp_nb.record.entries.events import ChatRequest
+from jp_nb.record.reading.plan_marks import begins_with_plan, has_approved_plan
+from jp_nb.record.stream import ConversationStream
+from jp_nb.toolkit.builtin.submit_plan import PLAN_TOOL
+
+NO_PLAN_TOOL: Final = (
+    "a turn that begins with a plan needs the built-in tool `{}`, which is not available: {}"
+)
+
+
+def with_plan_tool(config: AppConfig) -> AppConfig:
+    """Return `config` with the tool for plans enabled."""
+    tools = dict(config.conversation.tools)
+    tool = tools.get(PLAN_TOOL)
+    if tool is None:
+        return config
+
+    tools[PLAN_TOOL] = tool.model_copy(update={"enable": Enable(state=True)})
+    conversation = config.conversation.model_copy(update={"tools": tools})
+    return config.model_copy(update={"conversation": conversation})
+
+
+def require_plan_tool(tools: ToolSet) -> None:
+    """Raise `UsageError` if the tool for plans is not one of `tools`."""
+    tool = tools.tools.get(PLAN_TOOL)
+    if tool is not None and tool.executor.plan_argument:
+        return
+
+    reason = "another tool has its name"
+    if tool is None:
+        reason = tools.missing.get(PLAN_TOOL, "the configuration does not have it")
+    raise UsageError(NO_PLAN_TOOL.format(PLAN_TOOL, reason))
+
+
+def read_turn_plan(request: ChatRequest, stream: ConversationStream, *, trusted: bool) -> TurnPlan:
+    """Return the state of the plan of the last turn in `stream`, which `request` began.
+
+    If the record is not `trusted`, an approval in it does not count: the user is asked again.
+    """
+    is_approved = trusted and has_approved_plan(stream.current_turn())
+    return TurnPlan(is_required=begins_with_plan(request), is_approved=is_approved)
