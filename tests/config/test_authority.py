@@ -67,6 +67,7 @@ AUTHORITY = [
     f"{TOOL}.parameters", *(f"{TOOL}.parameters.*.{key}" for key in PARAM),
     f"{TOOL}.rules",
     f"{TOOL}.run", f"{TOOL}.covers", f"{TOOL}.format", f"{TOOL}.result", f"{TOOL}.result_max_chars",
+    f"{TOOL}.read_only",
     *(f"{TOOL}.style.parameters.{key}" for key in COMMAND),
     f"{TOOL}.questions", f"{QUESTION}.answer", f"{QUESTION}.prompt_label",
     *(f"{QUESTION}.target.{key}" for key in (*PROMPT, "tool_choice", *MODEL, EXCLUDE, *REQUEST,
@@ -112,7 +113,7 @@ AUTHORITY = [
         "type", "command", "arguments", "variables", "env", "env.*", "env_file", "cwd",
         "checksum.algorithm", "checksum.value", "url", "headers", "headers.*", "insecure",
         "optional", "startup_timeout_secs", "call_timeout_secs", "max_response_bytes",
-        "repeat_lost_calls", "instructions", "inputs", "inputs.*")),
+        "repeat_lost_calls", "trust_read_only_hint", "instructions", "inputs", "inputs.*")),
 ]  # fmt: skip
 
 

@@ -49,7 +49,13 @@ def test_defaults_of_a_server() -> None:
     server = read_server({"command": "serve"})
     assert (server["startup_timeout_secs"], server["call_timeout_secs"]) == (60, 300)
     assert server["max_response_bytes"] == 16 * 1024 * 1024
-    for flag in ("optional", "instructions", "insecure", "repeat_lost_calls"):
+    for flag in (
+        "optional",
+        "instructions",
+        "insecure",
+        "repeat_lost_calls",
+        "trust_read_only_hint",
+    ):
         assert server[flag] is False
 
 

@@ -149,6 +149,30 @@ def test_without_a_user_a_call_is_refused_whatever_its_hints_say(
     assert (ran.content, ran.is_error) == ("Emma, 1815", False)
 
 
+@pytest.mark.parametrize(
+    ("trusts", "hint", "runs"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_hint_counts_before_a_plan_only_if_the_user_trusts_the_server(
+    folder: Path, open_notebook: Open, trusts: bool, hint: bool, runs: bool
+) -> None:
+    tool = {
+        "name": "read",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": hint},
+    }
+    server = make_books(folder, tools=[tool], calls={"read": [{"result": "Emma"}]})
+    settings = settings_of(server, trust_read_only_hint=trusts)
+    configure({"books": settings}, {"books__read": ON})
+    (folder / "planned.toml").write_text(
+        '[[replies]]\ntool_calls = [{name = "books__read"}]\n[[replies]]\ntext = "Done."\n'
+    )
+    turn = open_notebook().session.turns.run(
+        "Go.", directives=turn_on("mcp.books"), model="scripted/planned", plan=True
+    )
+    assert bool(server.received("tools/call")) is runs
+    assert (turn.tool_calls[0].content == "Emma") is runs
+
+
 @pytest.mark.req("R-MCP-5")
 def test_failed_server_ends_the_turn_with_its_command_and_last_words(
     folder: Path, open_notebook: Open

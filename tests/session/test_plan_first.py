@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,8 @@ import pytest
 import jp_nb as jp
 from tests.kit.kinds import is_kind
 from tests.kit.questions import not_answered
+from tests.kit.sessions import current_session
+from tests.session.killed_session import environment
 from tests.support.fakes import yes
 from tests.support.sessions import AskedNotebook, bare_folder, note_requests, run_line, write
 
@@ -256,6 +262,14 @@ def test_requests_of_the_turn_have_the_same_beginning(bare_folder: Path, shop: S
     assert {"read_price", "set_price", "submit_plan"} <= {tool.name for tool in heads[0].tools}
 
 
+def test_query_begins_with_a_plan(bare_folder: Path, shop: Shop) -> None:
+    notebook = AskedNotebook(bare_folder)
+    write(bare_folder / "talk.toml", replies([SET]))
+    with current_session(notebook.session):
+        turn = jp.query("Go.", model="scripted/talk", plan=True)
+    assert "did not run" in contents(turn)[0]
+
+
 def test_next_turn_needs_no_plan(bare_folder: Path, shop: Shop) -> None:
     notebook = AskedNotebook(bare_folder)
     requests = note_requests(notebook.session)
@@ -378,3 +392,75 @@ def test_approval_in_a_record_of_someone_else_does_not_count(bare_folder: Path, 
     following = AskedNotebook(bare_folder, stored=json.loads(forged))
     assert "did not run" in resume(following)[-1]
     assert shop.price == 10
+
+
+KILLED_PROGRAM = """
+import os, signal
+from pathlib import Path
+import jp_nb
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.fakes import FakePrompter
+
+async def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+prompter = FakePrompter(die)
+session = Session(FakeHost(prompter, FakeHome(Path.cwd() / "talk.ipynb")))
+session.turns.run("Raise the price.", model="scripted/talk", plan=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+def test_form_that_a_killed_kernel_showed_appears_again(
+    bare_folder: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(bare_folder / "talk.toml", replies([SUBMIT], [SET]))
+    variables = environment(bare_folder)
+    died = subprocess.run(
+        [sys.executable, "-c", KILLED_PROGRAM], cwd=bare_folder, env=variables, check=False
+    )
+    assert died.returncode == -signal.SIGKILL
+
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "JP_NB_TRUST_FOLDERS"):
+        monkeypatch.setenv(name, variables[name])
+    following = AskedNotebook(bare_folder, name="talk")
+    following.jp("resume")  # the conversation, from the journal
+    following.ends.append(yes("approve"))
+    following.jp("resume")
+    approved, changed = [entry.content for entry in last_responses(following)]
+    assert approved.startswith("The user approved the plan")
+    assert changed == "The price is 12 now."
+
+
+# --- cassettes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "answers", "log"),
+    [("--tools recorded", "", []), ("", '[plan]\nsubmit_plan = "approve"\n', ["read", "set 12"])],
+    ids=["recorded results", "running tools"],
+)
+def test_plan_is_replayed_from_a_cassette(
+    bare_folder: Path, shop: Shop, options: str, answers: str, log: list[str]
+) -> None:
+    approving = write(bare_folder / "b.answers.toml", '[plan]\n"*" = "approve"\n')
+    recording = AskedNotebook(bare_folder, headless=True)
+    recording.jp("cassette record a.jsonl")
+    recording.jp(f"config prompt.answers={approving}")
+    recorded = contents(run_plan(recording, STEPS))
+    recording.session.close()
+
+    shop.log.clear()
+    shop.price = 10
+    (bare_folder / "plan-0.toml").write_text('[[replies]]\ntext = "Never asked."\n')
+    replaying = AskedNotebook(bare_folder, headless=True)
+    replaying.jp(f"cassette replay a.jsonl {options}".strip())
+    file = write(bare_folder / "a.answers.toml", answers)
+    replaying.jp(f"config prompt.answers={file}")
+    replaying.host.start_cell("again", "run")
+    turn = replaying.session.turns.run("Raise the price.", model="scripted/plan-0", plan=True)
+
+    assert contents(turn) == recorded
+    assert turn.text == "Done."
+    assert shop.log == log

@@ -91,3 +91,38 @@ def test_untrusted_record_sets_no_server(bare_folder: Path, place: str) -> None:
         session = Session(FakeHost(FakePrompter(), home))
         assert session.config.providers.mcp == {}
         session.close()
+
+
+HINTS = "trust_read_only_hint = true"
+
+
+def test_folder_cannot_let_hints_of_a_server_count(
+    bare_folder: Path, open_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(bare_folder, f"[providers.mcp.books]\ncommand = 'npx'\n{HINTS}\n")
+    session = open_session()
+    session.jp("trust --workspace --yes")
+    assert not session.value(f"{SERVERS}.books.trust_read_only_hint")
+    assert session.value(f"{SERVERS}.books.command") == "npx"
+    assert any("cannot set" in each and "%jp config --user" in each for each in session.notices)
+
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(bare_folder.parent))
+    assert not open_session().value(f"{SERVERS}.books.trust_read_only_hint")
+    monkeypatch.setenv("JP_CFG_PROVIDERS__MCP__BOOKS__TRUST_READ_ONLY_HINT", "true")
+    assert open_session().value(f"{SERVERS}.books.trust_read_only_hint")
+
+
+def test_own_file_may_let_hints_of_a_server_count(bare_folder: Path, open_session: Any) -> None:
+    own = bare_folder.parent / "home" / "config.toml"
+    own.write_text(f"[providers.mcp.books]\ncommand = 'npx'\n{HINTS}\n")
+    session = open_session()
+    assert session.value(f"{SERVERS}.books.trust_read_only_hint")
+    assert not session.notices
+
+
+def test_headless_run_ignores_the_same_setting_of_a_folder(bare_folder: Path) -> None:
+    configure(bare_folder, f"[providers.mcp.books]\ncommand = 'npx'\n{HINTS}\n")
+    home = FakeHome(bare_folder / "nb.ipynb", headless=True)
+    session = Session(FakeHost(FakePrompter(away="headless"), home))
+    assert not session.config.providers.mcp["books"].trust_read_only_hint
+    session.close()
