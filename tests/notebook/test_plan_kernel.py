@@ -74,10 +74,9 @@ def test_user_edits_and_approves_the_plan_in_the_form(user: FrontEnd) -> None:
 def test_user_approves_the_plan_on_stdin(user: FrontEnd) -> None:
     request = start(user, "tidy", "--plan -c prompt.channel=stdin")
     asked(user, "[y/e/n/r/?] ")
-    printed = user.printed(request)
-    assert "│ 2. Write ⟨U+202E⟩evil." in printed
     user.type("y")
     user.finish(request)
+    assert "│ 2. Write ⟨U+202E⟩evil." in user.printed(request)
     assert contents(user)[1].startswith("The user approved the plan without changes.")
 
 

@@ -14,7 +14,7 @@ from tests.support.prompt_pages import Opened
 pytestmark = pytest.mark.browser
 
 PLAN = """\
-# Clean up the sales table
+## Clean up the sales table
 
 1. **Read** the columns of `sales`, and count the missing prices.
 2. Remove the 3 rows without a price:
@@ -55,7 +55,7 @@ def test_plan_is_read_edited_and_approved(lab: Lab, opened: Opened) -> None:
     form = page.form()
     form.get_by_text("Approve this plan?").wait_for()
     document = form.locator(".jp-nb-context")
-    document.locator("h1", has_text="Clean up the sales table").wait_for()
+    document.locator("h2", has_text="Clean up the sales table").wait_for()
     assert document.locator("li").count() == 3
     assert document.locator("td").all_text_contents() == ["rows", "97"]
     assert "⟨U+202E⟩live" in document.inner_text()
@@ -69,7 +69,7 @@ def test_plan_is_read_edited_and_approved(lab: Lab, opened: Opened) -> None:
     click(page, "Edit the plan …")
     area = page.form().locator("textarea")
     area.wait_for()
-    assert area.input_value().startswith("# Clean up the sales table\n")
+    assert area.input_value().startswith("## Clean up the sales table\n")
     picture(page, "plan-edit")
     area.fill(EDITED)
     click(page, "Approve this plan")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, select_kind
 from tests.kit.questions import not_answered
 from tests.kit.sessions import current_session
 from tests.session.killed_session import environment
@@ -128,8 +128,8 @@ def test_plan_stays_in_the_record(bare_folder: Path, shop: Shop) -> None:
     notebook = AskedNotebook(bare_folder)
     run_plan(notebook, STEPS, yes("approve"))
     entries = notebook.session.document.conversation.current_turn()
-    [request] = [entry for entry in entries if entry.type == "chat_request"]
-    [plan] = [entry for entry in entries if getattr(entry, "name", "") == "submit_plan"]
+    [request] = select_kind(entries, "chat_request")
+    [plan] = [e for e in select_kind(entries, "tool_call_request") if e.name == "submit_plan"]
 
     assert plan.arguments == {"plan": PLAN}
     assert request.metadata["plan_first"] is True
@@ -287,7 +287,7 @@ def test_retry_begins_with_a_plan_again(bare_folder: Path, shop: Shop) -> None:
     notebook.jp(f"retry -m scripted/{again.stem}")
 
     entries = notebook.session.document.conversation.current_turn()
-    [request] = [entry for entry in entries if entry.type == "chat_request"]
+    [request] = select_kind(entries, "chat_request")
     assert request.content.count("[Plan first:") == 1
     assert request.metadata["typed"] == "Raise the price."
     assert shop.log == ["read", "set 12"]

@@ -361,9 +361,13 @@ class CallRunner:
             self._report_error(call, error)
         if isinstance(outcome, NeedsReview):
             return outcome
+        return self._turn.secrets.hide_in_outcome(self._refuse_early_change(tool, outcome))
+
+    def _refuse_early_change(self, tool: OfferedTool, outcome: Outcome) -> Outcome:
+        """Return `outcome`; a failure if it changes settings before the plan is approved."""
         if self._changes_nothing and isinstance(outcome, Success) and outcome.proposes:
-            outcome = ToolFailure(CHANGE_REFUSED_TEXT.format(tool.name))
-        return self._turn.secrets.hide_in_outcome(outcome)
+            return ToolFailure(CHANGE_REFUSED_TEXT.format(tool.name))
+        return outcome
 
     def _report_error(self, call: Call, error: BaseException) -> None:
         call.view.traceback = format_traceback(error)

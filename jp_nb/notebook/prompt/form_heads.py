@@ -39,8 +39,13 @@ def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
 
 
 def _make_context(prompt: SimplePrompt, context: str, name: str) -> widgets.Widget:
-    is_text = isinstance(prompt, QuestionPrompt) and prompt.question.context_is_text
-    return make_text(context, name) if is_text else make_markdown(context, name)
+    if isinstance(prompt, QuestionPrompt) and prompt.question.context_is_text:
+        return make_text(context, name)
+
+    shown = make_markdown(context, name)
+    if isinstance(prompt, ActionPrompt):
+        shown.add_class("jp-nb-document")
+    return shown
 
 
 def make_field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
