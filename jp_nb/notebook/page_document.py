@@ -30,6 +30,7 @@ NOT_READ: Final = (
     "The cells of the notebook cannot be read: {}. No edit was applied, and the user was not asked."
 )
 NO_ANSWER: Final = "the page did not answer within {:g} s"
+OTHER_ORDER: Final = "The page applied the change, but its cells are in another order."
 NOT_THERE: Final = "When it was asked again, the page did not have this change."
 
 
@@ -180,6 +181,9 @@ def _read_answer(text: str, operation: str) -> ChangeResult:
     match answer.get("outcome"):
         case "applied":
             return ChangeResult("applied", _read_ids(answer.get("ids")), operation=operation)
+        case "different":
+            ids = _read_ids(answer.get("ids"))
+            return ChangeResult("unknown", ids, operation=operation, note=OTHER_ORDER)
         case "conflict":
             return ChangeResult("conflict", conflicts=tuple(_read_conflicts(answer)))
         case _:

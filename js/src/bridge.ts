@@ -4,13 +4,14 @@
  * `jp_nb/notebook/page/live_store.py` is the kernel's side. Messages of the kernel carry data only.
  * Any code in the kernel can send such messages. So a message only affects the notebook whose path
  * it names: it can replace `jp` and the carrier in `widgets`, save the file, show output in a
- * running cell, and read the cells.
+ * running cell, and read and edit the cells.
  */
 
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage, User } from '@jupyterlab/services';
 
+import { applyEdits, describeDocument } from './cells';
 import { EndLines, wordsOfEnd } from './endlines';
 import { FormKeeper } from './forms';
 import type { JsonObject } from './json';
@@ -796,6 +797,16 @@ export class Bridge {
           this.onCells(data);
         }
         break;
+      case 'document':
+        if (data.to === this.page) {
+          this.answer(data, describeDocument(this.context.model));
+        }
+        break;
+      case 'edit':
+        if (data.to === this.page) {
+          this.onEdit(data);
+        }
+        break;
       case 'save':
         // Two pages that write one file at once can corrupt it.
         if (!data.to || data.to === this.page) {
@@ -907,9 +918,23 @@ export class Bridge {
     this.onSwitch(data, next);
   }
 
-  private onCells({ seq, whole }: JsonObject): void {
-    const report = JSON.stringify(reportCells(this.context.model, whole ?? null));
-    const pieces = split(report);
+  private onCells(data: JsonObject): void {
+    this.answer(data, reportCells(this.context.model, data.whole ?? null));
+  }
+
+  /** Apply edits that the user has chosen. */
+  private onEdit(data: JsonObject): void {
+    const { operation } = data;
+    if (this.readOnly) {
+      this.answer(data, { operation, outcome: 'refused', why: 'this notebook is read-only' });
+      return;
+    }
+    this.answer(data, applyEdits(this.context.model, this.views, data, makeId));
+  }
+
+  /** Answer a request for cells, in pieces. */
+  private answer({ seq }: JsonObject, report: unknown): void {
+    const pieces = split(JSON.stringify(report));
     pieces.forEach((text, i) => this.send({ type: 'cells', seq, i, of: pieces.length, text }));
   }
 

@@ -17,7 +17,7 @@ export const PIECE_CHARS = 1024 * 1024;
 export const MAX_PIECES = 4096;
 
 /** The features that the page lists in `hello`. */
-export const FEATURES = ['cells', 'exchange', 'input', 'ended', 'printed'];
+export const FEATURES = ['cells', 'exchange', 'input', 'ended', 'printed', 'edits'];
 
 /** The messages that name the one page of a shared document that writes. */
 const WRITES = ['append', 'switch', 'exchange', 'chunk'];

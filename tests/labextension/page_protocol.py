@@ -33,6 +33,8 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
         "pull": {},
         "save": {"to": TEXT},
         "cells": {"to": TEXT, "whole": ANY},
+        "document": {"to": TEXT},
+        "edit": {"to": TEXT, "operation": TEXT, "steps": LIST, "expected": LIST},
         "show": {
             "to": TEXT,
             "puts?": FLAG,

@@ -26,7 +26,7 @@ from jp_nb.file_writing import replace_file
 from jp_nb.record.documents.merge import CARRIER_MODULE, WIDGET_STATE, WIDGETS
 from jp_nb.text import plain
 
-_RECORD: Final = re.compile(r"jp(\.[0-9]+)?")
+_RECORD: Final = re.compile(r"jp(\.[0-9]+|_edit)?")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _SEPARATOR: Final = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
 # Numbers stay text, because Python limits their length.

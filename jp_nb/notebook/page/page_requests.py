@@ -53,6 +53,7 @@ class PageRequests:
     def __init__(self, link: PageLink) -> None:
         self._link = link
         self._cells = PageCells()
+        self._reviewing = ""  # session of the page that ran the last cell with edits
 
         # The last question about an input box: its `seq`, and the answers so far.
         self._input_seq = 0
@@ -101,8 +102,12 @@ class PageRequests:
             if hello.read_only:
                 return READ_ONLY_PAGE
 
-            is_clicked = not session or hello.collaborative or hello.client == session
-            return None if is_clicked else OTHER_WINDOW
+            # A page that is reloaded in the review has another session than the one that ran the
+            # cell, which then was the session of the followed page.
+            if not session or hello.collaborative or hello.client == session:
+                self._reviewing = session
+                return None
+            return None if session == self._reviewing else OTHER_WINDOW
 
     def ask_document(self) -> Future[str]:
         """Ask the page for all cells with their whole sources.

@@ -116,8 +116,10 @@ async def _find_conflicts(
 ) -> EditReview:
     """Return the review of the same edits on the present cells, with the conflicts."""
     reasons = {each.cell_id: each.reason for each in changed.conflicts}
-    conflicts = {
-        edit.number: reasons[edit.cell] for edit in decision.review.edits if edit.cell in reasons
-    }
+    conflicts: dict[int, str] = {}
+    for edit in decision.review.edits:
+        for cell_id in (edit.cell, edit.after):  # the place of a new cell may be gone
+            if cell_id in reasons:
+                conflicts[edit.number] = reasons[cell_id]
     document = await notebook.document()
     return replace(decision.review, document=document, conflicts=conflicts)

@@ -1,0 +1,149 @@
+"""The user applies edits of the model in a page: one undo step, conflicts, and a reload."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+import tomlkit
+
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.page_actions import LOAD, MODEL, click
+
+pytestmark = pytest.mark.browser
+
+ASK = "%%jp -m scripted/edits -t cells\nTidy up."
+FILL = f"""cells => {{
+    const {{ sharedModel }} = {MODEL};
+    cells.forEach(([id, source], index) => sharedModel.insertCell(index + 2, {{
+        cell_type: "code", id, source, metadata: {{ trusted: true }}, execution_count: 7,
+        outputs: [{{ output_type: "stream", name: "stdout", text: `output of ${{id}}` }}],
+    }}));
+    sharedModel.undoManager?.clear();
+}}"""
+CELLS = f"""() => Array.from({MODEL}.cells, cell => [
+    cell.id, cell.sharedModel.getSource(), JSON.stringify(cell.sharedModel.toJSON().outputs ?? []),
+])"""
+
+
+def version(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()[:12]
+
+
+def on(op: str, cell: str, present: str, **more: Any) -> dict[str, Any]:
+    return {"op": op, "cell": cell, "version": version(present), **more}
+
+
+def propose(lab: Lab, page: NotebookPage, *edits: dict[str, Any]) -> None:
+    """Let the model propose `edits`, and wait for the review."""
+    arguments = {"edits": list(edits), "why": "It is untidy."}
+    replies = [
+        {"tool_calls": [{"name": "edit_cells", "arguments": arguments}]},
+        {"text": "That is all."},
+    ]
+    script = tomlkit.dumps({"replies": replies})
+    (lab.root / "edits.toml").write_text(script, encoding="utf-8")
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    page.page.evaluate(FILL, [["a", "one"], ["b", "two"], ["c", "three"], ["d", "four"]])
+    page.run_cell(1)
+    page.form().get_by_text("It is untidy.").wait_for()
+
+
+def cells(page: NotebookPage) -> list[list[str]]:
+    """Return id, source, and outputs of the cells below the request."""
+    found: list[list[str]] = page.page.evaluate(CELLS)
+    return found[2:]
+
+
+def result(page: NotebookPage) -> str:
+    """Wait for the result that the model read."""
+    page.wait_for_record("record.events.filter(e => e.type === 'tool_call_response').length === 1")
+    events = page.page.evaluate(f"{MODEL}.getMetadata('jp').events")
+    [found] = [event["content"] for event in events if event["type"] == "tool_call_response"]
+    return str(found)
+
+
+@pytest.mark.req("CELL-16", "CELL-18", "CELL-19", "CELL-22")
+def test_edits_are_one_undo_step_and_other_cells_keep_their_outputs(
+    lab: Lab, open_notebook: OpenNotebook
+) -> None:
+    page = open_notebook(LOAD, ASK)
+    propose(
+        lab,
+        page,
+        on("replace", "a", "one", source="uno"),
+        on("move", "b", "two", after="end"),
+        on("delete", "c", "three"),
+        {"op": "insert", "source": "new = 1"},
+    )
+    click(page, "Apply 4 edits")
+    page.output_text(1, contains="That is all.")
+    text = result(page)
+    assert text.startswith("Applied 4 of 4 edits.")
+
+    assert "uno" not in page.path.read_text(encoding="utf-8")  # until the user saves
+
+    after = cells(page)
+    new = after[0][0]
+    assert [(cell[0], cell[1]) for cell in after] == [
+        (new, "new = 1"),
+        ("a", "uno"),
+        ("d", "four"),
+        ("b", "two"),
+    ]
+    assert f"4. applied: cell `{new}`, version {version('new = 1')}." in text
+    outputs = {cell[0]: cell[2] for cell in after}
+    assert outputs["a"] == "[]"
+    assert "output of d" in outputs["d"]
+    assert "output of b" in outputs["b"]
+
+    page.page.evaluate(f"() => {MODEL}.sharedModel.undo()")
+    undone = cells(page)
+    assert [(cell[0], cell[1]) for cell in undone] == [
+        ("a", "one"),
+        ("b", "two"),
+        ("c", "three"),
+        ("d", "four"),
+    ]
+    assert "output of c" in undone[2][2]
+
+
+@pytest.mark.req("CELL-17")
+def test_cell_that_the_user_changed_in_the_review_is_a_conflict(
+    lab: Lab, open_notebook: OpenNotebook
+) -> None:
+    page = open_notebook(LOAD, ASK)
+    propose(
+        lab,
+        page,
+        on("replace", "a", "one", source="uno"),
+        on("replace", "b", "two", source="due"),
+    )
+    page.page.evaluate(
+        f"() => {MODEL}.cells.get(2).sharedModel.setSource('one, typed by the user')"
+    )
+    click(page, "Apply 2 edits")
+    page.form().get_by_text("Cells have changed since the model read them").wait_for()
+    assert [cell[1] for cell in cells(page)] == ["one, typed by the user", "two", "three", "four"]
+
+    click(page, "Apply the other 1")
+    page.output_text(1, contains="That is all.")
+    assert [cell[1] for cell in cells(page)] == ["one, typed by the user", "due", "three", "four"]
+    text = result(page)
+    assert text.startswith("Applied 1 of 2 edits.")
+    assert "1. conflict, not applied: the source has changed." in text
+
+
+@pytest.mark.req("CELL-20")
+def test_reload_in_the_review_applies_the_edits_once(lab: Lab, open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, ASK)
+    propose(lab, page, {"op": "insert", "after": "end", "source": "new = 1"})
+    page.save()
+    page.reload(status="busy")
+    page.form().get_by_text("It is untidy.").wait_for()
+    click(page, "Apply 1 edit")
+    text = result(page)
+    assert text.startswith("Applied 1 of 1 edit.")
+    assert [cell[1] for cell in cells(page)].count("new = 1") == 1

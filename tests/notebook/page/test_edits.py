@@ -1,0 +1,72 @@
+"""Edits of cells in a page: who may answer about them, and what the kernel makes of the answers."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future
+
+import pytest
+
+from tests.kit.pages import PagesInProcess
+from tests.notebook.page.page_in_process import pages
+from tests.support.scripted_page import View
+
+__all__ = ["pages"]
+
+
+@pytest.mark.req("CELL-21")
+@pytest.mark.parametrize(
+    ("tells", "client", "read_only", "reason"),
+    [
+        (["cells"], "s1", False, "older jp-nb extension. Ask the user to reload"),
+        (["edits"], "s1", True, "this notebook is read-only"),
+        (["edits"], "s2", False, "another window of the same notebook"),
+        (["edits"], "s1", False, None),
+    ],
+)
+def test_page_that_cannot_edit_is_refused_with_a_remedy(
+    pages: PagesInProcess, tells: list[str], client: str, read_only: bool, reason: str | None
+) -> None:
+    pages.view.tells = tells
+    pages.view.client = client
+    pages.view.read_only = read_only
+    pages.begin()
+    refusal = pages.store.find_edit_refusal("s1")
+    assert (refusal is None) == (reason is None)
+    assert reason is None or reason in refusal
+
+
+def test_page_that_was_reloaded_in_the_review_may_edit(pages: PagesInProcess) -> None:
+    pages.view.tells = ["edits"]
+    pages.view.client = "s1"
+    pages.begin()
+    assert pages.store.find_edit_refusal("s1") is None
+    pages.view.client = "s2"
+    pages.post(pages.view.hello() | {"page": pages.view.page})
+    assert pages.store.find_edit_refusal("s1") is None
+    assert pages.store.find_edit_refusal("s3") is not None
+
+
+@pytest.mark.req("CELL-41", "CELL-19")
+def test_only_the_answer_of_the_asked_page_about_the_operation_counts(
+    pages: PagesInProcess,
+) -> None:
+    pages.begin()
+    answer: Future[str] = pages.store.ask_edit("o1", [], [])
+    message = pages.view.of_type("edit")[-1]
+    assert (message["to"], message["operation"]) == (pages.view.page, "o1")
+    text = json.dumps({"operation": "o1", "outcome": "applied", "ids": {}})
+    piece = {"type": "cells", "page": pages.view.page, "seq": message["seq"], "i": 0, "of": 1}
+    second = View(page="page-2")
+    pages.send(second, second.hello())
+    for forged in (
+        piece | {"page": "page-2"},
+        piece | {"page": "unknown"},
+        piece | {"seq": message["seq"] + 1},
+        piece | {"seq": message["seq"] - 1},
+    ):
+        pages.post(forged | {"text": text})
+        assert not answer.done(), forged
+    pages.post(piece | {"text": text})
+    assert json.loads(answer.result(0))["outcome"] == "applied"
+    pages.post(piece | {"text": text})  # again: no request waits for it
