@@ -112,7 +112,7 @@ JSON_VALUES = st.recursive(
     ),
     max_leaves=12,
 )
-NAMES = st.sampled_from(["jp", "jp.1", "widgets", "kernelspec", "a", ""])
+NAMES = st.sampled_from(["jp", "jp.1", "jp_edit", "widgets", "kernelspec", "a", ""])
 ANY_CELL = JSON_VALUES | st.dictionaries(
     st.sampled_from(["outputs", "execution_count", "source", "metadata", "id"]), JSON_VALUES
 )
@@ -140,7 +140,7 @@ def test_stripping_removes_the_parts_of_any_notebook_and_is_idempotent(
             each |= {"outputs": []} if "outputs" in each else {}
             each |= {"execution_count": None} if "execution_count" in each else {}
     if record and isinstance(metadata, dict):
-        kept = {k: v for k, v in expected["metadata"].items() if k not in ("jp", "jp.1")}
+        kept = {k: v for k, v in expected["metadata"].items() if k not in ("jp", "jp.1", "jp_edit")}
         expected["metadata"] = kept
     found = json.loads(stripped)
     assert _cells(found) == _cells(expected)
