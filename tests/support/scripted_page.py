@@ -81,6 +81,8 @@ class View:
                 return self._chunk(data)
             case "cells" | "show" | "input" | "ended":
                 return self._report(data)
+        if data["type"] in ("document", "edit"):
+            return None  # the test answers
         raise AssertionError(f"unknown message {data['type']}")
 
     def _report(self, data: dict[str, Any]) -> dict[str, Any] | None:
