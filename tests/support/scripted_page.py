@@ -79,10 +79,8 @@ class View:
                 return self._switch(data)
             case "chunk":
                 return self._chunk(data)
-            case "cells" | "show" | "input" | "ended":
+            case "cells" | "show" | "input" | "ended" | "document" | "edit":
                 return self._report(data)
-        if data["type"] in ("document", "edit"):
-            return None  # the test answers
         raise AssertionError(f"unknown message {data['type']}")
 
     def _report(self, data: dict[str, Any]) -> dict[str, Any] | None:
