@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from itertools import pairwise
+from time import monotonic
 from typing import Any, Literal
 
 import pytest
@@ -366,3 +368,52 @@ def test_request_that_is_canceled_by_its_provider_is_a_failure(
     monkeypatch.setattr("jp_nb.session.rows.row_run.request_completion", cancel_one)
     answers = jp.complete_all(ROWS[:3], **server.options)
     assert texts(answers) == ["ROW 0", "error", "ROW 2"]
+
+
+class Terminal(StringIO):
+    """A terminal that counts how often a line is replaced."""
+
+    updates = 0
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.updates += text.startswith("\r")
+        return super().write(text)
+
+
+@pytest.mark.req("MAP-4", "MAP-15")
+def test_progress_is_shown_at_most_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m bench.rows 10000` has the figures of MAP-15 for memory and speed."""
+    terminal = Terminal()
+    with serve_rows(lambda prompt, _: Reply(text=prompt, delay=0.01)) as server:
+        monkeypatch.setattr("sys.stderr", terminal)
+        began = monotonic()
+        answers = jp.complete_all([f"row {n}" for n in range(500)], **server.options)
+        seconds = monotonic() - began
+    assert not answers.failures
+    assert 3 <= terminal.updates <= 10 * seconds + 2
+
+
+@pytest.mark.req("MAP-15")
+def test_rows_are_read_when_they_are_asked_and_as_many_run_at_once_as_there_are_workers() -> None:
+    """So memory has no further prompts, and eight workers wait for eight answers at once."""
+    ahead: list[int] = []
+    latency = 1.0
+
+    def rows() -> Iterator[str]:
+        for number in range(24):
+            ahead.append(number + 1 - len(server.arrivals))
+            yield f"row {number}"
+
+    def answer(prompt: str, _: int) -> Reply:
+        number = int(prompt.removeprefix("row "))
+        return Reply(text=prompt.upper(), delay=latency + 0.05 * (7 - number % 8))
+
+    with serve_rows(answer) as server:
+        answers = jp.complete_all(rows(), workers=8, progress=False, **server.options)
+        times = [each.at - server.arrivals[0].at for each in server.arrivals]
+    assert texts(answers) == [f"ROW {number}" for number in range(24)]
+    assert max(ahead) <= 8
+    assert times[7] < latency <= times[8]
