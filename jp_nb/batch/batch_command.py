@@ -220,7 +220,16 @@ def _read_answers(request: BatchRequest) -> AnswersFile | None:
     """Return the file of `--answers`, so that an error in it precedes all runs."""
     from jp_nb.storage.configuration.answers_file import read_answers_file
 
-    return read_answers_file(Path(request.answers)) if request.answers else None
+    if not request.answers:
+        return None
+
+    path = Path(request.answers)
+    if not path.exists():
+        raise UsageError(
+            f"there is no answers file {path}. `jp-nb inbox {path.parent}` writes the answers of a "
+            "batch to its folder"
+        )
+    return read_answers_file(path)
 
 
 def _make_selection(

@@ -82,3 +82,33 @@ def test_decisions_are_answered_with_the_keyboard(
     found = PreparedAnswers(file).find("permissions", "pay", arguments={"amount": 5})
     assert found is not None
     assert "run" not in found
+
+
+@pytest.mark.req("INBOX-9", "INBOX-13")
+def test_reload_esc_and_interrupt_decide_nothing_and_keep_what_was_answered(
+    open_notebook: OpenNotebook, tmp_path: Path
+) -> None:
+    decisions = [
+        asked_permission("pay", {"amount": 5}),
+        asked_question("publish", "to", "To whom?", answer_type=TO_WHOM),
+        asked_permission("pay", {"amount": 9}),
+    ]
+    out = write_log(tmp_path / "out", [waiting_run(f"r{n}", *decisions) for n in range(50)])
+    file = out / "answers.toml"
+    page = open_notebook(f"%load_ext jp_nb\nimport jp_nb as jp\njp.inbox({str(out)!r})")
+    page.run_cell(0)
+    wait_for(page, "3 open decisions in 50 runs")
+    keys(page, "Tab", "Enter")
+    wait_for(page, "Run this call in all 50 runs")
+    keys(page, "Tab", "Enter")
+    wait_for(page, "Answer for all 50 runs …")
+
+    page.reload(status="busy")
+    wait_for(page, "Answer for all 50 runs …")
+    page.form().focus()
+    keys(page, "Escape")
+    wait_for(page, "3 open decisions in 50 runs, 1 answered")
+    page.interrupt()
+    page.output_text(0, contains="3 open decisions in 50 runs, 1 answered\nRun what waited")
+    [answer] = PreparedAnswers(file).list()
+    assert answer["arguments"] == {"amount": 5}

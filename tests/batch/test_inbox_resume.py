@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from tests.batch.log_lines import asked_permission, asked_question
 from tests.kit.batch_folders import BatchFolder
 from tests.kit.batches import BatchBench
@@ -26,6 +27,9 @@ def test_resumed_batch_runs_only_what_waited_for_an_answered_decision(
     bench.fields = {"open_decisions": decisions}
     bench.outcomes = {"n=1": "waiting", "n=2": "waiting", "n=3": "waiting"}
     assert bench.run("walk.ipynb", "--each", "n.csv", "--workers", "1", "-o", "OUT") == 0
+
+    with pytest.raises(jp.UsageError, match=r"`jp-nb inbox .*OUT` writes the answers"):
+        bench.run("--resume", "OUT", "--answers", "OUT/answers.toml")
 
     out = tmp_path / "OUT"
     out.chmod(0o700)
