@@ -1,6 +1,6 @@
-"""Command `jp-nb inbox`, and the inbox in a cell: `jp_nb.inbox`.
+"""Command `jp-nb inbox`, and the inbox in a cell: `jp_nb.batch.inbox`.
 
-The command opens JupyterLab with a generated notebook, whose cell calls `jp_nb.inbox`. With
+The command opens JupyterLab with a generated notebook, whose cell calls `jp_nb.batch.inbox`. With
 `--text` it asks on the terminal, and with `--list` it prints the open decisions.
 
 Source: `docs/many-notebooks.md`.
@@ -18,7 +18,7 @@ from typing import Final
 
 import nbformat
 
-from jp_nb.agent.prompting.prompts import AnyEnd, AnyPrompt, FormPrompt
+from jp_nb.agent.prompting.prompts import AnyEnd, AnyPrompt
 from jp_nb.batch.inbox import Inbox
 from jp_nb.batch.inbox_dialogue import AskUser, InboxDialogue
 from jp_nb.errors import PromptUnavailable, UsageError
@@ -91,7 +91,6 @@ def ask_in_cell(folder: str | os.PathLike[str], ask: AskUser) -> None:
 def _ask_on_terminal(found: Inbox) -> int:
     from jp_nb.notebook.prompt.stdin import ask_on_stdin
     from jp_nb.notebook.prompt.stdin_dialogue import InputConsole
-    from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 
     if not found.groups:
         _print_lines([found.format_heading()])
@@ -101,8 +100,6 @@ def _ask_on_terminal(found: Inbox) -> int:
 
     def ask(prompt: AnyPrompt) -> AnyEnd:
         print()
-        if isinstance(prompt, FormPrompt):
-            return ask_form_on_stdin(prompt, console, "terminal")
         return ask_on_stdin(prompt, console, "terminal")
 
     try:

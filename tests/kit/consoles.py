@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 from jp_nb.notebook.prompt.deadlines import Expired
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from tests.kit.kinds import is_kind
 
 
 class ConsoleUser:
@@ -28,8 +26,6 @@ class ConsoleUser:
 
     def ask(self, prompt: Any, channel: Literal["stdin", "terminal"] = "stdin") -> Any:
         """Answer `prompt`, a question, a decision, or a form, and return its end."""
-        if is_kind(prompt, "form_prompt"):
-            return ask_form_on_stdin(prompt, self, channel)
         return ask_on_stdin(prompt, self, channel)
 
     def write(self, text: str) -> None:

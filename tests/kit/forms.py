@@ -14,10 +14,9 @@ from jp_nb.notebook.prompt.controls import make_question_control
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_messages import walk_widgets
 from jp_nb.notebook.prompt.form_output import SeparateOutput
-from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.prompt_form import FormContext
 from jp_nb.notebook.prompt.pump import FORM_COMMS
-from tests.kit.kinds import is_kind, make
+from tests.kit.kinds import make
 
 
 @dataclass
@@ -97,10 +96,7 @@ class FormUser:
             on_end=self.ends.append,
         )
         self._form: Any
-        if is_kind(prompt, "form_prompt"):
-            self._form = PagedForm(prompt, context)
-        else:
-            self._form = Form(prompt, context)
+        self._form = Form(prompt, context)
         self.widget: Any = self._form.widget
 
     # --- what the form shows ---------------------------------------------------------------------
@@ -191,8 +187,7 @@ class FormUser:
     def send(self, action: str, **more: Any) -> None:
         """Send a message of the page, such as `submit`, with the state of its controls."""
         message: dict[str, Any] = {"type": action, "step": self.step}
-        has_page = not isinstance(self._form, PagedForm) or self.screen == "page"
-        if has_page:
+        if self.screen == "page":
             fields = [_read_state(box) for box in self.boxes]
             message |= fields[0] if len(fields) == 1 else {"fields": [*fields]}
         self.post(message | more)
@@ -216,6 +211,10 @@ class FormUser:
         [found] = [each for each in buttons if each.description == label]
         self.deliver(found, {"method": "custom", "content": {"event": "click"}})
 
+    def lose_modules(self) -> bool:
+        """Show the form in a page without modules; return False if it cannot be shown there."""
+        return bool(self._form.use_stock_widgets())
+
     def pass_time(self, seconds: float) -> None:
         """Let time pass while the user is idle."""
         self._loop.pass_time(seconds)
@@ -231,15 +230,11 @@ class FormUser:
 
     @property
     def _controls(self) -> list[Any]:
-        if isinstance(self._form, PagedForm):
-            return [each.control for each in self._form._page.fields]
-        return [self._form._control]
+        return [each.control for each in self._form._page.fields]
 
     @property
     def _buttons(self) -> list[Any]:
-        if isinstance(self._form, PagedForm):
-            return [*_find_buttons(self._form._row)]
-        return [*_find_buttons(self._form._form.children[-1])]
+        return [*_find_buttons(self._form._row)]
 
 
 class ControlUser:
@@ -259,7 +254,7 @@ class ControlUser:
 
     def read(self, message: Mapping[str, Any]) -> Any:
         """Return the answer that `message` of a page gives, or a `"no_valid_answer"`."""
-        return self._control.read(message)
+        return self._control.read_report(message, confirmed=message.get("confirmed") is True)
 
     def is_in_use(self) -> bool:
         """Return True while the user writes a text."""

@@ -1,8 +1,11 @@
-"""State of a form with pages up to its end, for the notebook and stdin.
+"""State of any prompt up to its end, for the notebook and stdin.
 
-A front end draws the form, and calls a method for each input: `store_draft` for the content of the
-page, `next` and `back`, `submit`, `cancel`, `expire` at a deadline. It then draws the new `screen`.
-The form is over when `end` is set. Nothing is sent before.
+A front end draws the prompt, and calls a method for each input: `store_draft` for the content of
+the page, `next` and `back`, `submit`, `cancel`, `expire` at a deadline. It then draws the new
+`screen`. The prompt is over when `end` is set. Nothing is sent before.
+
+A single question or decision is one page that its first answer ends. A form has pages, a summary
+of open questions, and a menu.
 
 Source: `docs/prompts.md`.
 """
@@ -15,12 +18,14 @@ from typing import Literal
 
 from jp_nb.agent.prompting.prompts import (
     REFUSED_MARK,
+    ActionPrompt,
     Answered,
+    AnyEnd,
+    AnyPrompt,
     Channel,
     FormEnd,
     FormPrompt,
     NotAnswered,
-    PromptEnd,
     QuestionPrompt,
     apply_timeout_default,
 )
@@ -54,31 +59,51 @@ BLANK = PageDraft()
 
 
 class FormDraft:
-    """State machine of a form up to its `end`, for the notebook and stdin. It draws nothing.
+    """State machine of a prompt up to its `end`, for the notebook and stdin. It draws nothing.
 
     Attributes:
+        questions: Question of each page; empty for a decision, whose only page has buttons.
+        is_single: True for a question or a decision that is no form. The first answer ends it.
         step: Changes with each change of the display. Clicks with an older step are stale.
         must_answer: True if Submit led to this page because it needs an answer.
         reviewed: True once Submit was tried. Each page offers it from then on.
-        end: Outcome of the form; None while it is open. Later input is ignored.
+        end: Outcome of the prompt; None while it is open. Later input is ignored.
     """
 
-    def __init__(self, prompt: FormPrompt, channel: Channel) -> None:
+    def __init__(self, prompt: AnyPrompt, channel: Channel) -> None:
         self.prompt = prompt
+        self.questions = _list_questions(prompt)
+        self.is_single = not isinstance(prompt, FormPrompt)
         self.page = 0
         self.screen: Screen = "page"
         self.step = 0
         self.must_answer = False
         self.reviewed = False
-        self.end: PromptEnd[FormEnd] | None = None
+        self.end: AnyEnd | None = None
+        self._partial = isinstance(prompt, FormPrompt) and prompt.partial
         self._channel = channel
-        self._pages = [BLANK] * len(prompt.pages)
+        self._pages = [BLANK] * max(1, len(self.questions))
         self._end_after_discard = NotAnswered("cancelled", channel)
 
     @property
     def question(self) -> QuestionPrompt:
-        """Question of the current page."""
-        return self.prompt.pages[self.page]
+        """Question of the current page. A decision has none."""
+        return self.questions[self.page]
+
+    @property
+    def has_menu(self) -> bool:
+        """True if Cancel shows a menu."""
+        return isinstance(self.prompt, FormPrompt) and self.prompt.menu
+
+    @property
+    def can_cancel(self) -> bool:
+        """True if the prompt may end without a decision."""
+        return not (isinstance(self.prompt, ActionPrompt) and self.prompt.only_buttons)
+
+    @property
+    def can_decline(self) -> bool:
+        """True if each page can be declined, which is not the same as Cancel."""
+        return isinstance(self.prompt, FormPrompt) and self.prompt.declines
 
     @property
     def pages(self) -> Sequence[PageDraft]:
@@ -116,9 +141,12 @@ class FormDraft:
         return None
 
     def _is_missed(self, index: int) -> bool:
-        required = self.prompt.pages[index].question.required
         page = self._pages[index]
-        return required and not self.prompt.partial and page.answer is None and not page.declined
+        if self.is_single:
+            return page.answer is None
+
+        required = self.questions[index].question.required
+        return required and not self._partial and page.answer is None and not page.declined
 
     def store_draft(self, draft: PageDraft) -> None:
         """Store the content of the current page. A blank one leaves a declined page declined."""
@@ -128,6 +156,11 @@ class FormDraft:
         stays_declined = draft.is_blank and self._pages[self.page].declined
         if not stays_declined:
             self._pages[self.page] = draft
+
+    def decide(self, answer: Answered) -> None:
+        """End a single prompt with the answer of a button."""
+        self.store_draft(PageDraft(answer))
+        self._send_answers()
 
     def next(self) -> None:
         """Go to the next page, if there is one."""
@@ -145,6 +178,10 @@ class FormDraft:
         if 0 <= page < len(self._pages):
             self.page = page
             self._show("page")
+
+    def redraw(self) -> None:
+        """Count another display of the same screen, such as one with other controls."""
+        self.step += 1
 
     def _show(self, screen: Screen) -> None:
         self.screen = screen
@@ -196,15 +233,17 @@ class FormDraft:
             self.submit()
 
     def cancel(self, *, entered: bool = False) -> None:
-        """Display the menu, or ask before answers are discarded, or end the form.
+        """Display the menu, or ask before answers are discarded, or end the prompt.
 
         `entered` is True if the current page has input that is not stored yet.
         """
-        if self.end is not None:
+        if self.end is not None or not self.can_cancel:
             return
 
-        if self.prompt.menu:
+        if self.has_menu:
             self._show("menu")
+        elif self.is_single:
+            self._finish_with(NotAnswered("cancelled", self._channel))
         else:
             self._leave(NotAnswered("cancelled", self._channel), entered=entered)
 
@@ -252,7 +291,11 @@ class FormDraft:
         self._finish_with(FormEnd((cancelled,) * len(self._pages), then="stop"))
 
     def _send_answers(self) -> None:
-        self._finish_with(FormEnd(self._list_ends("declined")))
+        if self.is_single:
+            assert self._pages[0].answer is not None
+            self._finish_with(self._pages[0].answer)
+        else:
+            self._finish_with(FormEnd(self._list_ends("declined")))
 
     def _finish_timed_out(self) -> None:
         # Without a required answer, the whole form has timed out.
@@ -276,7 +319,7 @@ class FormDraft:
             return NotAnswered("timed_out", self._channel)
         return NotAnswered(left, self._channel)
 
-    def _finish_with(self, end: PromptEnd[FormEnd]) -> None:
+    def _finish_with(self, end: AnyEnd) -> None:
         if self.end is None:
             self.end = end
             self.step += 1
@@ -285,9 +328,13 @@ class FormDraft:
         """Handle the timeout of the current page, and go to the next page.
 
         `picked` is a selection on the page that was not sent. On the last page, the form ends. On
-        the summary, all open pages time out and the form ends.
+        the summary, all open pages time out and the form ends. A single prompt ends at once.
         """
         if self.end is not None:
+            return
+
+        if self.is_single:
+            self._finish_with(NotAnswered("timed_out", self._channel))
             return
 
         if self.screen == "summary":
@@ -304,7 +351,7 @@ class FormDraft:
 
     def _time_out(self, index: int, picked: Answered | None = None) -> None:
         # Exclusive questions accept only sent answers, and required ones no automatic answer.
-        question = self.prompt.pages[index].question
+        question = self.questions[index].question
         page = self._pages[index]
 
         if picked is not None and not question.exclusive:
@@ -314,3 +361,13 @@ class FormDraft:
             end = apply_timeout_default(question, NotAnswered("timed_out", self._channel))
             chosen = end if isinstance(end, Answered) else None
             self._pages[index] = PageDraft(chosen, timed_out=True)
+
+
+def _list_questions(prompt: AnyPrompt) -> tuple[QuestionPrompt, ...]:
+    match prompt:
+        case FormPrompt():
+            return prompt.pages
+        case QuestionPrompt():
+            return (prompt,)
+        case ActionPrompt():
+            return ()

@@ -1,7 +1,9 @@
 """The control of one question in a form: its widget, and the function that reads the answer.
 
 The page sends the state of a control with each click (`FormMessage`), because the click can arrive
-before the update of the widget. `FormControl.read` makes an answer of it, or says why it is none.
+before the update of the widget. The answer is in this message alone: the traits of the widget are
+a draft, which reloaded and other pages show. `FormControl.read` makes an answer of the message, or
+says why it is none.
 
 Source: `docs/prompts.md`, `docs/extending.md`.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Final
 
 import ipywidgets as widgets
@@ -23,8 +26,8 @@ FormMessage = Mapping[str, JsonValue]
 """The state of one control, which the page sends with a click.
 
 It has `index`, or `value`, or both `picks` (indices, in the order of the clicks) and `custom` (a
-text, or null). The state of the widget replaces missing keys. The form adds `confirmed`, which is
-True if the user confirmed that the answer is empty.
+text, or null). The form adds `confirmed`, which is True if the user confirmed that the answer is
+empty. A click of a stock button has no state: then it is read from the widget.
 """
 
 
@@ -54,6 +57,8 @@ class FormControl:
             the user only confirms.
         buttons: Answers of buttons that answer at once, by label. None if the user submits a value.
         separated: Labels of the buttons that a line separates from those before.
+        make_stock_view: Make stock widgets with the same state, for pages that cannot load the
+            module of `widget`. None if `widget` is a stock widget, or if there are none.
         in_use: Return True while the user writes a text, so that a deadline waits.
         observe: Register a callback for each change by the user.
     """
@@ -64,11 +69,30 @@ class FormControl:
     read: Read = lambda _: NoValidAnswer(prompt_text.NO_BUTTON_CHOSEN, blank=True)
     in_use: Callable[[], bool] = lambda: False
     observe: Listen = lambda _: None
+    make_stock_view: Callable[[], widgets.DOMWidget] | None = None
 
     def __post_init__(self) -> None:
         """Mark the widget for the page."""
         if self.widget is not None:
             self.widget.add_class("jp-nb-control")
+
+    def get_state(self) -> FormMessage:
+        """Return the state of the widget, in the form in which a page sends it."""
+        state: dict[str, JsonValue] = {}
+        for name in ANSWER_TRAITS:
+            if self.widget is not None and self.widget.has_trait(name):
+                value = getattr(self.widget, name)
+                state[name] = value.isoformat() if isinstance(value, date) else value
+
+        return state
+
+    def read_report(self, reported: FormMessage, *, confirmed: bool) -> Answered | NoValidAnswer:
+        """Return the answer in `reported`, or in the widget if the page reported no state."""
+        state = reported
+        if not any(name in reported for name in ANSWER_TRAITS):
+            state = self.get_state()
+
+        return self.read({**state, "confirmed": confirmed})
 
     @property
     def model_id(self) -> str:

@@ -14,6 +14,7 @@ from jp_nb.agent.prompting.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
+from jp_nb.notebook.prompt.exact_text import show_exact_text
 from jp_nb.notebook.prompt.form_widgets import (
     isolate_direction,
     make_html,
@@ -21,6 +22,7 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_text,
 )
 from jp_nb.rendering.prompt_texts import address_text, prompt_text
+from jp_nb.rendering.prompt_texts.change_text import render_change_table
 
 
 def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
@@ -36,6 +38,16 @@ def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
         hint := prompt_text.make_editable_text(prompt).hint
     ):
         yield make_text(hint, "hint")
+
+
+def make_decision_details(prompt: ActionPrompt) -> Iterator[widgets.Widget]:
+    """Yield the widgets of the exact content that the user decides about."""
+    exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
+    for detail, (caption, lines) in exhibits:
+        yield from show_exact_text(caption, lines, detail.language)
+
+    if prompt.changes:
+        yield make_html(render_change_table(prompt.changes), "table")
 
 
 def _make_context(prompt: SimplePrompt, context: str, name: str) -> widgets.Widget:

@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 PAGE_TRAITS: Final[tuple[tuple[type[widgets.Widget], tuple[str, ...]], ...]] = (
     (Choices, ("picks", "custom", "draft", "search", "writing")),
     (widgets.RadioButtons, ("index",)),
+    (widgets.Dropdown, ("index",)),
+    (widgets.Checkbox, ("value",)),
+    (widgets.Play, ("value", "playing")),
     (widgets.Text, ("value",)),
     (widgets.Textarea, ("value",)),
     (widgets.DatePicker, ("value",)),
@@ -57,7 +60,8 @@ def guard_widgets(root: widgets.Widget) -> None:
 
 def _receive(widget: widgets.Widget, message: Mapping[str, Any]) -> None:
     data = message["content"].get("data")
-    if is_deeper(data, MAX_STORED_LEVELS):
+    is_closed = widget.comm is None
+    if is_closed or is_deeper(data, MAX_STORED_LEVELS):
         return
 
     match make_storable(data):

@@ -1,4 +1,4 @@
-"""One page of a form: a question, or several fields, with its current input.
+"""One page of a form: a question, several fields, or a decision, with its current input.
 
 Source: `docs/prompts.md`.
 """
@@ -13,10 +13,11 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import PageDraft
-from jp_nb.agent.prompting.prompts import Answered, QuestionPrompt
-from jp_nb.notebook.prompt.form_control import FormMessage, NoValidAnswer
+from jp_nb.agent.prompting.prompts import ActionPrompt, Answered, SimplePrompt
+from jp_nb.notebook.prompt.controls import make_action_buttons
+from jp_nb.notebook.prompt.form_control import FormControl, FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.form_field import FormField
-from jp_nb.notebook.prompt.form_heads import make_question_head
+from jp_nb.notebook.prompt.form_heads import make_decision_details, make_question_head
 from jp_nb.notebook.prompt.form_widgets import close_widgets, isolate_direction, make_box, make_text
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import upper_first
@@ -43,19 +44,56 @@ class PageInput:
 
 NO_PROBLEMS: Final = PageInput(PageDraft())
 
+NO_CHOICE_MADE: Final = PageInput(PageDraft(), {0: prompt_text.NO_BUTTON_CHOSEN})
+"""Input of a page whose buttons answer at once."""
+
 
 class FormPage:
-    """One page of a form. It keeps its content while other pages are visible."""
+    """One page of a form. It keeps its content while other pages are visible.
 
-    def __init__(self, prompt: QuestionPrompt, changed: Callable[[bool], None]) -> None:
-        kind = prompt.question.answer_type
-        self._form = kind if isinstance(kind, FormAnswer) else None
+    Attributes:
+        fields: One for each answer; empty for a decision.
+        choices: Buttons that answer at once; None if the user submits the page.
+        widget: The box with all widgets of the page but its buttons.
+    """
+
+    def __init__(
+        self, prompt: SimplePrompt, changed: Callable[[bool], None], *, in_form: bool
+    ) -> None:
+        self._form: FormAnswer | None = None
         self._problem = make_text("", "problem")  # of all fields together
+        self.fields: list[FormField] = []
+        self.choices: FormControl | None = None
+
+        if isinstance(prompt, ActionPrompt):
+            self.choices = make_action_buttons(prompt)
+            self.widget = make_box(
+                "page",
+                *make_question_head(prompt),
+                *make_decision_details(prompt),
+                self._problem,
+            )
+            return
+
+        kind = prompt.question.answer_type
+        if isinstance(kind, FormAnswer):
+            self._form = kind
+
         named = self._form is not None
-        below = [self._problem] if named else []
-        self.fields = [FormField(each, changed, named=named) for each in prompt.fields]
+        for each in prompt.fields:
+            self.fields.append(FormField(each, changed, named=named, in_form=in_form or named))
+
+        first = self.fields[0].control if len(self.fields) == 1 else None
+        if first is not None and first.buttons is not None:
+            self.choices = first
+
         inputs = [each.widget for each in self.fields]
-        self.widget = make_box("page", *make_question_head(prompt), *inputs, *below)
+        self.widget = make_box("page", *make_question_head(prompt), *inputs, self._problem)
+
+    def use_stock_views(self, *, stock: bool) -> None:
+        """Show all controls with stock widgets alone, or with their own widgets again."""
+        for each in self.fields:
+            each.use_stock_view(stock=stock)
 
     def is_touched(self, message: FormMessage) -> bool:
         """Return True if the user entered something, as the widgets or `message` show."""
@@ -79,6 +117,9 @@ class FormPage:
         if self._form is not None:
             return self._read_fields(self._form, message)
 
+        if self.choices is not None:
+            return NO_CHOICE_MADE
+
         [each] = self.fields
         found = each.read_and_keep(message)
         if isinstance(found, Answered):
@@ -86,7 +127,7 @@ class FormPage:
 
         empty = each.read_as_empty(message)
         draft = PageDraft(empty=empty) if found.blank else PageDraft(problem=found.why)
-        confirmable = frozenset[int]() if empty is None else frozenset((0,))
+        confirmable = frozenset[int]((0,)) if found.confirmable else frozenset[int]()
         return PageInput(draft, {0: found.why}, confirmable)
 
     def _read_fields(self, form: FormAnswer, message: FormMessage) -> PageInput:
@@ -107,7 +148,7 @@ class FormPage:
 
             problems[number] = found.why
             wrong = wrong or not found.blank
-            if question.required and each.read_as_empty(reported) is not None:
+            if question.required and found.confirmable:
                 confirmable.add(number)
 
         if problems:
@@ -140,7 +181,8 @@ class FormPage:
     def close(self) -> None:
         """Close all widgets of the page."""
         close_widgets(self.widget)
-        close_widgets(self._problem)  # not part of `widget` for a single field
+        for each in self.fields:
+            each.close()
 
 
 def _read_field(

@@ -23,12 +23,14 @@ class FormRoute:
     """Show a form. If no page shows it within `patience` seconds, use `stdin`, if that is True.
 
     If it `stays`, use stdin only after an interrupt: a page is known, and an input box would take
-    the focus from a user who types there.
+    the focus from a user who types there. If it `tries_stock`, stock widgets replace the module
+    that tells that a page shows the form, before stdin is used.
     """
 
     patience: float
     stdin: bool
     stays: bool = False
+    tries_stock: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,12 @@ class Presence:
 
         # A console may share the kernel with a page. Its own prompts then continue on its stdin.
         stays = self.page and self.cell_id
-        return FormRoute(patience, stdin=settings.channel == "auto", stays=stays)
+        return FormRoute(
+            patience,
+            stdin=settings.channel == "auto",
+            stays=stays,
+            tries_stock=self.cell_id,
+        )
 
     def _terminal_route(self, settings: PromptConfig) -> PromptRoute:
         if settings.channel == "widget":

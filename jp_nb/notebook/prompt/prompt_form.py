@@ -1,8 +1,8 @@
-"""The base of all forms in the running cell: showing, messages of the page, and deadlines.
+"""The base of a form in the running cell: showing, messages of the page, and deadlines.
 
-A form consists of ipywidgets, `FormBridge`, and the controls of its questions. It has *steps*: one,
-or in a form with several pages one for each screen. A message of the page names the step that the
-user saw, so that a late click does not act on the next one.
+A form consists of ipywidgets, `FormBridge`, and the controls of its questions. It has *steps*, one
+for each display of a screen. A message of the page names the step that the user saw, so that a late
+click does not act on the next one.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -102,6 +102,8 @@ class PromptForm(ABC):
         self._note = make_text("", "note")
         self._bridge = FormBridge(notify=settings.notify == "on", timed=settings.timeout_s > 0)
         self._bridge.on_msg(lambda _, message, __: self._handle_message(message))
+        # Hidden, because a page that cannot load the module shows an error in its place.
+        self._hidden = widgets.Box([self._bridge], layout={"display": "none"})
         self._so_far = widgets.Output()
         self._so_far.add_class("jp-nb-so-far")
         self._form = make_box("form")
@@ -122,6 +124,10 @@ class PromptForm(ABC):
     def _expire(self) -> None:
         """End the current step, because its time is over."""
 
+    @abstractmethod
+    def _handle_module(self) -> None:
+        """Note that a page has loaded the module of the form."""
+
     def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
         """Show the form; call `on_unseen` if no page shows it within `patience` seconds."""
         show_figures()  # the question may be about them
@@ -137,6 +143,11 @@ class PromptForm(ABC):
             },
             self._show_so_far,
         )
+        self.await_page(patience, on_unseen)
+
+    def await_page(self, patience: float, on_unseen: Callable[[], None]) -> None:
+        """Call `on_unseen` if no page shows the form within `patience` seconds."""
+        self._stop_patience()
         self._patience = self._loop.call_after_idle(patience, on_unseen)
 
     def _show_so_far(self, bundle: dict[str, str]) -> None:
@@ -170,6 +181,7 @@ class PromptForm(ABC):
         match message.get("type"):
             case "rendered":
                 self._writing = False
+                self._loop.post(self._handle_module)
                 if (
                     is_current and self._shown != self._step
                 ):  # a reload does not extend the deadline
@@ -219,6 +231,7 @@ class PromptForm(ABC):
     # --- deadlines -----------------------------------------------------------------------------
 
     def _handle_shown(self) -> None:
+        """Note that a page shows the form."""
         if self._over:
             return
 

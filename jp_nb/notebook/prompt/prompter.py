@@ -13,7 +13,7 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, assert_never
 
 from jp_nb.agent.prompting.prompt_queue import PromptQueue
 from jp_nb.agent.prompting.prompts import (
@@ -44,15 +44,17 @@ from jp_nb.notebook.prompt.presence import (
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_dialogue import InputConsole, StdinChannel
-from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, summarize_prompt
 from jp_nb.session.threads.cell_loop import CellLoop
 
 if TYPE_CHECKING:
-    from jp_nb.notebook.prompt.prompt_form import PromptForm
+    from jp_nb.notebook.prompt.form import Form
 
 log = logging.getLogger(__name__)
+
+STOCK_TIMEOUT_S: Final = 2.0
+"""Seconds that a page has to show the stock widgets of a form."""
 
 
 class Withdrawn(Exception):  # noqa: N818 - not an error
@@ -113,7 +115,7 @@ class NotebookPrompter:
         self._open: dict[OpenPrompt[Any], None] = {}  # in order; filled by the thread that asks
         self._queue = PromptQueue(self._show)
         self._place: FormOutput | None = None
-        self._form: PromptForm | None = None
+        self._form: Form | None = None
         self._unseen: SeparateOutput | None = None  # notice that no page shows the form
         self._pump: CommPump | None = None
 
@@ -262,7 +264,6 @@ class NotebookPrompter:
                 self._pump.open()
 
             from jp_nb.notebook.prompt.form import Form
-            from jp_nb.notebook.prompt.form_pages import PagedForm
             from jp_nb.notebook.prompt.prompt_form import FormContext
 
             context = FormContext(
@@ -272,14 +273,8 @@ class NotebookPrompter:
                 on_seen=self._remove_notice,
                 on_end=lambda end: self._end(waiting, end),
             )
-            if isinstance(waiting.prompt, FormPrompt):
-                self._form = PagedForm(waiting.prompt, context)
-            else:
-                self._form = Form(waiting.prompt, context)
-
-            self._form.show(
-                route.patience, lambda: self._handle_unseen_form(waiting, route, reason)
-            )
+            self._form = Form(waiting.prompt, context)
+            self._form.show(route.patience, lambda: self._try_stock_widgets(waiting, route, reason))
         except Exception:
             log.warning("The form could not be shown", exc_info=True)
             self._handle_unseen_form(waiting, route, "the form could not be shown")
@@ -291,6 +286,17 @@ class NotebookPrompter:
             return
         route = FormRoute(self._settings.rendered_timeout_s, stdin=False, stays=True)
         self._show_form(waiting, route)
+
+    def _try_stock_widgets(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
+        if waiting.future.done() or self._form is None:
+            return
+
+        if route.tries_stock and self._form.use_stock_widgets():
+            self._form.await_page(
+                STOCK_TIMEOUT_S, lambda: self._handle_unseen_form(waiting, route, reason)
+            )
+        else:
+            self._handle_unseen_form(waiting, route, reason)
 
     def _handle_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
         if waiting.future.done():
@@ -348,9 +354,9 @@ class NotebookPrompter:
 
         try:
             with self._loop.interrupts.allow(waiting.is_expired):
-                if isinstance(prompt, FormPrompt):
+                if isinstance(prompt, FormPrompt):  # each line of it has its own time
                     timed = _TimedConsole(kernel, waiting, timeout_s)
-                    end = ask_form_on_stdin(prompt, timed, channel)
+                    end = ask_on_stdin(prompt, timed, channel)
                 else:
                     with waiting.begin_deadline(timeout_s):
                         end = ask_on_stdin(prompt, InputConsole(kernel), channel)

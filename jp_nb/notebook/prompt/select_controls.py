@@ -19,6 +19,7 @@ from jp_nb.notebook.prompt.form_control import (
     NoValidAnswer,
     observe_traits,
 )
+from jp_nb.notebook.prompt.stock_choices import StockChoices
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.question_text import spell_option_labels
 from jp_nb.text import plain, spell_prose
@@ -56,7 +57,7 @@ def _make_radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormContr
     listed = widgets.RadioButtons(options=spell_option_labels(kind.labels), index=index)
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
-        index = message.get("index", listed.index)
+        index = message.get("index")
         if type(index) is int and 0 <= index < len(values):
             return Answered(values[index], "form")
         return NoValidAnswer(NO_OPTION, blank=True)
@@ -87,10 +88,7 @@ def _make_choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl
     listed.draft = initial.custom or ""
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
-        reported = message
-        if "picks" not in message:
-            reported = {"picks": listed.picks, "custom": listed.custom}
-        picks = _parse_picks(kind, reported)
+        picks = _parse_picks(kind, message)
         if picks is None:
             return NoValidAnswer(NO_SUCH_OPTION)
         return _read_picks(kind, picks, confirmed=message.get("confirmed") is True)
@@ -98,8 +96,13 @@ def _make_choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl
     def in_use() -> bool:
         return listed.custom is not None and bool(listed.writing or listed.custom.strip())
 
-    changes = observe_traits(listed, "picks", "custom", "draft", "search")
-    return FormControl(listed, read=read, in_use=in_use, observe=changes)
+    return FormControl(
+        listed,
+        read=read,
+        in_use=in_use,
+        observe=observe_traits(listed, "picks", "custom", "draft", "search"),
+        make_stock_view=lambda: StockChoices(listed).widget,
+    )
 
 
 def _get_initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:

@@ -1,338 +1,464 @@
-"""Ask questions, permissions, and menus on stdin.
+"""Ask any prompt on stdin: the loop over the screens of its `FormDraft`.
 
-Source: `docs/prompts.md`, `docs/turns.md`.
+The questions of a form are asked one by one, and all answers are shown before they are sent. The
+answer to a single question or decision is sent at once.
+
+Source: `docs/prompts.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, assert_never
 
+from pydantic import JsonValue
+
+from jp_nb.agent.prompting.form_draft import BLANK, FormDraft, PageDraft, Screen
 from jp_nb.agent.prompting.prompts import (
-    ActionPrompt,
     Answered,
-    NotAnswered,
+    AnyEnd,
+    AnyPrompt,
+    FormPrompt,
     QuestionPrompt,
     SimplePrompt,
 )
+from jp_nb.notebook.prompt.deadlines import Expired
 from jp_nb.notebook.prompt.stdin_dialogue import (
-    EMPTY_TEXT_KEY,
     HELP_KEY,
     STDIN,
-    UNCHANGED,
     Console,
     Parsed,
     StdinChannel,
     StdinDialogue,
     bar_lines,
+    choose,
     converse,
-    make_key_dialogue,
+    make_empty_confirmation,
     write_lines,
 )
-from jp_nb.notebook.prompt.stdin_selection import SelectionDialogues
-from jp_nb.rendering.prompt_texts import address_text, prompt_text
-from jp_nb.rendering.prompt_texts.change_text import NOW_WHOLE, PROPOSED_WHOLE, spell_change
-from jp_nb.rendering.text_diff import diff_change
-from jp_nb.text import one_line, plain, spell_invisible
-from jp_nb.toolkit.question_types.answer_types import (
-    AnswerType,
-    BooleanAnswer,
-    SecretAnswer,
-    TextAnswer,
-    UrlAnswer,
+from jp_nb.notebook.prompt.stdin_questions import (
+    format_single_head,
+    make_page_dialogue,
+    make_single_dialogue,
 )
-from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
-from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+from jp_nb.record.reading.recorded_answers import EMPTY
+from jp_nb.rendering.prompt_texts import form_text, prompt_text
+from jp_nb.text import lower_first, one_line, upper_first
+from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.question_types.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 
-DETAILS_KEY: Final = "d"
-SHOW_AGAIN: Final = "a"
-END: Final = "."
-"""Line that ends a text. Valid Python code rarely contains such a line."""
-
-
-# --- one question or decision --------------------------------------------------------------------
-
-
-def ask_on_stdin(
-    prompt: SimplePrompt, console: Console, channel: StdinChannel
-) -> Answered | NotAnswered:
-    """Ask `prompt` at `console` and return its end."""
-    write_lines(console, _format_head(prompt))
-    if isinstance(prompt, ActionPrompt):
-        dialogue = _make_action_dialogue(prompt)
-    else:
-        dialogue = STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt)
-
-    if dialogue.default is not None:
-        caption = dialogue.prompt.removesuffix(": ")
-        words = f"{caption} (Enter sends: {dialogue.default_words}): "
-        dialogue = replace(dialogue, prompt=words)
-
-    try:
-        answered = converse(console, dialogue)
-    except EOFError:
-        return NotAnswered("cancelled", channel)
-
-    assert isinstance(answered, Answered)  # `converse` got no keys
-    return replace(answered, channel=channel)
+KEEP_KEY: Final = ""
+BACK_KEY: Final = "<"
+LEAVE_KEY: Final = "!"
+CLEAR_KEY: Final = "-"  # the question is then open again
+SEND_KEY: Final = "s"
+DECLINE_KEY: Final = "d"
+LEFT_OPEN: Final = "Not answered."
+LEFT_FOR_NOW: Final = f"Not answered. {form_text.DEMANDED}"
+TIME_IS_OVER: Final = "The time to answer is over."
+IS_FIRST: Final = "This is the first question."
+BACK_TO_QUESTIONS: Final = "Go back to the questions"
 
 
-def _format_head(prompt: SimplePrompt) -> Iterator[str]:
-    question = prompt_text.format_question(prompt)
-    if prompt_text.format_header(prompt):
-        yield prompt_text.format_head_line(prompt)
-    elif by := prompt_text.format_origin(prompt):
-        question = f"{question} ({by})"
+def ask_on_stdin(prompt: AnyPrompt, console: Console, channel: StdinChannel) -> AnyEnd:
+    """Ask `prompt` at `console` and return its end.
 
-    if isinstance(prompt, QuestionPrompt):
-        if context := prompt_text.format_context(prompt):
-            yield context
-        yield question
-    else:
-        yield from _format_decision(prompt, question)
+    If `console` raises `Expired`, the time for one question is over.
+    """
+    if isinstance(prompt, FormPrompt):
+        return _StdinForm(prompt, console, channel).run()
+    return _StdinSingle(prompt, console, channel).run()
 
 
-def _format_decision(prompt: ActionPrompt, question: str) -> Iterator[str]:
-    """Yield all that the user decides about, and the question."""
-    if context := prompt_text.format_context(prompt):
-        yield from bar_lines(context.split("\n"))
-    yield f"{question}:" if prompt.changes else question
-    for caption, detail in prompt_text.list_exhibits(prompt):
-        yield caption
-        yield from bar_lines(detail)
+class _StdinPrompt(ABC):
+    """One prompt, which the user controls by typing lines."""
 
-    if prompt.changes:
-        yield ""
-        for change in prompt.changes:
-            exact = spell_change(change)
-            found = diff_change(change)
-            if found is None:
-                yield f"  {exact}"
-                continue
+    def __init__(self, prompt: AnyPrompt, console: Console, channel: StdinChannel) -> None:
+        self._console = console
+        self._channel = channel
+        self._draft = FormDraft(prompt, channel)
 
-            yield f"  {exact.path}: {found.sizes}"
-            for line in bar_lines(map(str, found.lines)):
-                yield f"  {line}"
+    @abstractmethod
+    def _write_head(self) -> None:
+        """Write the lines above the first screen."""
 
-        yield ""
+    @abstractmethod
+    def _ask_screen(self, screen: Screen) -> None:
+        """Ask on the current screen once, and tell the draft the outcome."""
 
+    @abstractmethod
+    def _handle_end_of_input(self) -> None:
+        """Leave the screen, because there is no input."""
 
-def _format_full_values(prompt: ActionPrompt) -> Iterator[str]:
-    for change in prompt.changes:
-        found = diff_change(change)
-        if found is None or not found.is_folded:
-            continue
+    def run(self) -> AnyEnd:
+        """Ask until the prompt ends."""
+        draft = self._draft
+        self._write_head()
 
-        values = {NOW_WHOLE: found.now, PROPOSED_WHOLE: found.proposed}
-        for title, value in values.items():
-            if value:
-                path = spell_change(change).path
-                yield f"  {path}: {title[0].lower()}{title[1:]}"
-                yield from (f"  {line}" for line in bar_lines(value))
+        while draft.end is None:
+            try:
+                self._ask_screen(draft.screen)
+            except Expired:
+                self._write("", TIME_IS_OVER)  # below the unfinished line
+                draft.expire()
+            except EOFError:
+                self._handle_end_of_input()
 
+        return draft.end
 
-def _make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
-    answers = {action.key: Answered(action.value, STDIN) for action in prompt.actions}
-    meanings = {action.key: one_line(action.label) for action in prompt.actions}
-    details = [] if DETAILS_KEY in answers else [*_format_full_values(prompt)]
-    if details:
-        meanings[DETAILS_KEY] = "Show the full values, before and after"
-
-    dialogue = make_key_dialogue(meanings, answers)
-    key_help = {HELP_KEY: [*dialogue.legend]}
-    if details:
-        key_help[DETAILS_KEY] = details
-    if prompt.help:
-        key_help[HELP_KEY].append(f"  {one_line(prompt.help)}")
-
-    if prompt.last_line is None:
-        return replace(dialogue, key_help=key_help)
-
-    if details:
-        key_help[DETAILS_KEY.upper()] = details
-
-    legend = dialogue.legend
-    if answers.keys() == {"y", "n"}:
-        legend = ()  # `Apply delta? [y/n/?]` (R078-76) needs none
-
-    return replace(
-        dialogue,
-        prompt=f"{one_line(prompt.last_line)} {dialogue.prompt}",
-        parse=lambda line: dialogue.parse(line.lower()),
-        legend=legend,
-        key_help=key_help,
-    )
+    def _write(self, *lines: str) -> None:
+        write_lines(self._console, lines)
 
 
-def _make_boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    # The tool's default is only marked. An empty line does not send it.
-    offered = prompt_text.list_choices(prompt)
-    answers = {each.key: Answered(each.value, STDIN, each.remember) for each in offered}
-    answers |= {"yes": answers["y"], "no": answers["n"]}
-    meanings = {choice.key: choice.meaning for choice in offered}
-    hint = ""
+class _StdinSingle(_StdinPrompt):
+    """A question or a decision that is no form: its first answer ends it."""
 
-    if (suggested := prompt_text.find_suggested_choice(prompt)) is not None:
-        hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
-        meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
+    def __init__(self, prompt: SimplePrompt, console: Console, channel: StdinChannel) -> None:
+        super().__init__(prompt, console, channel)
+        self._prompt = prompt
 
-    return make_key_dialogue(meanings, answers, hint=hint)
+    def _write_head(self) -> None:
+        self._write(*format_single_head(self._prompt))
+
+    def _ask_screen(self, screen: Screen) -> None:
+        answered = converse(self._console, make_single_dialogue(self._prompt))
+        assert isinstance(answered, Answered)  # `converse` got no keys
+        self._draft.decide(replace(answered, channel=self._channel))
+
+    def _handle_end_of_input(self) -> None:
+        self._draft.discard()
 
 
-def _make_text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    if prompt.is_code:
-        return _make_code_dialogue(prompt)
+class _StdinForm(_StdinPrompt):
+    """A form with at least one page."""
 
-    kind = prompt.question.answer_type
-    assert isinstance(kind, TextAnswer)
-    preset = prompt_text.get_preselected(prompt)
-    draft = prompt_text.make_editable_text(prompt)
-    default = preset if isinstance(preset, str) else ""
-    shown_above = "\n" in default or prompt.consents
-    words = "the text above" if shown_above else plain(spell_invisible(default), limit=80)
-    sent_by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
-    sent_by_key = prompt.consents or (bool(default) and not sent_by_enter)
+    def __init__(self, prompt: FormPrompt, console: Console, channel: StdinChannel) -> None:
+        super().__init__(prompt, console, channel)
+        self._prompt = prompt
+        self._fields: dict[int, dict[str, JsonValue]] = {}  # answers by page and id of the field
+        # The answer to a single question is sent at once.
+        self._reviews = len(prompt.pages) > 1 or _has_fields(prompt.pages[0])
+        self._exit_description = "reply to the assistant, or stop" if prompt.menu else "cancel"
 
-    def parse(line: str) -> Answered | str:
-        typed = line.strip()
-        if not typed:
-            return _format_refusal(kind, suggests=sent_by_key)
+        if prompt.declines:
+            self._exit_description = "decline or cancel"
 
-        if typed == UNCHANGED and sent_by_key:
-            text = default
-        elif typed == EMPTY_TEXT_KEY:
-            text = ""
-        elif kind.format:
-            text = draft.unspell_edited(typed)
+    def _write_head(self) -> None:
+        first = self._prompt.pages[0]
+        if head := prompt_text.format_head_line(first):
+            self._write(head)
+
+        if self._prompt.pages[1:]:
+            self._write(f"{len(self._prompt.pages)} questions.")
+
+    def _ask_screen(self, screen: Screen) -> None:
+        match screen:
+            case "page":
+                self._ask_page()
+            case "summary":
+                self._review()
+            case "menu":
+                self._ask_menu()
+            case "discard":
+                self._ask_discard()
+            case other:
+                assert_never(other)
+
+    def _handle_end_of_input(self) -> None:
+        self._write("")
+        if not self._prompt.menu:
+            self._draft.discard()
+        elif self._draft.screen == "menu":  # without a choice in the menu, the turn stops
+            self._draft.stop()
         else:
-            text = draft.unspell_edited(line)
+            self._draft.cancel()
 
-        return _format_refusal(kind) if kind.misfit(text) else Answered(text, STDIN)
+    def _ask_page(self) -> None:
+        draft = self._draft
+        page = draft.question
+        kind = page.question.answer_type
+        self._write(*self._format_page(page))
 
-    is_restricted = kind.expects != TextAnswer().expects
-    expected = "one line of text"
-    caption = "Text"
-    if is_restricted:
-        expected = prompt_text.describe_expected(kind)
-        caption = _format_caption(kind)
+        if isinstance(kind, FormAnswer) and kind.fields:
+            typed: Answered | str = self._ask_fields(kind)
+        else:
+            may_stay_open = self._prompt.partial or not page.question.required
+            typed = self._ask(page, draft.pages[draft.page].answer, may_stay_open=may_stay_open)
+            if isinstance(typed, Answered):
+                draft.store_draft(PageDraft(typed))
+            elif typed == CLEAR_KEY:
+                draft.store_draft(BLANK)
 
-    help_lines = [f"  Type {expected}."]
+        if typed == LEAVE_KEY:
+            self._leave(on_page=True)
+        elif typed == BACK_KEY and draft.is_first and not draft.reviewed:
+            self._write(IS_FIRST)
+        elif typed == BACK_KEY and not draft.reviewed:
+            draft.back()
+        elif typed != BACK_KEY and not (draft.is_last or draft.reviewed):
+            draft.next()
+        elif self._reviews or draft.pages[0].answer is None:
+            draft.review()
+        else:
+            draft.submit()
 
-    suggested = ""
-    if sent_by_key:
-        suggested = f" ({UNCHANGED} sends: {words})"
-        help_lines.append(f"  {UNCHANGED} sends: {words}")
+    def _format_page(self, page: QuestionPrompt) -> Iterator[str]:
+        if self._reviews:
+            yield ""
 
-    if not kind.misfit(""):
-        help_lines.append(f"  Type {EMPTY_TEXT_KEY} for an empty text.")
+        label = prompt_text.format_header(page)
+        if label == prompt_text.format_header(self._prompt.pages[0]):
+            label = None  # already shown above the first question
 
-    shown = draft.shown.split("\n") if shown_above else []
-    entered = Answered(default, STDIN) if sent_by_enter else None
+        title = (
+            form_text.format_progress(self._draft),
+            label,
+            form_text.format_page_header(page),
+        )
+        if line := " · ".join(filter(None, title)):
+            yield line
 
-    return StdinDialogue(
-        prompt=f"{caption}{suggested}: ",
-        parse=parse,
-        above=_format_lines_above(draft, shown),
-        key_help={HELP_KEY: help_lines},
-        default=entered,
-        default_words=words,
-    )
+        yield from _format_context(page)
+        yield prompt_text.format_question(page)
+        if self._draft.must_answer:
+            problem = self._draft.pages[self._draft.page].problem
+            yield upper_first(problem) or form_text.DEMANDED
+
+    def _ask(
+        self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
+    ) -> Answered | str:
+        kind = page.question.answer_type
+        proposed = page
+        if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
+            own = page.question.with_default(current.value).with_exclusive(False)
+            proposed = replace(page, question=own)
+
+        dialogue = make_page_dialogue(proposed)
+        if isinstance(kind, TextAnswer):
+            dialogue = _make_confirming_dialogue(dialogue)
+
+        default = current or dialogue.default
+        if isinstance(kind, BooleanAnswer) and self._reviews and not page.question.exclusive:
+            preset = prompt_text.get_preselected(page)
+            if default is None and preset is not None:
+                default = Answered(preset, STDIN)
+
+        if default is not None:
+            verb = "answers" if self._reviews else "sends"
+            if current is not None:
+                verb = "keeps"
+            words = one_line(prompt_text.format_prompt_answer(page, default), limit=200) or EMPTY
+            enter = f"Enter {verb}: {words}"
+        elif may_stay_open:
+            enter = "Enter skips the question"
+        else:
+            enter = "Enter skips the question for now"
+
+        others = self._list_keys(can_clear=current is not None)
+        legend = [enter, *(f"{key} {name}" for key, name, _ in others), f"{HELP_KEY} help"]
+        help_lines = [
+            f"  {enter}.",
+            *(f"  {key}  {meaning}" for key, _, meaning in others),
+            f'  To answer with the text of a key, type it in quotes, such as "{LEAVE_KEY}".',
+        ]
+        dialogue = replace(dialogue, legend=[*dialogue.legend, f"  {' · '.join(legend)}"])
+        keys = [KEEP_KEY, *(key for key, _, _ in others)]
+        typed = converse(self._console, dialogue, keys=keys, help=help_lines)
+
+        if typed == CLEAR_KEY or (typed == KEEP_KEY and default is None):
+            left = LEFT_OPEN if may_stay_open else LEFT_FOR_NOW
+            self._write(left)
+
+        answer = typed
+        if typed == KEEP_KEY and default is not None:
+            answer = default
+        return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
+
+    def _list_keys(self, *, can_clear: bool) -> list[tuple[str, str, str]]:
+        """Return the keys that are no answers: the key, its name, and its meaning."""
+        keys = []
+        if self._reviews and self._draft.reviewed:
+            keys.append((BACK_KEY, "back", "show all answers"))
+        elif self._reviews:
+            keys.append((BACK_KEY, "back", "go back to the previous question"))
+        if can_clear:
+            keys.append((CLEAR_KEY, "clear", "clear the answer"))
+
+        return [*keys, (LEAVE_KEY, "leave", self._exit_description)]
+
+    def _ask_fields(self, kind: FormAnswer) -> str:
+        given = self._fields.setdefault(self._draft.page, {})
+        preset = prompt_text.get_preselected(self._draft.question)
+        if not given and isinstance(preset, dict):
+            given |= preset
+
+        fields = list(kind.fields)
+        before = dict(given)
+        at = 0
+        shown: Mapping[str, str] = {}  # problems of the answers before this round
+
+        while True:
+            typed, problems = self._ask_field(kind, fields[at], given, shown)
+            if typed == LEAVE_KEY or (typed == BACK_KEY and at == 0):
+                return typed
+
+            at += -1 if typed == BACK_KEY else 1
+            if at < len(fields):
+                continue
+            if not problems or given == before:
+                return KEEP_KEY
+
+            if form_problem := problems.get(""):
+                self._write(upper_first(one_line(form_problem)))
+
+            # Ask fields with errors again, until nothing changes.
+            fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
+            shown = problems
+            before = dict(given)
+            at = 0
+
+    def _ask_field(
+        self,
+        kind: FormAnswer,
+        field: Question,
+        given: dict[str, JsonValue],
+        shown: Mapping[str, str],
+    ) -> tuple[str, Mapping[str, str]]:
+        """Ask `field`, and hold all fields; return the typed key, and the current problems."""
+        number = kind.fields.index(field)
+        page = self._draft.question.fields[number]
+        self._write(
+            f"Field {number + 1} of {len(kind.fields)}: {prompt_text.format_question(page)}"
+        )
+        self._write(*_format_context(page))
+
+        if field.id in shown:
+            self._write(f"  ✗ {upper_first(one_line(shown[field.id]))}")
+
+        current = Answered(given[field.id], STDIN) if field.id in given else None
+        typed = self._ask(page, current, may_stay_open=not field.required)
+        if isinstance(typed, Answered):
+            given[field.id] = typed.value
+        elif typed == CLEAR_KEY:
+            del given[field.id]
+
+        problems = kind.problems(given) if given else {}
+        held = PageDraft(Answered({**given}, self._channel)) if given else BLANK
+        if problems:
+            first = next((x for x in kind.fields if x.id in problems), None)
+            if first is None:
+                held = PageDraft(problem=one_line(next(iter(problems.values()))))
+            else:
+                asked = prompt_text.format_question(QuestionPrompt(first))
+                held = PageDraft(problem=f"{asked}: {one_line(problems[first.id])}")
+
+        self._draft.store_draft(held)
+        if isinstance(typed, Answered):
+            return "", problems
+        return typed, problems
+
+    def _review(self) -> None:
+        draft = self._draft
+        count = len(self._prompt.pages)
+        lines = enumerate(form_text.summarize_form(draft), start=1)
+        width = len(str(count))
+        above = ["", "Your answers:"]
+        above += [f"  {number:>{width}}  {line.asked} → {line.answer}" for number, line in lines]
+
+        if (blocking := draft.blocking_page) is not None:
+            above.append(f"Question {blocking + 1} is required. Answer it before you send.")
+        elif left := len(draft.open_pages):
+            above.append(f"Not answered: {left} of {count}. {SEND_KEY} sends the others.")
+
+        meanings = {SEND_KEY: "send it", "1": "change it"}
+        if count > 1:
+            meanings = {SEND_KEY: "send them", f"1-{count}": "change that answer"}
+
+        label = self._prompt.pages[0].submit
+        if label is not None:
+            meanings[SEND_KEY] = lower_first(label)
+
+        meanings |= {BACK_KEY: "go back to the last question", LEAVE_KEY: self._exit_description}
+        numbers = {str(number): number - 1 for number in range(1, count + 1)}
+        typed = choose(self._console, above, meanings, {*numbers, SEND_KEY, BACK_KEY, LEAVE_KEY})
+        if typed == SEND_KEY:
+            draft.submit()
+            draft.send()  # the user has seen which questions are open
+        elif typed == LEAVE_KEY:
+            self._leave(on_page=False)
+        else:
+            draft.go(numbers.get(typed, count - 1))
+
+    def _leave(self, *, on_page: bool) -> None:
+        """Cancel the form, or decline a page if the form offers that."""
+        if not self._prompt.declines:
+            self._draft.cancel()
+            return
+
+        several = len(self._prompt.pages) > 1
+        declined = "decline this question" if several else "decline: say no"
+        ways = {DECLINE_KEY: declined, "c": "cancel", "b": BACK_TO_QUESTIONS}
+        if not on_page:  # the question is not on screen
+            del ways[DECLINE_KEY]
+
+        chosen = choose(self._console, [form_text.MENU_QUESTION], ways)
+        if chosen == DECLINE_KEY:
+            self._draft.decline()
+        elif chosen == "c":
+            self._draft.cancel()
+        else:
+            self._resume()
+
+    def _ask_menu(self) -> None:
+        ways = {
+            "r": form_text.REPLY_BUTTON_LABEL,
+            "s": form_text.STOP_TURN_LABEL,
+            "b": BACK_TO_QUESTIONS,
+        }
+        chosen = choose(self._console, [form_text.MENU_QUESTION], ways)
+        if chosen == "r":
+            self._write(form_text.REPLY_LABEL, "  An empty line goes back.")
+            if (text := self._console.read("Your reply: ", secret=False)).strip():
+                self._draft.reply(text)
+        elif chosen == "s":
+            self._draft.stop()
+        else:
+            self._resume()
+
+    def _ask_discard(self) -> None:
+        ways = {"y": form_text.DISCARD_LABEL, "n": BACK_TO_QUESTIONS}
+        above = [f"{form_text.DISCARD_WARNING} {form_text.DISCARD_LABEL}?"]
+        if choose(self._console, above, ways) == "y":
+            self._draft.discard()
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        if self._draft.reviewed:
+            self._draft.review()
+        else:
+            self._draft.resume()
 
 
-def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    draft = prompt_text.make_editable_text(prompt)
-    preset = prompt_text.get_preselected(prompt)
-    lines = draft.shown.split("\n")
-    width = len(str(len(lines)))
-    numbered = [f"{number:>{width}} {line}" for number, line in enumerate(lines, start=1)]
-    help_lines = [
-        f"  Type {UNCHANGED} to keep the text above.",
-        "  To replace it, type the new text line by line. Empty lines are part of the text.",
-        f"  A line with only {END} ends the text. As the first line, it cancels the edit.",
-    ]
-    typed: list[str] = []
+def _has_fields(page: QuestionPrompt) -> bool:
+    kind = page.question.answer_type
+    return isinstance(kind, FormAnswer) and bool(kind.fields)
 
+
+def _make_confirming_dialogue(dialogue: StdinDialogue) -> StdinDialogue:
     def parse(line: str) -> Parsed:
-        if line.strip() == UNCHANGED and not typed:
-            return Answered(preset, STDIN)
-        if line.strip() == END:
-            return Answered(draft.unspell_edited("\n".join(typed)), STDIN)
-        typed.append(line)
-        return StdinDialogue(prompt=f"{len(typed) + 1}: ", parse=parse, key_help={}, inner=True)
+        typed = dialogue.parse(line)
+        if isinstance(typed, Answered) and isinstance(typed.value, str) and not typed.value.strip():
+            return make_empty_confirmation(typed, asked)
+        return typed
 
-    return StdinDialogue(
-        prompt=f"Text [{UNCHANGED} keeps it, {END} ends a new text]: ",
-        parse=parse,
-        above=_format_lines_above(draft, numbered),
-        key_help={HELP_KEY: help_lines},
-    )
+    asked = replace(dialogue, parse=parse)
+    return asked
 
 
-def _format_lines_above(draft: prompt_text.EditableText, lines: Iterable[str]) -> list[str]:
-    hint = [draft.hint] if draft.hint else []
-    return [*hint, *bar_lines(lines)]
-
-
-def _format_caption(kind: AnswerType) -> str:
-    wanted = prompt_text.describe_expected(kind)
-    return f"{wanted[:1].upper()}{wanted[1:]}"
-
-
-def _format_refusal(kind: AnswerType, *, suggests: bool = False) -> str:
-    ways = [prompt_text.describe_expected(kind)]
-    if suggests:
-        ways.append(f"{UNCHANGED} for the suggested text")
-    if isinstance(kind, TextAnswer) and not kind.misfit(""):
-        ways.append(f"{EMPTY_TEXT_KEY} for an empty text")
-    return f"Please type {', '.join(ways)}, or ? for help."
-
-
-def _make_number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    kind = prompt.question.answer_type
-    assert isinstance(kind, NumberAnswer)
-    preset = prompt_text.get_preselected(prompt)
-    default = None if prompt.question.exclusive else preset
-
-    def parse(line: str) -> Answered | str:
-        try:
-            number = kind.from_text(line)
-        except ValueError:
-            return _format_refusal(kind)
-        if kind.misfit(number):
-            return _format_refusal(kind)
-        return Answered(number, STDIN)
-
-    suggested = f" ({prompt_text.SUGGESTED}: {preset})" if preset != default else ""
-    entered = None if default is None else Answered(default, STDIN)
-    return StdinDialogue(
-        prompt=f"{_format_caption(kind)}{suggested}: ",
-        parse=parse,
-        key_help={HELP_KEY: [f"  Type {prompt_text.describe_expected(kind)}."]},
-        default=entered,
-        default_words=str(default),
-    )
-
-
-def _make_url_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    lines = address_text.format_address_lines(prompt)
-    meanings = {"y": "done", SHOW_AGAIN: "try again: show the address again"}
-    dialogue = make_key_dialogue(meanings, {"y": Answered(True, STDIN)}, above=lines)
-    return replace(dialogue, key_help={**dialogue.key_help, SHOW_AGAIN: lines})
-
-
-STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDialogue]]] = {
-    BooleanAnswer: _make_boolean_dialogue,
-    SelectAnswer: lambda prompt: SelectionDialogues(prompt).make_first(),
-    TextAnswer: _make_text_dialogue,
-    SecretAnswer: lambda _: StdinDialogue(
-        prompt="Secret: ",
-        parse=lambda line: Answered(line, STDIN) if line else "Nothing was typed.",
-        key_help={HELP_KEY: []},
-        secret=True,
-    ),
-    NumberAnswer: _make_number_dialogue,
-    IntegerAnswer: _make_number_dialogue,
-    UrlAnswer: _make_url_dialogue,
-}
-"""Dialogue by answer type. The fields of a `form` are asked one by one."""
+def _format_context(page: QuestionPrompt) -> Iterator[str]:
+    context = prompt_text.format_context(page)
+    lines = context.split("\n") if context else ()
+    return bar_lines(lines)

@@ -108,8 +108,9 @@ def _make_text_box_control(box: widgets.Widget, read_typed: ReadText) -> FormCon
     initial = box.value
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
-        value = message.get("value")
-        text = value if isinstance(value, str) else box.value
+        text = message.get("value")
+        if not isinstance(text, str):
+            return NoValidAnswer(NOTHING_TYPED, blank=True)
         if isinstance(box, widgets.Text) and not _is_one_line(text):
             return NoValidAnswer(ONE_LINE_ONLY)
         return read_typed(text, message.get("confirmed") is True)
@@ -137,7 +138,7 @@ def _make_date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     picker = widgets.DatePicker(value=initial, max=date.max)
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
-        value = message.get("value", picker.value and picker.value.isoformat())
+        value = message.get("value")
         if value is None or value == "":
             return NoValidAnswer(NOTHING_TYPED, blank=True)
         day = value[:10] if isinstance(value, str) else value  # a page sends a time too

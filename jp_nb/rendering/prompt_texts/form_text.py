@@ -47,12 +47,13 @@ ANSWER_LABEL: Final = "Answer"
 CHANGE_LABEL: Final = "Change"
 EMPTY_TEXT_LABEL: Final = "Answer with an empty text"
 SECRET_KEPT: Final = "Entered. Type to replace it."
+STOCK_WIDGETS: Final = "This page shows the form with standard controls, without its shortcuts."
 STALE: Final = "Something else happened first, so your click changed nothing."
 
 
 def format_progress(draft: FormDraft) -> str | None:
     """Return `Question 2 of 4`; None if there is one page."""
-    count = len(draft.prompt.pages)
+    count = len(draft.pages)
     return f"Question {draft.page + 1} of {count}" if count > 1 else None
 
 
@@ -83,7 +84,7 @@ def get_summary_heading(draft: FormDraft) -> str:
 def summarize_form(draft: FormDraft) -> list[SummaryLine]:
     """Return a line for each page, in order."""
     lines = []
-    for page, held in zip(draft.prompt.pages, draft.pages, strict=True):
+    for page, held in zip(draft.questions, draft.pages, strict=True):
         kind = page.question.answer_type
         is_open = held.answer is None
         empty = None

@@ -45,7 +45,7 @@ def test_form_that_cannot_be_shown_is_asked_on_stdin_and_leaves_nothing(user: Fr
 
 @pytest.mark.req("RCP-92")
 def test_error_in_a_form_is_shown_there_and_the_form_can_be_cancelled(user: FrontEnd) -> None:
-    user.run(BREAK.format(module="form_pages", name="FormDraft.submit"))
+    user.run(BREAK.format(module="form", name="FormDraft.submit"))
     cell = user.start(f"print(ask_form({QUESTIONS}))")
     beacon = user.form("Which name?")
     user.send(beacon, {"type": "next", "step": 0, "value": "Ada"})

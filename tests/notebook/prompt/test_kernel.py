@@ -350,18 +350,18 @@ def test_form_cancelled_before_its_turn_is_never_shown(user: FrontEnd) -> None:
 def test_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
     user.run(
         "forget_pages()\n"
-        "from jp_nb.notebook.prompt import form_pages\n"
+        "from jp_nb.notebook.prompt import form\n"
         "import logging; logging.disable(logging.ERROR)\n"
-        "whole = form_pages.PagedForm._draw\n"
+        "whole = form.Form._draw\n"
         "def broken(self): raise LookupError('oops')\n"
-        "form_pages.PagedForm._draw = broken"
+        "form.Form._draw = broken"
     )
     cell = user.start(f"print(ask_form({SELECT}))")
     assert "umber" in user.input_request()["prompt"]
     user.type("2")
     user.finish(cell)
     assert "value='blue', channel='stdin'" in user.printed(cell)
-    user.run("form_pages.PagedForm._draw = whole; logging.disable(logging.NOTSET)")
+    user.run("form.Form._draw = whole; logging.disable(logging.NOTSET)")
 
 
 @pytest.mark.kernel

@@ -96,7 +96,7 @@ def prompt(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_new_kind_is_answered_on_a_form(prompt: Any) -> None:
     user = FormUser(prompt=prompt)
     user.send("submit", value=2)
-    assert (user.note, user.ends) == ("Too small.", [])
+    assert (user.problems, user.ends) == (["Too small."], [])
     user.send("submit", value=3)
     user.close()
     assert user.ends == [answered(3, "form")]

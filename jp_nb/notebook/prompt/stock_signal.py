@@ -1,0 +1,57 @@
+"""Learn from stock widgets that a page shows a form, where the page cannot load `form.js`.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import ipywidgets as widgets
+
+from jp_nb.session.threads.cell_jobs import Timer
+from jp_nb.session.threads.cell_loop import CellLoop
+
+_DELAYS_S: Final = (0.1, 0.2, 0.4, 0.5, 0.5, 1.0, 1.0, 2.0, 5.0, 10.0, 20.0)
+"""Seconds before each attempt. A page that is slow creates the view late."""
+
+
+class StockSignal:
+    """A hidden widget that calls `heard` once a page shows it. Used on the cell's thread.
+
+    Only `Play` sends a message without an action of the user: its view counts while it is playing.
+    A view hears only of a change of `playing`, and may not exist yet at the first ones.
+
+    Attributes:
+        widget: The hidden box to show within the form.
+    """
+
+    def __init__(self, loop: CellLoop, heard: Callable[[], None]) -> None:
+        self._play = widgets.Play(value=0, min=0, max=1, interval=1)
+        self._play.observe(lambda _: self._handle_value(), names="value")
+        self.widget = widgets.Box([self._play], layout={"display": "none"})
+        self._loop = loop
+        self._heard = heard
+        self._delays = iter(_DELAYS_S)
+        self._timer: Timer | None = None
+        self._wait()
+
+    def _wait(self) -> None:
+        delay = next(self._delays, None)
+        if delay is not None:
+            self._timer = self._loop.call_after_idle(delay, self._start_to_play)
+
+    def _start_to_play(self) -> None:
+        self._play.playing = False
+        self._play.playing = True
+        self._wait()
+
+    def _handle_value(self) -> None:
+        self.stop()
+        self._heard()
+
+    def stop(self) -> None:
+        """Send nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
