@@ -138,6 +138,23 @@ def spell_prose(text: str) -> str:
     return "".join(parts)
 
 
+def spell_hidden(text: str) -> str:
+    """Return `text` with characters spelled out that are invisible or reverse the order of others.
+
+    Spaces, letters, and signs of any script stay, so that ordinary text is the same.
+    """
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(_spell(char) if _is_hidden(char) else char for char in text)
+
+
+@lru_cache(maxsize=4096)
+def _is_hidden(char: str) -> bool:
+    if char in "\t\n\ufe0f":  # the last one makes the sign before it an emoji
+        return False
+    return unicodedata.category(char)[0] == "C" or _INVISIBLE.match(char) is not None
+
+
 def spell_lines(text: str) -> tuple[str, list[str]]:
     """Return the number of lines of `text` in words, and each line in exact form."""
     if not text:

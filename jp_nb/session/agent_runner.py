@@ -30,6 +30,7 @@ from jp_nb.session.threads.agent_thread import AgentThread
 from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.session.threads.deferred_interrupts import MAX_INTERRUPTS
 from jp_nb.storage import environment
+from jp_nb.storage.configuration.project_files import ProjectFiles
 from jp_nb.storage.run_events import append_run_event, has_runner
 from jp_nb.toolkit.cell_thread import TOOL_THREAD
 from jp_nb.toolkit.secrets.secret_answers import SecretAnswers
@@ -122,6 +123,7 @@ class AgentRunner:
                 "history": self._active.questions.read,
                 "notebook": self._host.notebook_access(self._active.store),
                 "needs_review": not allows_unattended_edits(config, self._active.files),
+                "read_skill": ProjectFiles(self._active.files).read_skill,
                 "image_side": self._active.settings.projection.config().values.image_side,
             },
             # A tool may raise it on any thread.

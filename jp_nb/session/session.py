@@ -207,6 +207,7 @@ class Session:
                 _ = self.active.cassettes.active
             with suppress(ConfigError, OSError):  # reported when the model is used
                 self.turns.resolver.look_at_script(self.config)
+            self.turns.resolver.look_at_project(self.config)
             return [*self.files.pending(), *self.active.questions.pending()]
 
     @contextmanager

@@ -17,6 +17,8 @@ from jp_nb.toolkit.editing.edit_review import EditDecision
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.values.base import DEFAULT_SIDE
 
+ReadSkill = Callable[[str], str]
+"""Returns the text of the skill of this name, or raises `ToolError`."""
 ReadHistory = Callable[[], Awaitable[QuestionHistory]]
 
 
@@ -75,6 +77,8 @@ class ToolContext:
         has_answers: True if answers to questions of the tool are configured or prepared.
         edit_decision: The user's decision about the edits of cells that the tool proposed.
         needs_review: True if the user has to review edits of cells before they are applied.
+        read_skill: Function that returns the text of a skill of the workspace; None if there are no
+            skills.
         show_progress: Shows a text in the status line of the cell, in place of the earlier one. It
             is not recorded. None outside of a turn.
     """
@@ -99,6 +103,7 @@ class ToolContext:
     has_answers: bool = field(default=False, repr=False)
     edit_decision: EditDecision | None = field(default=None, repr=False)
     needs_review: bool = field(default=True, repr=False)
+    read_skill: ReadSkill | None = field(default=None, repr=False)
     show_progress: Callable[[str], None] | None = field(default=None, repr=False)
 
 
@@ -111,3 +116,4 @@ class SharedContext(TypedDict, total=False):
     notebook: NotebookAccess
     needs_review: bool
     image_side: int
+    read_skill: ReadSkill

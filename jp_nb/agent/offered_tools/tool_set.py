@@ -94,6 +94,17 @@ def with_all_tools_enabled(config: AppConfig) -> AppConfig:
     return config.model_copy(update={"conversation": conversation})
 
 
+def enable_tool(config: AppConfig, name: str) -> AppConfig:
+    """Return `config` with the tool `name` enabled, if it has that tool."""
+    tools = dict(config.conversation.tools)
+    if name not in tools:
+        return config
+
+    tools[name] = tools[name].model_copy(update={"enable": Enable(state=True)})
+    conversation = config.conversation.model_copy(update={"tools": tools})
+    return config.model_copy(update={"conversation": conversation})
+
+
 async def offer_tools(
     config: AppConfig,
     sources: ToolSources,

@@ -7,9 +7,9 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.base import (
     APPEND_MERGE,
@@ -19,7 +19,9 @@ from jp_nb.config.tree.base import (
     TABLE_OR_PLAIN_FORM,
     TEXT_MERGE,
     ConfigTable,
+    Flag,
     ShortTable,
+    UnexpectedValueError,
     Whole,
     merge_by_keys,
     not_blank,
@@ -28,6 +30,8 @@ from jp_nb.config.tree.base import (
 )
 from jp_nb.config.tree.model_settings import Model, ModelChoice
 from jp_nb.config.tree.request_settings import Request, RequestOverrides
+
+MAX_FILE_NAME_CHARS: Final = 200
 
 
 class Section(ShortTable):
@@ -136,6 +140,13 @@ INSTRUCTIONS_MERGE = merge_by_keys("title")
 ToolChoiceSetting = Annotated[str, not_blank("auto, none, required, or the name of a tool")]
 
 
+def _check_file_name(name: str) -> str:
+    is_name = name.isprintable() and not {"/", "\\", ":"} & {*name} and name not in (".", "..")
+    if is_name and len(name) <= MAX_FILE_NAME_CHARS:
+        return name
+    raise UnexpectedValueError('the name of a file without its folder, or ""', name)
+
+
 class Assistant(ConfigTable):
     """The assistant: its prompt, its model, and its requests."""
 
@@ -149,6 +160,11 @@ class Assistant(ConfigTable):
         default_factory=make_default_instructions
     )
     """Lists of instructions in the system prompt."""
+    project_instructions: Annotated[str, AfterValidator(_check_file_name)] = "AGENTS.md"
+    """Name of the file with instructions of the project: the nearest one from the folder of the
+    notebook up to the root of the workspace is part of the system prompt. `""` for none."""
+    skills: Flag = True
+    """`false` to offer no skills of the workspace to the model."""
     tool_choice: Annotated[ToolChoiceSetting, REPLACE_MERGE] = "auto"
     """Use of tools in the first request of a turn: `auto`, `none`, `required`, or the name of a
     tool."""

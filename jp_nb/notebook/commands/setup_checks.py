@@ -24,6 +24,7 @@ from jp_nb.providers.network.local_server import (
     has_answered,
 )
 from jp_nb.rendering import report
+from jp_nb.session.resolution.project_texts import describe_project
 from jp_nb.session.session import Session
 from jp_nb.storage.configuration.config_files import format_paths
 
@@ -42,6 +43,7 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
         "record": lambda session: session.active.location,
         "answer history": lambda session: session.active.questions.describe_location(),
         "folder": _describe_folder,
+        "project": lambda session: describe_project(session.config, session.turns.resolver.project),
         "model": _describe_model,
         "cassette": lambda session: describe_cassette(session.active.cassettes)[0],
         "model list": lambda session: session.turns.catalog.describe_current(session.config),

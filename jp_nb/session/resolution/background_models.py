@@ -61,8 +61,13 @@ class BackgroundModels:
         own: tuple[Provider, ModelId],
         attachments: tuple[Attachment, ...],
         conversation_id: str,
+        *,
+        project: tuple[str, ...] = (),
     ) -> LlmInquiryBackend:
-        """Return the backend for questions of `tools`. `own` is the conversation's model."""
+        """Return the backend for questions of `tools`. `own` is the conversation's model.
+
+        `project` are the texts of the project in the system prompt of the conversation.
+        """
         llm = config.providers.llm
         assistant = build_inquiry_assistant(config)
         model = own
@@ -83,8 +88,9 @@ class BackgroundModels:
                     other_model = self._open_model(other, llm, path, QUESTION_PURPOSE)
                 overrides[tool.name, question] = self._make_chat_model(other, other_model)
 
+        default = self._make_chat_model(assistant, model)
         return LlmInquiryBackend(
-            default=self._make_chat_model(assistant, model),
+            default=replace(default, system=(*default.system, *project)),
             overrides=overrides,
             tools=tuple(tool.definition for tool in tools.tools.values()),
             attachments=attachments,

@@ -9,8 +9,6 @@ from typing import Final
 
 from jp_nb.agent.offered_tools.tool_set import ToolSet
 from jp_nb.agent.turn_plan import TurnPlan
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tool_settings import Enable
 from jp_nb.errors import UsageError
 from jp_nb.record.entries.events import ChatRequest
 from jp_nb.record.reading.plan_marks import begins_with_plan, has_approved_plan
@@ -20,18 +18,6 @@ from jp_nb.toolkit.builtin.submit_plan import PLAN_TOOL
 NO_PLAN_TOOL: Final = (
     "a turn that begins with a plan needs the built-in tool `{}`, which is not available: {}"
 )
-
-
-def with_plan_tool(config: AppConfig) -> AppConfig:
-    """Return `config` with the tool for plans enabled."""
-    tools = dict(config.conversation.tools)
-    tool = tools.get(PLAN_TOOL)
-    if tool is None:
-        return config
-
-    tools[PLAN_TOOL] = tool.model_copy(update={"enable": Enable(state=True)})
-    conversation = config.conversation.model_copy(update={"tools": tools})
-    return config.model_copy(update={"conversation": conversation})
 
 
 def require_plan_tool(tools: ToolSet) -> None:

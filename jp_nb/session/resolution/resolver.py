@@ -18,7 +18,7 @@ from jp_nb.agent.calls.recorded_results import FindRecordedResults
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiries.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.model_requests.chat_model import make_model_parameters
-from jp_nb.agent.offered_tools.tool_set import ToolSet, offer_tools
+from jp_nb.agent.offered_tools.tool_set import ToolSet, enable_tool, offer_tools
 from jp_nb.agent.offered_tools.tool_sources import SourceAttempt, ToolSources
 from jp_nb.agent.provider import Provider, ToolChoice
 from jp_nb.config.aliases import resolve_model
@@ -35,11 +35,15 @@ from jp_nb.session.mcp_servers.servers import ServerSources
 from jp_nb.session.model_access.provider_pool import ProviderPool
 from jp_nb.session.questions.answers import SessionAnswers
 from jp_nb.session.resolution.background_models import BackgroundModels
-from jp_nb.session.resolution.plan_first import require_plan_tool, with_plan_tool
+from jp_nb.session.resolution.plan_first import require_plan_tool
+from jp_nb.session.resolution.project_texts import list_project_texts
 from jp_nb.session.resolution.tool_choices import check_requested_choice, read_configured_choice
 from jp_nb.session.resolution.turn_attachments import TurnAttachments
+from jp_nb.storage.configuration.project_files import ProjectFiles
 from jp_nb.toolkit.base import ToolSource
 from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools
+from jp_nb.toolkit.builtin.read_skill import SKILL_TOOL
+from jp_nb.toolkit.builtin.submit_plan import PLAN_TOOL
 from jp_nb.toolkit.command_tools.command import CommandTools
 from jp_nb.toolkit.function_tools.python import REGISTRY
 from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
@@ -67,6 +71,7 @@ class Resolver:
         scripts: The scripts of the notebook's folder, which may replace a model.
         attachments: The attachments of a configuration.
         background: The models that answer questions, and write summaries.
+        project: The instructions and skills of the workspace.
         find_context_tokens: Returns the size of a model's context; None if it is unknown.
     """
 
@@ -86,6 +91,7 @@ class Resolver:
         self.scripts = FolderScripts(active)
         self._providers = ProviderPool(lambda: active.cassettes, self._make_scripted, hide)
         self.attachments = TurnAttachments(active.files)
+        self.project = ProjectFiles(active.files)
         self.background = BackgroundModels(active, self._providers, before_sending)
         self.find_context_tokens: Callable[[ModelId], int | None] = lambda model: None
 
@@ -161,8 +167,9 @@ class Resolver:
             choice = check_requested_choice(tool_choice, offered, tools)
 
         attachments = self.attachments.read(config)
+        project = tuple(list_project_texts(config, self.project))
         inquiry = self.background.make_inquiry(
-            config, tools, (provider, model), attachments, conversation_id
+            config, tools, (provider, model), attachments, conversation_id, project=project
         )
 
         settings = config.providers.llm.get_settings(model.provider)
@@ -183,7 +190,7 @@ class Resolver:
             provider=provider,
             provider_name=model.provider,
             model=model.name,
-            system=(*config.assistant.system_texts(), *tools.instructions),
+            system=(*config.assistant.system_texts(), *project, *tools.instructions),
             tools=tools,
             tool_choice=choice,
             parameters=make_model_parameters(parameters),
@@ -222,6 +229,11 @@ class Resolver:
         if model.provider == SCRIPTED_NAME:
             self._make_scripted().script(model.name)
 
+    def look_at_project(self, config: AppConfig) -> None:
+        """Read the instructions and skills of the project, so that their files can be pending."""
+        for _ in list_project_texts(config, self.project):
+            pass
+
     def _make_scripted(self) -> ScriptedProvider:
         return ScriptedProvider(folders=[self._active.files.folder], read=self.scripts.read)
 
@@ -248,7 +260,9 @@ class Resolver:
         With `plan_first`, the tool for plans is one of them.
         """
         if plan_first:
-            config = with_plan_tool(config)
+            config = enable_tool(config, PLAN_TOOL)
+        if config.assistant.skills and self.project.read_skills():
+            config = enable_tool(config, SKILL_TOOL)
         answered = self._load_answers(config).answers_questions_of
         try:
             return await offer_tools(

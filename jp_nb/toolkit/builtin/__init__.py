@@ -15,6 +15,7 @@ from jp_nb.toolkit.builtin.ask_user_read import AskUserRead
 from jp_nb.toolkit.builtin.cells import CELLS_TOOLSET, EDIT_CELLS, EditCells
 from jp_nb.toolkit.builtin.describe_tools import DescribeTools
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
+from jp_nb.toolkit.builtin.read_skill import SKILL_TOOL, ReadSkill
 from jp_nb.toolkit.builtin.run_python import RunPython
 from jp_nb.toolkit.builtin.submit_plan import PLAN_TOOL, SubmitPlan
 from jp_nb.toolkit.cell_thread import CellThread
@@ -28,6 +29,7 @@ BUILTINS: dict[str, Tool] = {
     "describe_tools": DescribeTools(),
     EDIT_CELLS: EditCells(),
     "run_python": RunPython(),
+    SKILL_TOOL: ReadSkill(),
     PLAN_TOOL: SubmitPlan(),
     **NOTEBOOK_TOOLS,
 }
