@@ -55,6 +55,7 @@ BY_VALUE: dict[str, tuple[Any, Any]] = {
 AUTHORITY = [
     "inherit", "id", "extends", "config_load_paths",
     *(f"assistant.{key}" for key in REQUEST),
+    "assistant.project_instructions", "assistant.skills",
     "assistant.request.max_tool_calls", "assistant.request.max_total_tokens",
     "assistant.request.max_schema_retries",
     "conversation.toolsets.*.allow_toggle",

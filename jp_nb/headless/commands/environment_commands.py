@@ -19,7 +19,9 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.packages import list_versions
 from jp_nb.rendering.prompt_texts.consent_text import PENDING_HEAD, list_pending_rows
 from jp_nb.rendering.report import make_table
+from jp_nb.session.resolution.project_texts import look_at_project
 from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.configuration.project_files import ProjectFiles
 from jp_nb.storage.trust import FolderTrust, revoke_consent
 from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
 
@@ -35,6 +37,8 @@ def trust_folder(options: argparse.Namespace) -> int:
         raise UsageError(f"there is no folder {options.folder}")
 
     files = ConfigFiles(options.folder.resolve(), FolderTrust())
+    config = validate_config(merge_layers(files.layers()))
+    look_at_project(config, ProjectFiles(files))
     pending = files.pending()
     if not pending:
         for line in files.take_notices():

@@ -41,6 +41,12 @@ def list_project_texts(config: AppConfig, project: ProjectFiles) -> Iterator[str
         yield SKILLS_TEXT.format("\n".join(listed))
 
 
+def look_at_project(config: AppConfig, project: ProjectFiles) -> None:
+    """Read the texts of the project, so that their files can be pending."""
+    for _ in list_project_texts(config, project):
+        pass
+
+
 def describe_project(config: AppConfig, project: ProjectFiles) -> str:
     """Return the state of the instructions and skills in one line, for `%jp doctor`."""
     name = config.assistant.project_instructions

@@ -36,7 +36,7 @@ from jp_nb.session.model_access.provider_pool import ProviderPool
 from jp_nb.session.questions.answers import SessionAnswers
 from jp_nb.session.resolution.background_models import BackgroundModels
 from jp_nb.session.resolution.plan_first import require_plan_tool
-from jp_nb.session.resolution.project_texts import list_project_texts
+from jp_nb.session.resolution.project_texts import list_project_texts, look_at_project
 from jp_nb.session.resolution.tool_choices import check_requested_choice, read_configured_choice
 from jp_nb.session.resolution.turn_attachments import TurnAttachments
 from jp_nb.storage.configuration.project_files import ProjectFiles
@@ -231,8 +231,7 @@ class Resolver:
 
     def look_at_project(self, config: AppConfig) -> None:
         """Read the instructions and skills of the project, so that their files can be pending."""
-        for _ in list_project_texts(config, self.project):
-            pass
+        look_at_project(config, self.project)
 
     def _make_scripted(self) -> ScriptedProvider:
         return ScriptedProvider(folders=[self._active.files.folder], read=self.scripts.read)

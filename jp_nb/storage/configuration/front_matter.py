@@ -78,8 +78,9 @@ def _read_text(first: str, below: Sequence[str]) -> str:
     texts = [line.strip() for line in below if not line or line[0] in " \t"]
     block = _BLOCK.fullmatch(first)
     if block is not None:
-        separator = "\n" if block[1] == "|" else " "
-        return separator.join(texts).strip()
+        if block[1] == "|":
+            return "\n".join(texts).strip()
+        return " ".join(filter(None, texts))
 
     whole = " ".join([first, *filter(None, texts)]).strip()
     if len(whole) > 1 and whole[0] == whole[-1] == '"':

@@ -83,7 +83,7 @@ class ProjectFiles:
         path = self.find_instructions(name)
         if path is None:
             return None
-        return self._read(path, INSTRUCTIONS_PATH, "instructions of the project")
+        return self._read(path, INSTRUCTIONS_PATH)
 
     def read_skills(self) -> dict[str, Skill]:
         """Return the skills by name, the nearest first, at most `MAX_SKILLS`."""
@@ -145,7 +145,7 @@ class ProjectFiles:
         return sorted(names[:MAX_SKILL_ENTRIES])
 
     def _read_skill_file(self, path: Path) -> Skill | None:
-        file = self._read(path, SKILLS_PATH, f"the skill {one_line(path.parent.name, limit=80)!r}")
+        file = self._read(path, SKILLS_PATH)
         if file is None:
             return None
 
@@ -153,38 +153,45 @@ class ProjectFiles:
             fields, body = split_front_matter(file.text)
             name, description = _read_fields(fields)
         except FrontMatterError as exc:
-            self._files.add_notice(f"the skill {path} is not offered to the model: {exc}")
+            self._omit(path, str(exc))
             return None
         return Skill(name, description, file, body.strip("\n"))
 
-    def _read(self, path: Path, setting: str, what: str) -> ProjectText | None:
+    def _read(self, path: Path, setting: str) -> ProjectText | None:
         """Return the text at `path`, unless it cannot be used, or the user has not consented."""
         try:
             if not path.resolve(strict=True).is_relative_to(self._files.root.resolve()):
-                raise ForeignFileError(f"{path} is a link that leads out of the workspace")
+                raise ForeignFileError("it is a link that leads out of the workspace")
             content = read_owned_file(path, max_bytes=MAX_PROJECT_FILE_BYTES)
             text = content.decode("utf-8-sig")
-        except ForeignFileError as exc:
-            self._files.add_notice(f"{what} are not sent: {exc}".replace("' are", "' is"))
-            return None
-        except UnicodeDecodeError:
-            self._files.add_notice(f"{path} is not sent to the model: it is not UTF-8")
-            return None
-        except (OSError, RuntimeError) as exc:  # a broken link, or one that leads to itself
-            why = exc.strerror if isinstance(exc, OSError) else None
-            self._files.add_notice(f"{path} is not sent to the model: {why or exc}")
+        except _UNUSABLE as exc:
+            self._omit(path, _describe_unusable(exc))
             return None
 
-        shown = one_line(spell_hidden(str(path.relative_to(self._files.root).as_posix())))
         text = spell_hidden(text.replace("\r\n", "\n"))
         if self._files.is_applied(path, content, [(setting, text)]):
-            return ProjectText(path, shown, text)
+            shown = path.relative_to(self._files.root).as_posix()
+            return ProjectText(path, one_line(spell_hidden(shown)), text)
 
         self._files.add_notice(
-            f"{path} has {what}. The model does not get them before you consent to the content: "
-            "`%jp trust --workspace`"
+            f"{path} instructs the model. It is ignored until `%jp trust --workspace`"
         )
         return None
+
+    def _omit(self, path: Path, why: str) -> None:
+        self._files.add_notice(f"{path} is not given to the model: {why}")
+
+
+_UNUSABLE: Final = (ForeignFileError, UnicodeDecodeError, OSError, RuntimeError)
+"""Errors of a file that cannot be used. The last one is that of a link to itself."""
+
+
+def _describe_unusable(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)
 
 
 def _read_fields(fields: Mapping[str, str]) -> tuple[str, str]:
