@@ -820,6 +820,7 @@ def test_report_of_one_tool(tooled: Notebook) -> None:
         ["run", "ask"],
         ["format", "ask"],
         ["result", "edit"],
+        ["read_only", "no"],
         ["cancellation_response", CANCELLATION],
         ["shown", "arguments: json, results: 5 lines"],
         [
