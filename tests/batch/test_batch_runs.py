@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -101,6 +102,64 @@ def test_preloaded_modules_are_in_each_new_kernel(tmp_path: Path) -> None:
     done = batch(tmp_path, "deep", "--preload", "nonesuch_module", "-o", "OUT2")
     assert done.returncode == 2
     assert "nonesuch_module is not installed" in done.stderr
+
+
+@pytest.mark.req("BATCH-6")
+def test_preloaded_kernel_ends_as_any_other_but_leaves_the_preloaded_modules_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shared_scratch.py").write_text(
+        "import atexit, tempfile\n"
+        "folder = tempfile.TemporaryDirectory()\n"
+        "other = tempfile.mkdtemp()\n"
+        "atexit.register(__import__('os').rmdir, other)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ends = [
+        "import atexit, os, tempfile, shared_scratch",
+        "assert os.path.isdir(shared_scratch.folder.name) and os.path.isdir(shared_scratch.other)",
+        "own = tempfile.TemporaryDirectory()",
+        "open('own.txt', 'w').write(own.name)",
+        "unflushed = open(f'{n}.txt', 'w')",
+        "unflushed.write('flushed')",
+        "in_cycle = [open(f'{n}-cycle.txt', 'w')]",
+        "in_cycle[0].write('flushed')",
+        "in_cycle.append(in_cycle)",
+        "atexit.register(lambda: open('ends.txt', 'a').write('end '))",
+    ]
+    path = write_cells(tmp_path / "walk.ipynb", "n = 0", "\n".join(ends))
+    text = path.read_text()
+    path.write_text(text.replace('"metadata": {}', '"metadata": {"tags": ["parameters"]}', 1))
+    (tmp_path / "n.csv").write_text("n\n1\n2\n")
+
+    options = ["--workers", "1", "--preload", "shared_scratch", "-o", "OUT"]
+    done = batch(tmp_path, "walk.ipynb", "--each", "n.csv", *options)
+    assert done.returncode == 0, done.stderr
+    assert not any(each.warnings for each in BatchFolder(tmp_path / "OUT").runs())
+
+    texts = [(tmp_path / name).read_text() for name in ("1.txt", "2.txt", "1-cycle.txt")]
+    assert texts == ["flushed"] * 3
+    assert (tmp_path / "ends.txt").read_text() == "end end "
+    assert not Path((tmp_path / "own.txt").read_text()).exists()
+
+
+@pytest.mark.req("BATCH-6", "BATCH-34")
+def test_preloaded_jp_nb_is_not_imported_again_by_the_first_turn(tmp_path: Path) -> None:
+    (tmp_path / "hello.toml").write_text('[[replies]]\ntext = "Hello."\n')
+    names = "{name for name in sys.modules if name.startswith(('jp_nb', 'pydantic', 'httpx'))}"
+    cells = [
+        f"import sys; before = {names}",
+        "%load_ext jp_nb",
+        "%%jp -m scripted/hello\nHello?",
+        f"print(*sorted({names} - before))",
+    ]
+    write_cells(tmp_path / "talk.ipynb", *cells)
+    done = batch(tmp_path, "talk.ipynb", "--workers", "1", "--preload", "jp_nb", "-o", "OUT/")
+    assert done.returncode == 0, done.stderr
+    [path] = (tmp_path / "OUT").glob("*.ipynb")
+    imported = nbformat.read(path, as_version=4).cells[3].outputs[0].text.split()
+    assert len(imported) <= 12, imported
 
 
 @pytest.mark.req("BATCH-6")

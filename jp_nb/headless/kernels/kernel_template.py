@@ -8,28 +8,40 @@ modules are there at once, and their memory is shared.
 This file is both sides. `KernelTemplate` is that of the worker. As a program, the file is the
 template: it reads a request to fork as a line of JSON from stdin, and answers with a process id.
 
-Only modules whose import starts no threads and opens no connections can be preloaded.
+Only modules whose import starts no threads and opens no connections can be preloaded. What they
+registered for the end of their process is for the template, not for its kernels: the first kernel
+would remove a temporary folder of all of them.
 
 Source: `docs/many-notebooks.md`.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
+import logging
 import os
 import random
 import runpy
 import signal
 import subprocess
 import sys
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 LAUNCHER: Final = "ipykernel_launcher"
 """The module that a kernel of IPython executes."""
 KERNEL_MODULES: Final = ("ipykernel.kernelapp", "ipykernel.zmqshell", "ipykernel.ipkernel")
+TURN_MODULES: Final = (
+    *("jp_nb.notebook.magics", "jp_nb.notebook.front_end", "jp_nb.notebook.kernel_notebook"),
+    *("jp_nb.session.turn_runner", "jp_nb.session.question_log", "jp_nb.providers.http_provider"),
+)
+"""Modules that `--preload jp_nb` adds: those that `%load_ext jp_nb` and the first turn import."""
 
 
 class KernelTemplateError(Exception):
@@ -153,12 +165,17 @@ def serve_forks(modules: Sequence[str]) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
-    for name in (*KERNEL_MODULES, *modules):
+    added = TURN_MODULES if "jp_nb" in modules else ()
+    for name in (*KERNEL_MODULES, *modules, *added):
         try:
             import_module(name)
         except Exception as exc:  # whatever the module raises
             reply(error=f"{name}: {type(exc).__name__}: {exc}")
             return
+
+    # No collection in a kernel visits the objects of the modules, which stay in shared memory.
+    gc.collect()
+    gc.freeze()
     reply(ready=True)
 
     for line in sys.stdin:
@@ -181,12 +198,50 @@ def _fork(request: Mapping[str, Any]) -> int:
         os.setsid()
         os.close(read_end)
         os.close(write_end)
+        _disown_ends()
         _become_kernel(request)
         code = 0
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else 0
     except BaseException:
         sys.excepthook(*sys.exc_info())
+    finally:
+        _end_kernel(code)
+
+
+def _disown_ends() -> None:
+    """Forget what the modules have registered for the end of their process, the template.
+
+    Services of the standard library are registered again. The same as in `multiprocessing`.
+    """
+    atexit._clear()
+    atexit.register(logging.shutdown)
+
+    finalize: Any = weakref.finalize
+    finalize._registry.clear()  # such as those of temporary folders
+    finalize._registered_with_atexit = False
+
+    if "multiprocessing.util" in sys.modules:
+        from multiprocessing import util
+        from multiprocessing.process import BaseProcess
+
+        BaseProcess._after_fork()  # type: ignore[attr-defined]
+        atexit.register(util._exit_function)  # type: ignore[attr-defined]
+
+
+def _end_kernel(code: int) -> NoReturn:
+    """End this process as Python does, but without the modules of the template.
+
+    IPython clears the user's variables at the end, so files that the notebook left open are
+    flushed.
+    """
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        gc.collect()
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            if stream is not None:
+                stream.flush()
     finally:
         os._exit(code)
 
