@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.batch.worker import INTERRUPT
@@ -26,6 +26,8 @@ MAX_KEPT_STDERR_BYTES: Final = 4_000
 """Bytes of a worker's last output that are kept, to explain its death."""
 DEATH_GRACE_S: Final = 1.0
 """Seconds in which a worker ends that has closed its stdout."""
+LAST_OUTPUT_S: Final = 0.2
+"""Seconds in which the last output of a dead worker is read. Its kernel may hold stderr open."""
 CLOSE_GRACE_S: Final = 10.0
 """Seconds in which an idle worker ends after its stdin has ended."""
 
@@ -60,7 +62,8 @@ class WorkerProcess:
     def __init__(self, preloaded: Sequence[str] = ()) -> None:
         self._preloaded = preloaded
         self._process: asyncio.subprocess.Process | None = None
-        self._stderr: asyncio.Task[bytes] | None = None
+        self._output: _LastOutput | None = None
+        self._is_killed = False
 
     async def execute(self, spec: RunSpec) -> RunEnd:
         """Execute a run; see `Worker`."""
@@ -82,6 +85,7 @@ class WorkerProcess:
         if self._process is not None and self._process.returncode is None:
             return self._process
 
+        self._is_killed = False
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -94,10 +98,15 @@ class WorkerProcess:
             start_new_session=True,  # Ctrl+C reaches it only by way of the pool
         )
         assert self._process.stderr is not None
-        self._stderr = asyncio.create_task(_keep_end(self._process.stderr))
+        self._output = _LastOutput(self._process.stderr)
         return self._process
 
     async def _describe_death(self, process: asyncio.subprocess.Process) -> str:
+        last = ""
+        if self._output is not None and not self._is_killed:
+            last = plain((await self._output.read_rest()).decode(errors="replace").strip())
+        _close_stderr(process)
+
         try:
             async with asyncio.timeout(DEATH_GRACE_S):
                 await process.wait()
@@ -110,10 +119,8 @@ class WorkerProcess:
             reason = f"signal {_name_signal(-code)}"
 
         text = f"the worker process ended ({reason})"
-        if self._stderr is not None:
-            last = plain((await self._stderr).decode(errors="replace").strip())
-            if last:
-                text += f"; its last output: {last.splitlines()[-1]}"
+        if last:
+            text += f"; its last output: {last.splitlines()[-1]}"
         return text
 
     def interrupt(self) -> None:
@@ -124,6 +131,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """End the worker at once. Its guard ends the kernel."""
         if self._process is not None:
+            self._is_killed = True
             _kill(self._process)
 
     async def close(self) -> None:
@@ -133,14 +141,22 @@ class WorkerProcess:
             return
 
         process.stdin.close()
+        _close_stderr(process)
         try:
             async with asyncio.timeout(CLOSE_GRACE_S):
                 await process.wait()
         except TimeoutError:
             self.kill()
             await process.wait()
-        if self._stderr is not None:
-            await self._stderr
+
+
+def _close_stderr(process: asyncio.subprocess.Process) -> None:
+    """Read no more of a worker that ends. `wait` waits for the pipe, which its kernel may hold.
+
+    Python 3.13 waits only for the process: https://github.com/python/cpython/issues/119710
+    """
+    transport: Any = process._transport  # type: ignore[attr-defined]  # there is no public way
+    transport.get_pipe_transport(2).close()
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -157,9 +173,19 @@ def _name_signal(number: int) -> str:
         return str(number)
 
 
-async def _keep_end(stream: asyncio.StreamReader) -> bytes:
-    """Read `stream` until it ends, and return its last bytes."""
-    kept = b""
-    while chunk := await stream.read(65536):
-        kept = (kept + chunk)[-MAX_KEPT_STDERR_BYTES:]
-    return kept
+class _LastOutput:
+    """Reads a stream, and keeps its last bytes."""
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        self._stream = stream
+        self._kept = b""
+        self._task = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while chunk := await self._stream.read(65536):
+            self._kept = (self._kept + chunk)[-MAX_KEPT_STDERR_BYTES:]
+
+    async def read_rest(self) -> bytes:
+        """Return the last bytes of a process that has ended, also if others hold the stream."""
+        await asyncio.wait([self._task], timeout=LAST_OUTPUT_S)
+        return self._kept
