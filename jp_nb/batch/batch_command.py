@@ -107,7 +107,8 @@ def run_batch(
         _log_batch(folder, plan)
 
         max_failures = 1 if options.first_failure else options.max_failures
-        rules = StopRules(max_failures, options.max_total_tokens)
+        tokens_before = folder.log.tokens if options.resume else 0
+        rules = StopRules(max_failures, options.max_total_tokens, tokens_before)
         specs: Iterable[RunSpec] = plan
         if options.order == "longest-first":
             specs = sort_longest_first(plan, folder.log.runs)

@@ -4,8 +4,9 @@ It serves the same source of runs as the pool of one machine (`worker_pool.py`),
 executed by the same worker process, which a task starts on a Dask worker (`dask_task.py`).
 
 - Runs are submitted in windows: as many as the cluster has threads, and some that wait.
-- A run has effects, so it is not repeated once it has started. The task tells the scheduler when it
-  starts a run. If its Dask worker dies later, the end of the run is unknown.
+- A run has effects, so it is not repeated once it has started. A task asks before it starts a run,
+  and gets the answer when the source has noted the start. If its Dask worker dies later, the end of
+  the run is unknown.
 - Files travel with a run only if a worker does not see the folders of this machine.
 
 Source: `docs/many-notebooks.md`, https://distributed.dask.org/en/stable/.
@@ -48,12 +49,16 @@ _LOCAL: Final = "local"
 
 @dataclass(slots=True)
 class _SubmittedRun:
-    """A run at the cluster. `future` is that of its last submission."""
+    """A run at the cluster. `future` is that of its last submission.
+
+    `is_refused` is True if the source could not note the start, or lets no further run start.
+    """
 
     spec: RunSpec
     future: Any = None
     submissions: int = 0
     is_started: bool = False
+    is_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class DaskPool:
         self._is_stopped = False
         self._is_killed = False
         self._canceling: asyncio.Task[None] | None = None
+        self._answering: set[asyncio.Task[None]] = set()  # one for each start, until it is told
 
     async def run(self, source: RunSource) -> None:
         """Run until the source has no further run, and all runs have ended.
@@ -251,7 +257,7 @@ class DaskPool:
         self._submitted[spec.run] = run
 
         end: RunEnd | None = None
-        while end is None and not run.is_started and not self._is_stopped:
+        while end is None and not self._is_settled(run):
             run.submissions += 1
             end = await self._submit(run)
             if end is None and run.submissions == MAX_SUBMISSIONS:
@@ -262,9 +268,12 @@ class DaskPool:
             return  # a resumed batch runs it
         if end is None:
             end = self._make_lost_end(spec)
-        if not run.is_started:
-            source.start(spec, 0)
-        source.end(spec, end)
+        if run.is_started or source.start(spec, 0):
+            source.end(spec, end)
+
+    def _is_settled(self, run: _SubmittedRun) -> bool:
+        """Return True if a run is not submitted again."""
+        return run.is_started or run.is_refused or self._is_stopped
 
     async def _submit(self, run: _SubmittedRun) -> RunEnd | None:
         """Return the end of a run; None if the cluster has lost it, or if it was canceled."""
@@ -279,9 +288,11 @@ class DaskPool:
         returned = await self._get_return(run, parcel)
         if returned is None:
             return None
-        if returned.end is None:  # the worker does not see the files
+        if returned.needs_files:
             self._begin_shipping()
             return await self._submit(run)
+        if returned.end is None:
+            return None
 
         try:
             store(returned.files, spec)
@@ -316,13 +327,25 @@ class DaskPool:
             self._tell("the Dask workers do not share this folder: files travel with the runs")
 
     def _note_start(self, event: Any) -> None:
-        """Tell the source that a run has started, as its task reports."""
+        """Let a run start, as its task asks, if the source can note it."""
         message = event[1]
         run = self._submitted.get(message["run"])
-        if run is not None and not run.is_started and self._source is not None:
-            run.is_started = True
-            number = self._numbers.setdefault(message["worker"], len(self._numbers) + 1)
-            self._source.start(run.spec, number)
+        if run is None or run.is_started or self._source is None:
+            return
+
+        number = self._numbers.setdefault(message["worker"], len(self._numbers) + 1)
+        run.is_started = self._source.start(run.spec, number)
+        run.is_refused = not run.is_started
+
+        answering = asyncio.create_task(self._answer(run))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+
+    async def _answer(self, run: _SubmittedRun) -> None:
+        from jp_nb.batch.dask_task import NOTED
+
+        with suppress(OSError):  # without a scheduler, the task ends by itself
+            await self._client.set_metadata([self._batch, NOTED, run.spec.run], run.is_started)
 
     def _lose_scheduler(self, reason: str) -> None:
         self._is_stopped = True

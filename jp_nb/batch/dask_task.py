@@ -6,6 +6,8 @@ The processes stay for later runs.
 
 Dask may start a task again whose Dask worker died. A run has effects, so a task claims its run at
 the scheduler first: a second one finds the claim, and reports that the end of the run is unknown.
+Then it waits until the batch has noted the start in its log, or has decided that the run must not
+start.
 
 The task never raises for a run that failed: Dask would log its arguments.
 
@@ -19,6 +21,7 @@ import atexit
 import shutil
 import tempfile
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +42,12 @@ STOP: Final = "stop"
 """Key of the scheduler's metadata that ends all runs of a batch."""
 STOP_PAUSE_S: Final = 1.0
 """Seconds between two looks at this key."""
+NOTED: Final = "noted"
+"""Key of the scheduler's metadata that says of each claimed run if it may start."""
+NOTED_PAUSE_S: Final = 0.01
+"""Seconds between two looks at this key."""
+NOTED_WAIT_S: Final = 60.0
+"""Seconds after which a run does not start whose batch has not answered: it may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +55,14 @@ class RunReturn:
     """What a task returns.
 
     Attributes:
-        end: The end of the run; None if the run needs its files, and did not start.
+        end: The end of the run; None if it did not start.
         files: Files that the run wrote, by the field of the specification.
+        needs_files: True if it did not start because the worker does not see its files.
     """
 
     end: RunEnd | None
     files: dict[str, bytes] = field(default_factory=dict)
+    needs_files: bool = False
 
     def __repr__(self) -> str:
         return "<end of a run>"
@@ -62,11 +73,13 @@ def run_parcel(parcel: RunParcel) -> RunReturn:
     from distributed import get_client  # only Dask workers execute this
 
     if parcel.files is None and not _shares_folders(parcel):
-        return RunReturn(None)
+        return RunReturn(None, needs_files=True)
 
     client: Any = get_client()
     if not _claim(client, parcel):
         return RunReturn(_make_end(parcel.spec.run, "unknown", "the Dask worker died"))
+    if not _may_start(client, parcel):
+        return RunReturn(None)
 
     if parcel.files is not None:
         with tempfile.TemporaryDirectory(prefix="jp-nb-run-") as folder:
@@ -109,6 +122,20 @@ def _claim(client: Any, parcel: RunParcel) -> bool:
     client.set_metadata([parcel.batch, run], worker.address)
     worker.log_event(parcel.batch, {"run": run, "worker": worker.address})
     return True
+
+
+def _may_start(client: Any, parcel: RunParcel) -> bool:
+    """Wait until the batch has noted the start; return False if it could not, or does not."""
+    run = parcel.spec.run
+    until = time.monotonic() + NOTED_WAIT_S
+    while time.monotonic() < until:
+        may_start = client.get_metadata([parcel.batch, NOTED, run], default=None)
+        if may_start is not None:
+            return bool(may_start)
+        time.sleep(NOTED_PAUSE_S)
+
+    client.set_metadata([parcel.batch, run], "")  # it may be submitted again
+    return False
 
 
 def _execute_apart(client: Any, parcel: RunParcel, folder: Path) -> RunReturn:

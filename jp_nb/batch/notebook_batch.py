@@ -24,10 +24,14 @@ from jp_nb.errors import StorageError
 
 @dataclass(frozen=True, slots=True)
 class StopRules:
-    """When a batch starts no further run. None: no such rule."""
+    """When a batch starts no further run. None: no such rule.
+
+    `tokens_before` are those that earlier batches of a resumed one have used.
+    """
 
     max_failures: int | None = None
     max_total_tokens: int | None = None
+    tokens_before: int = 0
 
 
 @dataclass(slots=True)
@@ -107,13 +111,20 @@ class NotebookBatch:
 
     def _is_over_budget(self) -> bool:
         budget = self._rules.max_total_tokens
-        return budget is not None and self.counts.tokens >= budget
+        return budget is not None and self._count_used_tokens() >= budget
+
+    def _count_used_tokens(self) -> int:
+        return self._rules.tokens_before + self.counts.tokens
 
     def _skip(self, spec: RunSpec) -> None:
-        reason = f"the batch has used {self.counts.tokens:,} tokens, its budget"
+        used = f"{self._count_used_tokens():,} of {self._rules.max_total_tokens:,} tokens"
+        reason = f"the batch has used {used}"
         if not self._over_budget:
             self._over_budget = True
-            self._observer.tell(f"{reason}: no further run starts")
+            self._observer.tell(
+                f"{reason}: no further run starts. To continue, resume it with a higher "
+                "`--max-total-tokens`"
+            )
         self.counts.outcomes["over_budget"] += 1
         self._append(
             SkippedLine(
@@ -128,7 +139,16 @@ class NotebookBatch:
         )
 
     def start(self, spec: RunSpec, worker: int) -> bool:
-        """Note in the log that a run starts. False: the log cannot be written."""
+        """Note in the log that a run starts; see `RunSource`.
+
+        A pool on other machines takes runs before they start, and the batch may have ended since.
+        """
+        if self.stop_reason:
+            return False
+        if self._is_over_budget():
+            self._skip(spec)
+            return False
+
         is_noted = self._append(
             StartedLine(
                 run=spec.run,

@@ -169,10 +169,17 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class RunLog:
-    """Content of a log: its batches, oldest first, and the state of each run in starting order."""
+    """Content of a log.
+
+    Attributes:
+        batches: The starts of batches, oldest first.
+        runs: The state of each run, in starting order.
+        tokens: Tokens of all runs, also of those that ran again later.
+    """
 
     batches: list[BatchLine] = field(default_factory=list)
     runs: list[RunState] = field(default_factory=list)
+    tokens: int = 0
 
     def list_notebooks(self) -> set[str]:
         """Return the names of all notebooks, also of those that no batch has started so far."""
@@ -191,13 +198,14 @@ def read_run_log(path: Path) -> RunLog:
         StorageError: It cannot be read, has a line that is none of a log, or was written by a later
             version of jp_nb.
     """
-    log = RunLog()
+    batches: list[BatchLine] = []
+    tokens = 0
     states: dict[str, RunState] = {}
 
     for number, text in _read_whole_lines(path):
         match parse_log_line(text, f"line {number} of {path}"):
             case BatchLine() as line:
-                log.batches.append(line)
+                batches.append(line)
             case StartedLine() as line:
                 states.pop(line.run, None)
                 states[line.run] = _start(line)
@@ -205,9 +213,9 @@ def read_run_log(path: Path) -> RunLog:
                 states[line.run] = _skip(line)
             case EndedLine() as line:
                 states[line.run] = _end(line, states.get(line.run))
+                tokens += line.tokens.input + line.tokens.output
 
-    log.runs.extend(states.values())
-    return log
+    return RunLog(batches, list(states.values()), tokens)
 
 
 def _start(line: StartedLine) -> RunState:

@@ -36,9 +36,9 @@ class RunSelection:
         self._out = out
         self._failed = failed
         self._rerun = rerun
-        self._answers = answers
+        self._answers = answers.split_by_run() if answers is not None else {}
 
-    def includes(self, spec: RunSpec) -> bool:
+    def includes(self, spec: RunSpec | RunState) -> bool:
         """Return True if the run of `spec` has to start."""
         state = self._states.get(spec.run)
         if state is None or not state.is_done or self._is_lost(state):
@@ -59,10 +59,10 @@ class RunSelection:
 
     def _has_answer(self, state: RunState) -> bool:
         """Return True if the answers file decides something for which the run waits."""
-        if self._answers is None:
+        answers = self._answers.get(state.run) or self._answers.get(None)
+        if answers is None:
             return False
 
-        answers = self._answers.select_run(state.run)
         for group in group_open_decisions([state]).groups:
             section = DECISION_SECTIONS[group.kind]
             _, *names = group.answer_key

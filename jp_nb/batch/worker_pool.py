@@ -28,7 +28,7 @@ class RunSource(Protocol):
         """Return the next run; None if no further run starts."""
 
     def start(self, spec: RunSpec, worker: int) -> bool:
-        """Note that a run starts on a worker. False: it cannot be noted, and must not start."""
+        """Note that a run starts on a worker. False: it must not start, and has no end."""
 
     def end(self, spec: RunSpec, end: RunEnd) -> None:
         """Note the end of a run."""

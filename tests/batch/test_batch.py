@@ -135,11 +135,26 @@ def test_reached_token_budget_starts_no_further_run(
     assert bench.run(*START, "--max-total-tokens", "200") == 1
     assert numbers(bench.ran) == [1, 2]
     assert [*bench.states().values()] == ["passed"] * 2 + ["over_budget"] * 3
-    assert "the batch has used 220 tokens, its budget" in capsys.readouterr().err
+    assert "the batch has used 220 of 200 tokens: no further run" in capsys.readouterr().err
 
     bench.ran.clear()
-    assert bench.run("--resume", "OUT", "--workers", "1") == 0
-    assert numbers(bench.ran) == [3, 4, 5]
+    resumed = ("--resume", "OUT", "--workers", "1")
+    assert bench.run(*resumed, "--max-total-tokens", "300") == 1
+    assert numbers(bench.ran) == [3], "tokens of the earlier batch count"
+    assert "the batch has used 330 of 300 tokens" in capsys.readouterr().err
+
+    bench.ran.clear()
+    assert bench.run(*resumed) == 0
+    assert numbers(bench.ran) == [4, 5]
+
+
+@pytest.mark.req("BATCH-14")
+def test_token_budget_of_a_new_batch_starts_at_zero(bench: BatchBench) -> None:
+    bench.fields = {"tokens": {"input": 90, "output": 20}}
+    bench.run(*START)
+    bench.ran.clear()
+    assert bench.run(*START, "--max-total-tokens", "200") == 1
+    assert numbers(bench.ran) == [1, 2]
 
 
 @pytest.mark.req("BATCH-29")

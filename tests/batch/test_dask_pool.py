@@ -134,6 +134,20 @@ def test_cluster_writes_the_same_notebooks_as_one_machine(
     assert here == on_cluster
 
 
+@pytest.mark.req("BATCH-8", "BATCH-20")
+def test_runs_that_wait_at_the_cluster_do_not_start_after_a_failure(tmp_path: Path) -> None:
+    write_walk(tmp_path, "open(city, 'w').close()", "assert city != 'Bad'")
+    assert run_batch(tmp_path, "--dask", "local:1", "-x") == 1
+    assert outcomes(tmp_path) == {"Delft": "passed", "Bad": "failed"}
+    assert not (tmp_path / "Gouda").exists()
+    assert not (tmp_path / "Edam").exists()
+
+    assert main(["run", "--resume", str(tmp_path / "OUT"), "--workers", "2"]) == 1
+    assert outcomes(tmp_path) == {
+        "Delft": "passed", "Bad": "failed", "Gouda": "passed", "Edam": "passed",
+    }  # fmt: skip
+
+
 @pytest.mark.req("BATCH-21", "BATCH-28")
 def test_killed_dask_worker_costs_the_run_that_it_had_started(
     tmp_path: Path, scheduler: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from tests.batch.log_lines import asked_permission, asked_question
+from tests.batch.log_lines import asked_permission, asked_question, waiting_run, write_log
 from tests.kit.batch_folders import BatchFolder
 from tests.kit.batches import BatchBench
 from tests.support.notebook_runs import write_cells
@@ -48,3 +49,19 @@ def test_resumed_batch_runs_only_what_waited_for_an_answered_decision(
     assert bench.ran == [first, second]
     told = capsys.readouterr().err
     assert "questions.publish.to was not used: no run asked for it" in told
+
+
+@pytest.mark.req("INBOX-6", "INBOX-12")
+def test_answers_of_10_000_single_runs_are_found_at_once(tmp_path: Path) -> None:
+    question = asked_question("publish", "to", "To whom?")
+    runs = [f"walk-{number}" for number in range(10_000)]
+    write_log(tmp_path, (waiting_run(run, question) for run in runs))
+    for run in runs:
+        (tmp_path / f"{run}.ipynb").touch()
+    answered = runs[::2]
+    tables = (f"[runs.{run}.questions.publish]\nto = 'team'\n" for run in answered)
+
+    select = BatchFolder(tmp_path).select("".join(tables))
+    start = process_time()
+    assert select() == answered
+    assert process_time() - start < 3

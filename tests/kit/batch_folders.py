@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from jp_nb.batch import (
     open_decisions,
     run_log,
 )
+from jp_nb.batch.run_selection import RunSelection
 from jp_nb.storage.configuration.answers_file import EnvironmentVariable, parse_answers
 
 
@@ -72,6 +73,14 @@ class BatchFolder:
         """Return the identities of answers in the text of a file that no run used."""
         found = inbox_answers.find_unused(parse_answers(source, "answers.toml"), used)
         return [answer.identity for answer in found]
+
+    def select(self, answers: str) -> Callable[[], list[str]]:
+        """Return a function that lists the runs that a batch resumed with these answers runs."""
+        runs = self.runs()
+        selection = RunSelection(
+            runs, self._folder, answers=parse_answers(answers, inbox_answers.ANSWERS_NAME)
+        )
+        return lambda: [each.run for each in runs if selection.includes(each)]
 
     def inbox(self) -> Any:
         """Return the inbox of the batch."""

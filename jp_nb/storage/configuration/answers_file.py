@@ -122,6 +122,19 @@ class AnswersFile:
         kept = [each for each in self.answers if each.run in (None, run)]
         return replace(self, answers=tuple(kept))
 
+    def split_by_run(self) -> dict[str | None, AnswersFile]:
+        """Return the file of `select_run` for each run that it names, and for None."""
+        general = self.select_run(None)
+        own: dict[str, list[PreparedAnswer]] = {}
+        for each in self.answers:
+            if each.run is not None:
+                own.setdefault(each.run, []).append(each)
+
+        files: dict[str | None, AnswersFile] = {None: general}
+        for run, answers in own.items():
+            files[run] = replace(self, answers=(*general.answers, *answers))
+        return files
+
     def find(
         self,
         section: AnswersSection,
