@@ -20,6 +20,7 @@ from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.batch.worker import INTERRUPT
 from jp_nb.text import plain
 
+WORKER_PROGRAM: Final = "jp_nb.batch.worker"
 MAX_RESULT_BYTES: Final = 60_000_000
 """Longest line that a worker sends: the end of a run, with its open decisions."""
 MAX_KEPT_STDERR_BYTES: Final = 4_000
@@ -57,10 +58,14 @@ class Worker(Protocol):
 
 
 class WorkerProcess:
-    """A worker in a subprocess of this program, whose kernels have imported modules `preloaded`."""
+    """A worker in a subprocess, whose kernels have imported the modules `preloaded`.
 
-    def __init__(self, preloaded: Sequence[str] = ()) -> None:
+    The subprocess executes the module `program`, which a benchmark replaces.
+    """
+
+    def __init__(self, preloaded: Sequence[str] = (), *, program: str = WORKER_PROGRAM) -> None:
         self._preloaded = preloaded
+        self._program = program
         self._process: asyncio.subprocess.Process | None = None
         self._output: _LastOutput | None = None
         self._is_killed = False
@@ -89,7 +94,7 @@ class WorkerProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "jp_nb.batch.worker",
+            self._program,
             *self._preloaded,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

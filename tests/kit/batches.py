@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,11 @@ class BatchBench:
         """Run `jp-nb run` with `arguments`, and return its exit code."""
         options = parse_arguments(["run", *map(str, arguments)])
         return run_batch(options, make_worker=lambda: _FakeWorker(self._end))
+
+    @staticmethod
+    def check_command(words: Sequence[str]) -> None:
+        """Exit, as `jp-nb` does, if it does not understand these words of a command line."""
+        parse_arguments(words)
 
     def states(self, out: str = "OUT") -> dict[str, str]:
         """Return the outcomes in the log, by id."""

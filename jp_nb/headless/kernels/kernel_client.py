@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from queue import Empty
 from typing import Any, Final, TypeVar
 
-import zmq
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
@@ -70,7 +69,7 @@ class PromptKernelClient(AsyncKernelClient):
 
     def start_channels(self, *args: Any, **options: Any) -> None:
         """Connect, and try again often: the kernel listens only after its imports."""
-        self.context.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+        self.context.reconnect_ivl = RECONNECT_MS
         super().start_channels(*args, **options)
 
     async def wait_for_ready(self, timeout: float | None = None) -> None:  # noqa: ASYNC109

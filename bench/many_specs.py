@@ -1,0 +1,195 @@
+"""Benchmark a batch with many runs that execute nothing: its memory, time, and reports.
+
+    python -m bench.many_specs [--counts 10000 100000] [--ways pool dask] [--folder DIR]
+
+Worker processes of the project are replaced by one that ends each run at once (`no_op_worker`), so
+the figures are those of the batch itself: its plan, its log, the hand-over of each run, and the
+reports. Each row is a fresh process with two workers.
+
+- `MB at 10 %`, `50 %`, `100 %`: memory of the batch's process once so many runs have ended. With
+  Dask, its scheduler is a part of this process.
+- `MB peak`: with the reports, which read the whole log.
+- `s per 1,000`, first and last quarter: equal if the time is linear.
+- `fsync`: share of the time in which the log was flushed to the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+
+from bench.no_op_worker import PROGRAM
+from jp_nb.batch.batch_command import run_batch
+from jp_nb.batch.open_decisions import group_open_decisions
+from jp_nb.batch.run_log import LOG_NAME, read_run_log
+from jp_nb.batch.worker_process import WorkerProcess
+from jp_nb.cli import parse_arguments
+
+WORKERS: Final = 2
+SAMPLE_S: Final = 0.25
+COLUMNS: Final = (
+    *("way", "runs", "seconds", "first s/1000", "last s/1000", "fsync"),
+    *("MB at 10 %", "MB at 50 %", "MB at 100 %", "MB peak"),
+    *("log MB", "html MB", "json MB", "grouping s", "groups"),
+)
+
+
+class Sampler:
+    """Notes in a thread how much memory this process uses, and how many runs have ended."""
+
+    def __init__(self, log: Path, count: int) -> None:
+        self.memory: dict[int, float] = {}  # MB, by the percentage of runs
+        self.times: dict[int, float] = {}
+        self._log = log
+        self._count = count
+        self._offset = 0
+        self._ended = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._end.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._end.wait(SAMPLE_S):
+            if not self._log.exists():
+                continue
+            with open(self._log, "rb") as file:
+                file.seek(self._offset)
+                added = file.read()
+            self._offset += len(added)
+            self._ended += added.count(b'"type":"ended"')
+
+            percentage = 100 * self._ended // self._count
+            for each in range(percentage + 1):
+                self.memory.setdefault(each, read_memory_mb())
+                self.times.setdefault(each, time.perf_counter())
+
+
+def read_memory_mb() -> float:
+    """Return the resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def measure_one(way: str, count: int, folder: Path) -> dict[str, Any]:
+    """Run one batch in this process, and return its row."""
+    write_work(folder, count)
+    out = folder / "OUT"
+    arguments = ["run", str(folder / "walk.ipynb"), "--each", str(folder / "n.jsonl")]
+    arguments += ["-o", str(out)]
+    if way == "pool":
+        arguments += ["--workers", str(WORKERS)]
+    else:
+        os.environ["DASK_DISTRIBUTED__WORKER__PRELOAD"] = PROGRAM
+        arguments += ["--dask", f"local:{WORKERS}"]
+
+    fsync_s = 0.0
+    fsync = os.fsync
+
+    def timed_fsync(descriptor: Any) -> None:
+        nonlocal fsync_s
+        start = time.perf_counter()
+        fsync(descriptor)
+        fsync_s += time.perf_counter() - start
+
+    os.fsync = timed_fsync
+    sampler = Sampler(out / LOG_NAME, count)
+    start = time.perf_counter()
+    code = run_batch(
+        parse_arguments(arguments), make_worker=partial(WorkerProcess, program=PROGRAM)
+    )
+    seconds = time.perf_counter() - start
+    sampler.stop()
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    assert code == 1, "some runs have failed"
+
+    runs = read_run_log(out / LOG_NAME).runs
+    assert len(runs) == count
+    start = time.perf_counter()
+    groups = len(group_open_decisions(runs).groups)
+    grouping_s = time.perf_counter() - start
+
+    times = sampler.times
+    last = max(times)
+    thousands = count * 0.24 / 1000
+    sizes = [path.stat().st_size / 1e6 for path in (out / LOG_NAME, *report_paths(out))]
+    values = [
+        *(way, count, round(seconds, 1)),
+        *(round((times[25] - times[1]) / thousands, 2),),
+        *(round((times[99] - times[75]) / thousands, 2), f"{fsync_s / seconds:.0%}"),
+        *(round(sampler.memory[each]) for each in (10, 50, last)),
+        *(round(peak_mb), *(round(size, 1) for size in sizes)),
+        *(round(grouping_s, 2), groups),
+    ]
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def report_paths(out: Path) -> tuple[Path, Path]:
+    """Return the paths of the reports."""
+    return out / "report.html", out / "report.json"
+
+
+def write_work(folder: Path, count: int) -> None:
+    """Write a notebook, and its sets of parameters."""
+    cell = nbformat.v4.new_code_cell("n = 0")
+    cell["id"] = "cell-0"
+    cell.metadata["tags"] = ["parameters"]
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / "walk.ipynb")
+    with open(folder / "n.jsonl", "w", encoding="utf-8") as file:
+        for number in range(count):
+            file.write(f'{{"n": {number}}}\n')
+
+
+def main() -> None:
+    """Measure each way and number of runs in a process of its own."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--counts", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--ways", nargs="+", choices=("pool", "dask"), default=["pool", "dask"])
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+
+    if options.one:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            row = measure_one(options.ways[0], options.counts[0], Path(folder))
+        print(f"\n{json.dumps(row)}")
+        return
+
+    for way in options.ways:
+        for count in options.counts:
+            print(measure_in_process(way, count, options.folder), flush=True)
+
+
+def measure_in_process(way: str, count: int, folder: Path | None) -> str:
+    """Return the row of one batch as text."""
+    command = [sys.executable, "-m", "bench.many_specs", "--one"]
+    command += ["--ways", way, "--counts", str(count)]
+    if folder is not None:
+        command += ["--folder", str(folder)]
+    with tempfile.TemporaryFile() as printed:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=printed, check=False)
+        if done.returncode:
+            printed.seek(0)
+            sys.exit(printed.read()[-3000:].decode(errors="replace"))
+    row = json.loads(done.stdout.splitlines()[-1])
+    return ", ".join(f"{name}: {value}" for name, value in row.items())
+
+
+if __name__ == "__main__":
+    main()
