@@ -102,10 +102,10 @@ def measure_one(way: str, count: int, folder: Path) -> dict[str, Any]:
     fsync_s = 0.0
     fsync = os.fsync
 
-    def timed_fsync(descriptor: Any) -> None:
+    def timed_fsync(fd: Any) -> None:
         nonlocal fsync_s
         start = time.perf_counter()
-        fsync(descriptor)
+        fsync(fd)
         fsync_s += time.perf_counter() - start
 
     os.fsync = timed_fsync
