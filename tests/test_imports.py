@@ -376,3 +376,8 @@ def _find_public_names(path: Path) -> Iterator[tuple[str, str | None]]:
             continue
         if not node.name.startswith("_"):
             yield f"{path.stem}.{node.name}", ast.get_docstring(node)
+
+
+def test_preloaded_modules_exist() -> None:
+    template = import_module("jp_nb.headless.kernels.kernel_template")
+    assert set(template.TURN_MODULES) <= {module.name for module in modules()}
