@@ -15,7 +15,7 @@ import { applyEdits, describeDocument } from './cells';
 import { EndLines, wordsOfEnd } from './endlines';
 import { FormKeeper } from './forms';
 import type { JsonObject } from './json';
-import { hasSameText, isObject, list, own, pick } from './json';
+import { hasSameText, isCount, isObject, list, own, pick } from './json';
 import type { IContent } from './outputs';
 import {
   areOutputs,
@@ -33,6 +33,7 @@ import {
   Showing,
   trustHere
 } from './outputs';
+import type { Answer, Received } from './protocol';
 import {
   FEATURES,
   INLINE_CHARS,
@@ -160,7 +161,7 @@ export class Bridge {
   }
 
   /** The session and user name, for the kernel, if the document is shared. */
-  private get sender(): JsonObject {
+  private get sender(): { session?: string; user?: string } {
     if (!this.shared) {
       return {};
     }
@@ -648,7 +649,7 @@ export class Bridge {
   }
 
   /** Show the outputs of a cell that started before this page opened. */
-  private onShow(message: JsonObject): void {
+  private onShow(message: Received<'show'>): void {
     const { to, request, cell: id, code, outputs, puts } = message;
     const { model } = this.context;
     const isOver = message.over === true;
@@ -731,7 +732,7 @@ export class Bridge {
   }
 
   /** A turn has ended in a cell that runs. */
-  private onEnded({ request, cell, ...counts }: JsonObject): void {
+  private onEnded({ request, cell, ...counts }: Received<'ended'>): void {
     if (typeof request !== 'string' || typeof cell !== 'string') {
       return;
     }
@@ -790,7 +791,7 @@ export class Bridge {
         this.onEnded(data);
         break;
       case 'input':
-        this.send({ type: 'input', seq: data.seq, can: this.views.runs(data.request) });
+        this.send({ type: 'input', seq: seqOf(data), can: this.views.runs(data.request) });
         break;
       case 'cells':
         if (data.to === this.page) {
@@ -837,7 +838,7 @@ export class Bridge {
     }
   }
 
-  private onAppend(data: JsonObject): void {
+  private onAppend(data: Received<'append'>): void {
     const doc = this.read();
     const why = this.refusal(doc);
     const events = eventsOf(doc);
@@ -875,7 +876,7 @@ export class Bridge {
     this.ack(data);
   }
 
-  private onSwitch(data: JsonObject, next: unknown): void {
+  private onSwitch(data: { seq?: unknown }, next: unknown): void {
     const doc = this.read();
     const why = this.refusal(doc);
     // Only a document that keeps the damaged record among its `others` may replace it.
@@ -890,7 +891,7 @@ export class Bridge {
     this.ack(data);
   }
 
-  private onChunk(data: JsonObject): void {
+  private onChunk(data: Received<'chunk'>): void {
     const { id, i, of, text } = data;
     const isWhole = (value: unknown, below: number): value is number =>
       Number.isInteger(value) && (value as number) >= 0 && (value as number) < below;
@@ -918,12 +919,12 @@ export class Bridge {
     this.onSwitch(data, next);
   }
 
-  private onCells(data: JsonObject): void {
+  private onCells(data: Received<'cells'>): void {
     this.answer(data, reportCells(this.context.model, data.whole ?? null));
   }
 
   /** Apply edits that the user has chosen. */
-  private onEdit(data: JsonObject): void {
+  private onEdit(data: Received<'edit'>): void {
     const { operation } = data;
     if (this.readOnly) {
       this.answer(data, { operation, outcome: 'refused', why: 'this notebook is read-only' });
@@ -933,12 +934,14 @@ export class Bridge {
   }
 
   /** Answer a request for cells, in pieces. */
-  private answer({ seq }: JsonObject, report: unknown): void {
+  private answer(data: { seq?: unknown }, report: unknown): void {
+    const seq = seqOf(data);
     const pieces = split(JSON.stringify(report));
     pieces.forEach((text, i) => this.send({ type: 'cells', seq, i, of: pieces.length, text }));
   }
 
-  private async onSave({ seq }: JsonObject): Promise<void> {
+  private async onSave(data: Received<'save'>): Promise<void> {
+    const seq = seqOf(data);
     const { context } = this;
     if (this.readOnly) {
       this.send({ type: 'save_failed', seq, why: 'this notebook is read-only' });
@@ -946,25 +949,27 @@ export class Bridge {
     }
     // `save` itself waits until the user has closed the error dialog.
     let hasFailed = false;
-    const answer = (data: JsonObject) => {
+    const fail = (why: string) => {
       context.saveState.disconnect(watch);
       if (!hasFailed) {
-        this.send({ seq, ...data });
+        this.send({ type: 'save_failed', seq, why });
       }
-      hasFailed = data.type === 'save_failed';
+      hasFailed = true;
     };
     const watch = (_: unknown, state: DocumentRegistry.SaveState) => {
       if (state === 'failed') {
-        answer({ type: 'save_failed', why: 'JupyterLab could not save it' });
+        fail('JupyterLab could not save it');
       }
     };
     context.saveState.connect(watch);
     try {
       await context.save();
-      answer({ type: 'saved' });
+      context.saveState.disconnect(watch);
+      if (!hasFailed) {
+        this.send({ type: 'saved', seq });
+      }
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      answer({ type: 'save_failed', why });
+      fail(error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -975,7 +980,7 @@ export class Bridge {
       return;
     }
     const doc = this.read();
-    const message: JsonObject = {
+    const message: Answer & { type: 'hello' } = {
       type: 'hello',
       path: this.path,
       readOnly: Boolean(this.readOnly),
@@ -999,17 +1004,17 @@ export class Bridge {
     pieces.forEach((piece, i) => this.send({ type: 'chunk', i, of: pieces.length, text: piece }));
   }
 
-  private ack({ seq }: JsonObject): void {
+  private ack(data: { seq?: unknown }): void {
     const { dirty } = this.context.model;
-    this.send({ type: 'ack', seq, ...this.lengthOf(this.read()), dirty });
+    this.send({ type: 'ack', seq: seqOf(data), ...this.lengthOf(this.read()), dirty });
   }
 
-  private nack({ seq }: JsonObject, why?: string): void {
-    this.send({ type: 'nack', seq, ...this.lengthOf(this.read()), why });
+  private nack(data: { seq?: unknown }, why?: string): void {
+    this.send({ type: 'nack', seq: seqOf(data), ...this.lengthOf(this.read()), why });
   }
 
   /** On the control channel: a message on shell waits until the running cell has ended. */
-  private send(data: JsonObject): void {
+  private send(data: Answer): void {
     const { kernel, comm } = this;
     if (!kernel || kernel.isDisposed || !comm) {
       return;
@@ -1088,6 +1093,11 @@ export class Bridge {
   private askTimer: ReturnType<typeof setTimeout> | undefined;
   /** The ids of cells that were run again while they ran. */
   private readonly queued = new Set<string>();
+}
+
+/** The number of a message; 0 is that of none. */
+function seqOf({ seq }: { seq?: unknown }): number {
+  return isCount(seq) ? seq : 0;
 }
 
 function makeId(): string {

@@ -3,16 +3,18 @@
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { IOutputAreaModel } from '@jupyterlab/outputarea';
 
-import type { JsonObject } from './json';
 import { isCount } from './json';
 import { cellOf } from './outputs';
+import type { Received } from './protocol';
 import type { Views } from './views';
 
 /** The limit of seconds and tokens. */
 const MAX_COUNT = 1e9;
 
+type Counts = Pick<Received<'ended'>, 'seconds' | 'sent' | 'received'>;
+
 /** The words about a turn that has ended; "" unless they are counts. */
-export function wordsOfEnd({ seconds, sent, received }: JsonObject): string {
+export function wordsOfEnd({ seconds, sent, received }: Counts): string {
   const isKnown = (count: unknown) => count !== undefined && count !== null;
   const counts = [seconds, ...[sent, received].filter(isKnown)];
   if (!counts.every(count => isCount(count, MAX_COUNT))) {

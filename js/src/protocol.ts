@@ -1,6 +1,7 @@
 /** The comm messages between kernel and page; see docs/protocol.md. */
 
 import type { JsonObject } from './json';
+import type { KernelMessage, PageMessage } from './messages';
 
 export const PROTOCOL = 1;
 
@@ -15,6 +16,18 @@ export const PIECE_CHARS = 1024 * 1024;
 
 /** The limit of the pieces of a document that the kernel sends. */
 export const MAX_PIECES = 4096;
+
+/** A message of the kernel as it arrives: any code in the kernel may have sent it. */
+export type Received<Type extends KernelMessage['type']> = Unchecked<
+  Extract<KernelMessage, { type: Type }>
+>;
+
+type Unchecked<Message> = { [Field in keyof Message]?: unknown };
+
+/** A message of the page, without the fields that all of them have. */
+export type Answer = WithoutCommon<PageMessage>;
+
+type WithoutCommon<Message> = Message extends unknown ? Omit<Message, 'v' | 'page'> : never;
 
 /** The features that the page lists in `hello`. */
 export const FEATURES = ['cells', 'exchange', 'input', 'ended', 'printed', 'edits'];

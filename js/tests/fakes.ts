@@ -6,6 +6,8 @@ import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import type { IOutputAreaModel } from '@jupyterlab/outputarea';
 import { Signal } from '@lumino/signaling';
 
+import type { JsonObject } from '../src/json';
+
 type Change = { type: 'add' | 'remove' | 'set' | 'clear' | 'move' };
 
 export class FakeOutputs {
@@ -73,6 +75,24 @@ export class FakeCell {
   }
 }
 
+class FakeCells {
+  readonly changed = new Signal<this, void>(this);
+
+  constructor(private readonly notebook: FakeNotebook) {}
+
+  get length(): number {
+    return this.notebook.list.length;
+  }
+
+  get(index: number): FakeCell {
+    return this.notebook.list[index];
+  }
+
+  [Symbol.iterator](): Iterator<FakeCell> {
+    return this.notebook.list[Symbol.iterator]();
+  }
+}
+
 export class FakeNotebook {
   readonly metadataChanged = new Signal<this, { key: string }>(this);
   readonly contentChanged = new Signal<this, void>(this);
@@ -86,11 +106,7 @@ export class FakeNotebook {
     this.list = cells;
   }
 
-  readonly cells = {
-    changed: new Signal<object, void>({}),
-    get: (index: number) => this.list[index],
-    [Symbol.iterator]: () => this.list[Symbol.iterator]()
-  };
+  readonly cells = new FakeCells(this);
 
   readonly sharedModel = {
     insertCell: (place: number, { id, source }: { id: string; source: string }) => {
@@ -119,10 +135,6 @@ export class FakeNotebook {
   }
 
   get model(): INotebookModel {
-    Object.defineProperty(this.cells, 'length', {
-      get: () => this.list.length,
-      configurable: true
-    });
     return this as unknown as INotebookModel;
   }
 }
@@ -146,4 +158,71 @@ export function fakePanel(notebook: FakeNotebook, running: Record<string, string
     }
   };
   return panel as unknown as NotebookPanel;
+}
+
+/** A kernel: `sent` has what the page has sent on the control channel. */
+export class FakeKernel {
+  readonly clientId = 'client';
+  readonly username = 'user';
+  readonly iopubMessage = new Signal<this, unknown>(this);
+  readonly statusChanged = new Signal<this, string>(this);
+  readonly info = Promise.resolve({});
+  readonly spec = Promise.resolve({ language: 'python' });
+  readonly registerCommTarget = () => undefined;
+  isDisposed = false;
+  comms: Record<string, unknown> = {};
+  requests: JsonObject[] = [];
+  sent: JsonObject[] = [];
+
+  requestCommInfo(): Promise<unknown> {
+    return Promise.resolve({ content: { comms: this.comms } });
+  }
+
+  sendControlMessage({ header, content }: { header: JsonObject; content: JsonObject }): object {
+    if (header.msg_type === 'comm_msg') {
+      this.sent.push(content.data as JsonObject);
+    }
+    return { done: this.requestCommInfo() };
+  }
+
+  /** Send a message of the kernel to the page, as the answer to a request of `session`. */
+  publish(msg_type: string, content: JsonObject, msg_id = 'r', session = 'client'): void {
+    const message = { header: { msg_type }, parent_header: { msg_id, session }, content };
+    this.iopubMessage.emit(message);
+  }
+
+  /** Return what the page has sent since the last call. */
+  take(): JsonObject[] {
+    return this.sent.splice(0);
+  }
+}
+
+/** The document of a page, and what opens and saves it. */
+export class FakeContext {
+  readonly ready = Promise.resolve();
+  readonly fileChanged = new Signal<this, void>(this);
+  readonly pathChanged = new Signal<this, void>(this);
+  readonly saveState = new Signal<this, string>(this);
+  readonly disposed = new Signal<this, void>(this);
+  readonly sessionContext = {
+    kernelChanged: new Signal<object, unknown>({}),
+    session: {} as { kernel?: unknown }
+  };
+  localPath = 'talk.ipynb';
+  isDisposed = false;
+  contentsModel = { writable: true };
+  saving: () => Promise<void> = () => Promise.resolve();
+
+  constructor(
+    readonly model: FakeNotebook,
+    kernel: FakeKernel
+  ) {
+    this.sessionContext.session.kernel = kernel;
+  }
+
+  async save(): Promise<void> {
+    this.saveState.emit('started');
+    await this.saving();
+    this.saveState.emit('completed');
+  }
 }

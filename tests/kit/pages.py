@@ -24,6 +24,7 @@ from jp_nb.notebook.page import notebook_storage
 from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.notebook_storage import PageStorage
+from jp_nb.notebook.page.protocol import read_page_message
 from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
 from jp_nb.record.documents.signing import Trust
@@ -210,6 +211,11 @@ class PagesInProcess:
         assert self._comm is not None
         content = {"comm_id": self._comm.comm_id, "data": data}
         self.kernel.control_handlers["comm_msg"](None, None, {"content": content})
+
+    @staticmethod
+    def read(data: Any) -> dict[str, Any] | None:
+        """Return the fields of a message of a page; None if the kernel ignores it."""
+        return read_page_message(data)
 
     def listen(self, hear: Callable[[dict[str, Any]], None]) -> None:
         """Call `hear` with each message of the kernel, before the pages get it."""

@@ -1,98 +1,37 @@
-"""The messages between kernel and page, as a table: their senders and fields."""
+"""Compare messages between kernel and page with the JSON Schema that both sides use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Mapping
 from typing import Any
 
-Fits = Callable[[Any], bool]
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]
+
+from tools.page_schema import SCHEMA
+
+_DEFINITIONS: Mapping[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))["definitions"]
 
 
-def _is(*kinds: type) -> Fits:
-    return lambda value: isinstance(value, kinds) and (bool in kinds or value is not True)
+def _list_fields(sender: str) -> dict[str, Any]:
+    references = _DEFINITIONS[f"{sender}Message"]["oneOf"]
+    schemas = [_DEFINITIONS[each["$ref"].rpartition("/")[2]] for each in references]
+    return {schema["properties"]["type"]["const"]: schema for schema in schemas}
 
 
-NUMBER = _is(int)
-TEXT = _is(str)
-FLAG = _is(bool)
-LIST = _is(list)
-OBJECT = _is(dict)
-ANY: Fits = lambda value: True  # noqa: E731
-
-OF_ALL: Mapping[str, Mapping[str, Fits]] = {
-    "kernel": {"type": TEXT, "v": NUMBER, "seq": NUMBER, "ctl": FLAG, "path": TEXT},
-    "page": {"type": TEXT, "v": NUMBER, "page": TEXT},
+FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "kernel": _list_fields("Kernel"),
+    "page": _list_fields("Page"),
 }
-FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
-    "kernel": {
-        "open": {"stream": TEXT, "n": NUMBER},
-        "append": {"to?": TEXT, "stream": TEXT, "base": NUMBER, "events": LIST, "head?": OBJECT},
-        "switch": {"to?": TEXT, "doc": OBJECT},
-        "exchange": {"to?": TEXT, "doc": OBJECT, "kept": LIST},
-        "chunk": {"to?": TEXT, "id": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
-        "pull": {},
-        "save": {"to": TEXT},
-        "cells": {"to": TEXT, "whole": ANY},
-        "document": {"to": TEXT},
-        "edit": {"to": TEXT, "operation": TEXT, "steps": LIST, "expected": LIST},
-        "show": {
-            "to": TEXT,
-            "puts?": FLAG,
-            "over?": FLAG,
-            "request": TEXT,
-            "cell": TEXT,
-            "code": TEXT,
-            "outputs": LIST,
-        },
-        "input": {"request": TEXT},
-        "ended": {
-            "request": TEXT,
-            "cell": TEXT,
-            "seconds": NUMBER,
-            "sent": ANY,
-            "received": ANY,
-        },
-    },
-    "page": {
-        "hello": {
-            "path": TEXT,
-            "readOnly": FLAG,
-            "collaborative": FLAG,
-            "stream": TEXT,
-            "n": NUMBER,
-            "doc?": ANY,
-            "chunks?": NUMBER,
-            "tells": LIST,
-            "client": TEXT,
-            "session?": TEXT,
-            "user?": TEXT,
-        },
-        "bye": {},
-        "chunk": {"i": NUMBER, "of": NUMBER, "text": TEXT},
-        "ack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "dirty": FLAG},
-        "nack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "why?": TEXT},
-        "saved": {"seq?": NUMBER, "stream?": TEXT, "n?": NUMBER},
-        "cells": {"seq": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
-        "want": {"request": TEXT},
-        "seen": {"request": TEXT},
-        "input": {"seq": NUMBER, "can": FLAG},
-        "save_failed": {"seq": NUMBER, "why": TEXT},
-    },
-}
+"""The schema of each message, by sender and type."""
 
 
 def misfits(sender: str, message: Mapping[str, Any]) -> list[str]:
-    """Return the differences between `message` and the table."""
-    fields = FIELDS[sender].get(message.get("type", ""))
-    if fields is None:
+    """Return the differences between `message` and its schema; unknown fields are one, too."""
+    schema = FIELDS[sender].get(message.get("type", ""))
+    if schema is None:
         return [f"{sender} sends {message.get('type')!r}"]
-    wanted = {**OF_ALL[sender], **fields}
-    names = {name.removesuffix("?") for name in wanted}
-    found = [f"{message['type']}: {name} is not in the table" for name in message.keys() - names]
-    for name, fits in wanted.items():
-        plain = name.removesuffix("?")
-        if plain not in message:
-            found += [] if name != plain else [f"{message['type']}: {name} is missing"]
-        elif not fits(message[plain]):
-            found.append(f"{message['type']}: {plain} is {message[plain]!r}")
-    return found
+
+    wrong = [error.message for error in Draft7Validator(schema).iter_errors(message)]
+    unknown = [f"{name} is not in the schema" for name in message.keys() - schema["properties"]]
+    return [f"{sender} {message['type']}: {each}" for each in [*wrong, *unknown]]

@@ -15,35 +15,16 @@ Source: `docs/protocol.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from pydantic import JsonValue
 
 from jp_nb.json_values import MAX_INTEGER
+from jp_nb.notebook.page.message_schema import PAGE_COMMON, PAGE_MESSAGES, find_misfits
 
 PROTOCOL = 1
 TARGET = "jp_nb.document"
 """Name of the comm target that the page registers."""
-
-MAX_MESSAGE_FIELD_CHARS: Final = 10_000
-"""Limit of ids, paths, and reasons in a message of a page."""
-
-_TEXTS: Final = ("type", "page", "path", "stream", "session", "client", "why", "request")
-_COUNTS: Final = ("seq", "n", "i", "of", "chunks")
-_REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
-    "hello": ("page", "path"),
-    "chunk": ("page", "i", "text"),
-    "ack": ("seq", "stream", "n"),
-    "nack": ("seq",),
-    "saved": (),
-    "save_failed": ("seq",),
-    "cells": ("seq", "i", "of", "text"),
-    "bye": ("page",),
-    "want": ("page", "request"),
-    "seen": ("page", "request"),
-    "input": ("seq", "can"),
-}
-"""The required fields of each message of a page."""
 
 
 def read_page_message(data: Any) -> dict[str, Any] | None:
@@ -53,21 +34,17 @@ def read_page_message(data: Any) -> dict[str, Any] | None:
     """
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         return None
-    if data["type"] not in _REQUIRED:
-        return None
-    if any(data.get(name) is None for name in _REQUIRED[data["type"]]):
-        return None
-    if not all(_is_name(data[name]) for name in _TEXTS if data.get(name) is not None):
-        return None
-    if not all(is_count(data[name]) for name in _COUNTS if data.get(name) is not None):
+
+    fields = PAGE_MESSAGES.get(data["type"])
+    if fields is None:
         return None
 
     # A `hello` without `doc` has no record, one whose `doc` is null has a damaged one.
-    return {name: value for name, value in data.items() if value is not None or name == "doc"}
+    message = {name: value for name, value in data.items() if value is not None or name == "doc"}
+    if find_misfits(message, {**PAGE_COMMON, **fields}):
+        return None
 
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= MAX_MESSAGE_FIELD_CHARS
+    return message
 
 
 def is_count(value: Any) -> bool:
