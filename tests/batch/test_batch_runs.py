@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -170,3 +171,40 @@ def test_module_that_cannot_be_preloaded_stops_the_batch(tmp_path: Path) -> None
     assert done.returncode == 1
     assert "a module cannot be preloaded: json.nonesuch: ModuleNotFoundError" in done.stderr
     assert [each.outcome for each in BatchFolder(tmp_path / "OUT").runs()] == ["failed"]
+
+
+@pytest.mark.req("BATCH-18")
+def test_batch_and_pytest_share_a_folder(tmp_path: Path) -> None:
+    for number in range(4):
+        reply = f"Reply {number}."
+        (tmp_path / f"guide{number}.toml").write_text(f'[[replies]]\ntext = "{reply}"\n' * 3)
+        ask = f"%%jp -m scripted/guide{number}\nQuestion {number}?"
+        check = f"import jp_nb as jp; assert jp.last.text == {reply!r}, jp.last.text"
+        write_cells(tmp_path / f"talk{number}.ipynb", "%load_ext jp_nb", ask, check)
+    recorded = batch(tmp_path, "talk*.ipynb", "--record", "-o", "RECORDED/")
+    assert recorded.returncode == 0, recorded.stderr
+    inputs = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+
+    command = [sys.executable, "-m", "pytest", "--jp", "-n", "4", "-p", "no:cacheprovider"]
+    with subprocess.Popen(
+        [*command, *sorted(tmp_path.glob("*.ipynb"))],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as tests:
+        done = batch(tmp_path, "talk*.ipynb", "--replay", "--workers", "2", "-o", "OUT/")
+        printed_by_tests, _ = tests.communicate(timeout=300)
+    assert tests.returncode == 0, printed_by_tests
+    assert "4 passed" in printed_by_tests
+    assert done.returncode == 0, done.stderr
+
+    assert {path: path.read_bytes() for path in inputs} == inputs
+    states = BatchFolder(tmp_path / "OUT").runs()
+    assert [each.outcome for each in states] == ["passed"] * 4
+    for state in states:
+        number = state.notebook.removeprefix("talk").removesuffix(".ipynb")
+        text = (tmp_path / "OUT" / state.output).read_text()
+        others = {"0", "1", "2", "3"} - {number}
+        assert f"Reply {number}." in text
+        assert not any(f"Question {other}?" in text for other in others)
