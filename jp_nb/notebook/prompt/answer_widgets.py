@@ -1,6 +1,7 @@
 """The widgets of answers for which ipywidgets has none: a list of options, and a password field.
 
-Their other half is `choices.js` and `secret.js`, which run in the page.
+Their other half runs in the page: `js/src/widgets/choices.ts` and `secret.ts`, which are built
+into `modules/`.
 
 Source: `docs/prompts.md`.
 """
@@ -37,7 +38,7 @@ class Choices(AnyWidget):
         writing: Whether that box has the focus.
     """
 
-    _esm = (_FILES / "choices.js").read_text(encoding="utf-8")
+    _esm = (_FILES / "modules" / "choices.js").read_text(encoding="utf-8")
     _css = (_FILES / "choices.css").read_text(encoding="utf-8")
     question = traitlets.Unicode("").tag(sync=True)
     options: traitlets.List[dict[str, str]] = traitlets.List().tag(sync=True)
@@ -65,5 +66,5 @@ class Choices(AnyWidget):
 class SecretField(AnyWidget):
     """A password field. Its text stays in the page until the user sends it."""
 
-    _esm = (_FILES / "secret.js").read_text(encoding="utf-8")
+    _esm = (_FILES / "modules" / "secret.js").read_text(encoding="utf-8")
     hint = traitlets.Unicode("").tag(sync=True)

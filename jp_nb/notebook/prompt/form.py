@@ -204,7 +204,7 @@ class Form(PromptForm):
         return any(isinstance(each.question.answer_type, SecretAnswer) for each in fields)
 
     def _render_stock_note(self) -> str:
-        # The lab extension looks for this role, which `form.js` sets, before it shows a form above
+        # The lab extension looks for this role, which `form.ts` sets, before it shows a form above
         # the notebook too.
         mark = f"jp-nb-form-{self.widget.model_id}"
         return f'<span class="{mark}" role="group">{escape(form_text.STOCK_WIDGETS)}</span>'

@@ -1,4 +1,6 @@
-"""The part of a form that runs in the page (`form.js`), and its messages to the kernel.
+"""The part of a form that runs in the page, and its messages to the kernel.
+
+Its source is `js/src/widgets/form.ts`, which is built into `modules/form.js`.
 
 Source: `docs/prompts.md`.
 """
@@ -38,7 +40,7 @@ class FormBridge(AnyWidget):
         only_buttons: True if Esc only moves the focus to the cell.
     """
 
-    _esm = (_FILES / "form.js").read_text(encoding="utf-8")
+    _esm = (_FILES / "modules" / "form.js").read_text(encoding="utf-8")
     _css = (_FILES / "form.css").read_text(encoding="utf-8")
     controls = traitlets.List(traitlets.Unicode()).tag(sync=True)
     screen = traitlets.Unicode("").tag(sync=True)

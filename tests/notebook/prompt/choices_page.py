@@ -64,7 +64,7 @@ class ChoicesPage:
     def mount(self) -> None:
         """Draw it from the widget's state, as a page that is loaded again does."""
         state = {name: getattr(self.widget, name) for name in STATE}
-        source = (_FILES / "choices.js").read_text(encoding="utf-8")
+        source = (_FILES / "modules" / "choices.js").read_text(encoding="utf-8")
         self.page.evaluate(MOUNT, [source, state])
 
     @property

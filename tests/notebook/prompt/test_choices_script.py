@@ -1,4 +1,4 @@
-"""`choices.js` in a bare page: options are picked with mouse and keyboard, and read as an answer.
+"""`choices.ts` in a bare page: options are picked with mouse and keyboard, and read as an answer.
 
 RPI-50 and RPI-51 are settled otherwise: the ticks and the own text are on one page, which a button
 ends; RPI-65: the box for an own text keeps its text.

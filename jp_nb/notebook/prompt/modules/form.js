@@ -1,0 +1,709 @@
+// src/widgets/anymodel.ts
+function identify(model) {
+  return model.get("layout") ?? model;
+}
+function shareInPage(name, make) {
+  const page = globalThis;
+  return page[Symbol.for(name)] ??= make();
+}
+
+// src/widgets/keys.ts
+var CHOOSING = ["Enter", " ", "Escape", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
+var STEPS = {
+  ArrowRight: 1,
+  ArrowDown: 1,
+  ArrowLeft: -1,
+  ArrowUp: -1
+};
+var KeyGuard = class {
+  pressed = /* @__PURE__ */ new Set();
+  settled = -Infinity;
+  /** Refuse keys until `time`, because they were meant for the previous focus. */
+  settle(time) {
+    this.settled = time;
+  }
+  /** Forget the keys that are down, because another step is shown. */
+  reset() {
+    this.pressed.clear();
+  }
+  /** Return true if the user pressed the key for this form. `isText` is true for a space in a text. */
+  isOnPurpose(key, { repeat, isText, now }) {
+    if (!CHOOSING.includes(key) || key === " " && isText) {
+      return true;
+    }
+    if (repeat ? !this.pressed.has(key) : now < this.settled) {
+      return false;
+    }
+    this.pressed.add(key);
+    return true;
+  }
+  /** Return false for the release of a key that went down elsewhere. */
+  release(key) {
+    return this.pressed.delete(key);
+  }
+};
+function findStep(key) {
+  return STEPS[key] ?? 0;
+}
+
+// src/widgets/scrolling.ts
+var GAP_PX = 8;
+function computeScroll(view, form, cellTop) {
+  const toTop = (edge) => edge - view.top - GAP_PX;
+  const toBottom = form.bottom - view.bottom + GAP_PX;
+  const room = view.bottom - view.top - 2 * GAP_PX;
+  if (form.bottom - cellTop <= room) {
+    return toTop(cellTop) < 0 ? toTop(cellTop) : Math.max(toBottom, 0);
+  }
+  const isWhole = form.bottom - form.top <= room;
+  return isWhole ? toBottom : toTop(form.top);
+}
+
+// src/widgets/selection.ts
+function stepAround(at, step, count) {
+  return (at + step + count) % count;
+}
+
+// src/widgets/form.ts
+var SETTLE_MS = 300;
+var KEEP_IN_VIEW_MS = 2e3;
+var DETACHED_MS = 1e3;
+var TYPING_MS = 1e3;
+var CLOSING_MS = 1e3;
+var SENT_MS = 700;
+var WRITING = "textarea, input:not([type=radio], [type=checkbox])";
+var TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=search])";
+var FIELD = `${TEXT_BOX}, select`;
+var OPENING = ".jp-nb-open";
+var STATE = ["index", "value", "picks", "custom"];
+var KEYBOARDS = { integer: "numeric", number: "decimal" };
+var MARK = "● ";
+var SENT = "Sent. The kernel is busy and will read it when it is free.";
+var WAITS = "A notebook is waiting for your answer";
+var waiting = shareInPage("jp_nb.waiting", () => /* @__PURE__ */ new Set());
+var touchedSteps = shareInPage("jp_nb.touched", () => /* @__PURE__ */ new WeakMap());
+var visit = shareInPage("jp_nb.visit", followFocus);
+var ids = 0;
+function followFocus() {
+  const visit2 = {
+    isInside: false,
+    notebook: null,
+    cell: null,
+    origin: null,
+    lastKey: -Infinity
+  };
+  const note = (event) => {
+    const target = event.target instanceof Element ? event.target : null;
+    const form = target?.closest(".jp-nb-form") ?? null;
+    const notebook = form?.closest(".jp-Notebook") ?? null;
+    if (form && !(visit2.isInside && visit2.notebook === notebook)) {
+      const related = event instanceof FocusEvent ? event.relatedTarget : null;
+      const selected = notebook?.querySelector(".jp-Cell.jp-mod-active") ?? related;
+      const cell = form.closest(".jp-Cell");
+      if (selected !== cell || visit2.cell !== cell) {
+        visit2.origin = selected instanceof HTMLElement ? selected : null;
+      }
+      visit2.cell = cell;
+      visit2.notebook = notebook;
+    }
+    visit2.isInside = Boolean(form);
+  };
+  for (const event of ["focusin", "pointerdown"]) {
+    document.addEventListener(event, note, true);
+  }
+  const noteKey = () => {
+    visit2.lastKey = performance.now();
+  };
+  document.addEventListener("keydown", noteKey, true);
+  return visit2;
+}
+function leaveClosedForm(root) {
+  const active = document.activeElement;
+  const isElsewhere = active && active !== document.body && !root.contains(active);
+  if (!visit.isInside || isElsewhere) {
+    return;
+  }
+  visit.isInside = false;
+  visit.cell = null;
+  visit.origin?.focus({ preventScroll: true });
+}
+function markTitle() {
+  const unmarked = getUnmarkedTitle();
+  const isAlive = [...waiting].some((el) => !el.closest(".jupyter-widgets-disconnected"));
+  const title = isAlive ? MARK + unmarked : unmarked;
+  if (title !== document.title) {
+    document.title = title;
+  }
+}
+function getUnmarkedTitle() {
+  return document.title.startsWith(MARK) ? document.title.slice(MARK.length) : document.title;
+}
+function readState(control, box) {
+  const secret = box?.querySelector(".jp-nb-secret");
+  if (secret) {
+    return { value: secret.value };
+  }
+  const state = {};
+  for (const name of STATE) {
+    const value = control?.get(name);
+    if (value !== void 0) {
+      state[name] = value;
+    }
+  }
+  const date = box?.querySelector("input[type=date]");
+  if (date?.validity.badInput) {
+    state.value = "unfinished";
+  }
+  return state;
+}
+function isFocusTaken(root) {
+  const active = document.activeElement;
+  if (!active || active === document.body || root.contains(active)) {
+    return false;
+  }
+  const panel = ".jp-MainAreaWidget, .jp-Dialog";
+  if (active.closest(panel) !== root.closest(panel)) {
+    return true;
+  }
+  const editor = active.closest(
+    "input, textarea, select, [contenteditable='true']"
+  );
+  return Boolean(editor && (editor.value ?? editor.textContent ?? "").trim());
+}
+function findScroller(element) {
+  for (let each = element.parentElement; each; each = each.parentElement) {
+    const isScrolling = /auto|scroll/.test(getComputedStyle(each).overflowY);
+    if (isScrolling && each.scrollHeight > each.clientHeight) {
+      return each;
+    }
+  }
+  return null;
+}
+function showWithCell(root) {
+  root.scrollIntoView({ block: "nearest" });
+  const cell = root.closest(".jp-Cell");
+  const scroller = cell && findScroller(cell);
+  if (!cell || !scroller) {
+    return;
+  }
+  const view = scroller.getBoundingClientRect();
+  const form = root.getBoundingClientRect();
+  scroller.scrollTop += computeScroll(view, form, cell.getBoundingClientRect().top);
+}
+function keepInView(root, focused) {
+  const until = performance.now() + KEEP_IN_VIEW_MS;
+  const watcher = new ResizeObserver(() => {
+    if (performance.now() > until || !root.contains(document.activeElement)) {
+      watcher.disconnect();
+      return;
+    }
+    showWithCell(root);
+    if (focused !== root) {
+      focused.scrollIntoView({ block: "nearest" });
+    }
+  });
+  for (const each of [root.parentElement, root.closest(".jp-Cell")]) {
+    if (each) {
+      watcher.observe(each);
+    }
+  }
+  const ownScroll = { once: true, passive: true };
+  root.ownerDocument.addEventListener("wheel", () => watcher.disconnect(), ownScroll);
+  return watcher;
+}
+function callIfUnseen(root, call) {
+  if (document.hidden || !root?.isConnected) {
+    call();
+    return;
+  }
+  const watcher = new IntersectionObserver(([{ isIntersecting }]) => {
+    watcher.disconnect();
+    if (!isIntersecting) {
+      call();
+    }
+  });
+  watcher.observe(root);
+}
+function getAction(button) {
+  const name = [...button?.classList ?? []].find((each) => each.startsWith("jp-nb-do-"));
+  return name?.slice("jp-nb-do-".length);
+}
+function ensureId(element) {
+  if (!element) {
+    return "";
+  }
+  element.id ||= `jp-nb-${ids += 1}-${Math.random().toString(36).slice(2)}`;
+  return element.id;
+}
+function labelControl(box, root) {
+  const field = box.closest(".jp-nb-field") ?? root;
+  const name = field.querySelector(".jp-nb-field-name bdi") ?? root.querySelector(".jp-nb-question bdi");
+  const about = [...field.querySelectorAll(".jp-nb-about, .jp-nb-hint, .jp-nb-problem")];
+  const group = box.querySelector(":is(.widget-radio-box, [role=group], [role=radiogroup])");
+  if (group?.matches(".widget-radio-box")) {
+    group.setAttribute("role", "radiogroup");
+    group.setAttribute("aria-labelledby", ensureId(name));
+    const shared = `${ensureId(group)}-option`;
+    for (const radio of group.querySelectorAll("input")) {
+      radio.name = shared;
+    }
+  }
+  for (const [kind, mode] of Object.entries(KEYBOARDS)) {
+    const input = box.querySelector("input");
+    if (input && box.matches(`.jp-nb-${kind}`)) {
+      input.inputMode = mode;
+    }
+  }
+  for (const each of group ? [group] : box.querySelectorAll(FIELD)) {
+    if (!each.matches("[aria-label], [aria-labelledby]")) {
+      each.setAttribute("aria-labelledby", ensureId(name));
+    }
+    if (about.length) {
+      each.setAttribute("aria-describedby", about.map(ensureId).join(" "));
+    }
+    if (each.getAttribute("role") !== "group") {
+      each.setAttribute("aria-required", String(field.matches(".jp-nb-needed")));
+    }
+  }
+}
+function firstIn(box) {
+  return box?.querySelector("input:checked") ?? box?.querySelector(`input, ${FIELD}`) ?? null;
+}
+var FormView = class {
+  constructor(model, el) {
+    this.model = model;
+    this.el = el;
+    this.identity = identify(model);
+    el.classList.add("jp-nb-beacon");
+    model.on("change:step", this.turn);
+    model.on("msg:custom", this.onMessage);
+    this.look();
+    if (model.get("notify")) {
+      this.announceInTitle();
+    }
+  }
+  model;
+  el;
+  dispose() {
+    clearTimeout(this.timer);
+    clearTimeout(this.sentTimer);
+    this.sent?.remove();
+    const root = this.root;
+    if (root) {
+      this.leaveOnceClosed(root);
+    }
+    this.model.off("change:step", this.turn);
+    this.model.off("msg:custom", this.onMessage);
+    this.titleWatcher?.disconnect();
+    this.problemWatcher?.disconnect();
+    this.notice?.close();
+    waiting.delete(this.el);
+    markTitle();
+    this.inView?.disconnect();
+    for (const [type, listener] of this.heard) {
+      root?.removeEventListener(type, listener, { capture: true });
+    }
+  }
+  // --- messages ------------------------------------------------------------------------------
+  /** Send an action with the state of each control: a click can arrive before a widget's update. */
+  send(type) {
+    if (!this.shown) {
+      return;
+    }
+    const { root, controls, step } = this.shown;
+    const boxes = root.querySelectorAll(".jp-nb-control");
+    this.actsAt = performance.now();
+    const fields = controls.map((control, place) => readState(control, boxes[place]));
+    const state = fields.length === 1 ? fields[0] : { fields };
+    this.model.send({ ...state, type, step });
+  }
+  /** Show a notice if the kernel is busy, because the click would look lost. */
+  noteSent() {
+    this.forgetSent();
+    this.sentTimer = setTimeout(() => {
+      if (this.sent) {
+        this.sent.textContent = SENT;
+      }
+    }, SENT_MS);
+  }
+  forgetSent() {
+    clearTimeout(this.sentTimer);
+    if (this.sent?.textContent) {
+      this.sent.textContent = "";
+    }
+  }
+  touch() {
+    if (this.shown) {
+      touchedSteps.set(this.identity, this.shown.step);
+    }
+  }
+  get isTouched() {
+    return this.shown !== null && touchedSteps.get(this.identity) === this.shown.step;
+  }
+  get primary() {
+    return getAction(this.root?.querySelector(".jp-nb-primary") ?? null) ?? "submit";
+  }
+  report(step) {
+    this.model.send({ type: "rendered", step });
+  }
+  /** Tell that the user writes, because a deadline waits meanwhile. */
+  noteWriting(isWriting) {
+    if (isWriting !== this.isWriting && this.model.get("timed")) {
+      this.isWriting = isWriting;
+      this.model.send({ type: "writing", value: isWriting });
+    }
+  }
+  // --- input of the user -----------------------------------------------------------------------
+  onClick = (event) => {
+    const target = event.target;
+    if (target.closest(".jp-nb-control")) {
+      this.touch();
+    }
+    const button = target.closest(".jp-nb-actions button, .jp-nb-summary button");
+    if (!button) {
+      return;
+    }
+    const action = getAction(button);
+    const isStray = event.detail > 1;
+    if (!isStray) {
+      this.noteSent();
+    }
+    if (!isStray && !action) {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+    if (!isStray) {
+      this.send(action);
+    }
+  };
+  onFocus = (event) => {
+    const target = event.target;
+    target.setAttribute("data-lm-suppress-shortcuts", "true");
+    if (!this.isFocusing && target.matches(TEXT_BOX)) {
+      this.noteWriting(true);
+    }
+  };
+  onBlur = () => {
+    const secrets = this.root?.querySelectorAll(".jp-nb-secret") ?? [];
+    this.noteWriting([...secrets].some(({ value }) => value));
+  };
+  onInput = (event) => {
+    this.touch();
+    if (event.target.matches(TEXT_BOX)) {
+      this.noteWriting(true);
+    }
+  };
+  moveAmongButtons(root, target, key) {
+    const step = findStep(key);
+    if (!step || target !== root && !target.matches("button")) {
+      return false;
+    }
+    const all = root.querySelectorAll(
+      ".jp-nb-summary button, .jp-nb-actions button"
+    );
+    const buttons = [...all].filter((button) => !button.disabled);
+    let from = buttons.indexOf(target);
+    if (target === root) {
+      from = step < 0 ? 0 : -1;
+    }
+    buttons[stepAround(from, step, buttons.length)].focus();
+    return true;
+  }
+  onKey = (happened) => {
+    const event = happened;
+    event.stopPropagation();
+    const root = this.root;
+    if (event.isComposing || !root) {
+      return;
+    }
+    const { key, repeat } = event;
+    const target = event.target;
+    const press = { repeat, isText: target.matches(WRITING), now: performance.now() };
+    if (!this.keys.isOnPurpose(key, press)) {
+      event.preventDefault();
+      return;
+    }
+    if (key === " " && target.closest(".jp-nb-control")) {
+      this.touch();
+    }
+    if (target.matches(OPENING) && (key === " " || key === "Enter")) {
+      if (key === " ") {
+        event.preventDefault();
+        target.click();
+      }
+      return;
+    }
+    const offer = { bubbles: true, cancelable: true, detail: key };
+    if (!target.dispatchEvent(new CustomEvent("jp-nb-key", offer))) {
+      event.preventDefault();
+    } else if (key === "Escape") {
+      event.preventDefault();
+      this.onEscape();
+    } else if (this.moveAmongButtons(root, target, key)) {
+      event.preventDefault();
+    } else if (key === "Enter" || key === " " && target === root) {
+      this.onEnter(event, target);
+    }
+  };
+  onEscape() {
+    if (this.model.get("only_buttons")) {
+      this.leave();
+    } else {
+      this.send("cancel");
+    }
+  }
+  onEnter(event, target) {
+    const isEverywhere = event.ctrlKey || event.metaKey;
+    const isNative = target.matches("textarea, summary") || target.closest("button");
+    if (isNative && !isEverywhere) {
+      return;
+    }
+    event.preventDefault();
+    this.send(this.isTouched ? this.primary : "unchosen");
+    if (this.isTouched) {
+      this.noteSent();
+    }
+  }
+  onKeyUp = (happened) => {
+    const event = happened;
+    event.stopPropagation();
+    if (!this.keys.release(event.key) && event.key === " ") {
+      event.preventDefault();
+    }
+  };
+  /**
+   * Leave the form once its comm is closed: a page may remove a form only to draw it again.
+   *
+   * Keys of a user who still types, while the form ends without a click, must not become shortcuts
+   * of the notebook.
+   */
+  leaveOnceClosed(root) {
+    const removed = performance.now();
+    const isSent = this.actsAt >= visit.lastKey;
+    const look = () => {
+      const now = performance.now();
+      const isOpen = this.identity.comm && now < removed + CLOSING_MS;
+      const isTyping = !isSent && now < visit.lastKey + TYPING_MS;
+      if (isOpen || isTyping) {
+        setTimeout(look, 10);
+      } else {
+        leaveClosedForm(root);
+      }
+    };
+    setTimeout(look);
+  }
+  /** Return the focus to the cell, or to the page without cells. The form stays open. */
+  leave() {
+    const root = this.root;
+    this.inView?.disconnect();
+    root?.closest(".jp-Cell")?.focus({ preventScroll: true });
+    const active = document.activeElement;
+    if (active instanceof HTMLElement && root?.contains(active)) {
+      active.blur();
+    }
+  }
+  // --- current step ----------------------------------------------------------------------------
+  focusOn(root, element) {
+    this.isFocusing = true;
+    element.focus({ preventScroll: true });
+    this.isFocusing = false;
+    this.inView?.disconnect();
+    this.inView = keepInView(root, element);
+  }
+  focusFirst(root) {
+    if (isFocusTaken(root)) {
+      return;
+    }
+    this.keys.settle(performance.now() + SETTLE_MS);
+    this.focusOn(root, firstIn(root.querySelector(".jp-nb-control")) ?? root);
+  }
+  /** Move the focus to the next page if it was on the previous one. */
+  focusNext(root) {
+    const active = document.activeElement;
+    if (!active || active === document.body || root.contains(active)) {
+      this.focusOn(root, firstIn(root.querySelector(".jp-nb-control")) ?? root);
+    }
+  }
+  label(root) {
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", root.querySelector(".jp-nb-question")?.textContent ?? "");
+    root.querySelector(".jp-nb-progress")?.setAttribute("role", "status");
+    this.problemWatcher?.disconnect();
+    this.problemWatcher = new MutationObserver(() => {
+      this.forgetSent();
+      this.markProblems(root);
+    });
+    for (const said of root.querySelectorAll(".jp-nb-note, .jp-nb-problem")) {
+      said.setAttribute("role", "status");
+      this.problemWatcher.observe(said, { childList: true, subtree: true });
+    }
+    for (const box of root.querySelectorAll(".jp-nb-control")) {
+      labelControl(box, root);
+    }
+    this.markProblems(root);
+  }
+  markProblems(root) {
+    for (const field of root.querySelectorAll(".jp-nb-field")) {
+      const isWrong = Boolean(field.querySelector(".jp-nb-problem")?.textContent?.trim());
+      const boxes = field.querySelectorAll(":is(input, textarea, select, [role=radiogroup])");
+      for (const box of boxes) {
+        if (box.matches("[aria-required]")) {
+          box.setAttribute("aria-invalid", String(isWrong));
+        }
+      }
+    }
+  }
+  /** Return the form if the page has drawn all of its current step. */
+  findDrawn() {
+    const root = this.el.closest(".jp-nb-form");
+    if (!root?.isConnected || !root.querySelector(".jp-nb-actions button")) {
+      return null;
+    }
+    this.root = root;
+    const screen = this.model.get("screen");
+    if (screen && !root.getElementsByClassName(screen).length) {
+      return null;
+    }
+    const boxes = [...root.querySelectorAll(".jp-nb-control")];
+    const isWhole = boxes.length === this.model.get("controls").length && boxes.every(firstIn);
+    return isWhole ? root : null;
+  }
+  async arrange() {
+    const { model } = this;
+    const step = model.get("step");
+    const found = model.get("controls").map(async (id) => id ? await model.widget_manager.get_model(id) : null);
+    const controls = await Promise.all(found);
+    const root = this.findDrawn();
+    if (step !== model.get("step") || !root) {
+      this.timer = setTimeout(this.look, 10);
+      return;
+    }
+    const isFirst = this.shown === null;
+    this.shown = { root, step, controls };
+    this.keys.reset();
+    this.isWriting = false;
+    this.forgetSent();
+    this.label(root);
+    if (isFirst) {
+      this.wire(root);
+    } else {
+      this.focusNext(root);
+    }
+    this.report(step);
+  }
+  wire(root) {
+    root.tabIndex = -1;
+    this.sent = document.createElement("div");
+    this.sent.className = "jp-nb-sent";
+    this.sent.setAttribute("role", "status");
+    root.append(this.sent);
+    for (const [type, listener] of this.heard) {
+      root.addEventListener(type, listener, { capture: true });
+    }
+    this.focusFirst(root);
+  }
+  look = () => {
+    clearTimeout(this.timer);
+    if (this.findDrawn()) {
+      void this.arrange();
+      return;
+    }
+    if (!this.isPatient && performance.now() - this.started > DETACHED_MS) {
+      this.isPatient = true;
+      this.report(this.model.get("step"));
+    }
+    this.timer = setTimeout(this.look, this.isPatient ? 200 : 10);
+  };
+  turn = () => {
+    this.started = performance.now();
+    this.isPatient = false;
+    this.look();
+  };
+  // --- notifications ---------------------------------------------------------------------------
+  announceInTitle() {
+    waiting.add(this.el);
+    this.model.on("comm_live_update", () => setTimeout(markTitle));
+    markTitle();
+    const title = document.querySelector("title");
+    if (title) {
+      this.titleWatcher = new MutationObserver(markTitle);
+      this.titleWatcher.observe(title, { childList: true });
+    }
+  }
+  announce({ header, tag }) {
+    if (globalThis.Notification?.permission !== "granted") {
+      return;
+    }
+    callIfUnseen(this.root, () => {
+      const body = [header, getUnmarkedTitle()].filter(Boolean).join(" · ");
+      let notice;
+      try {
+        notice = new Notification(WAITS, { body, tag });
+      } catch {
+        return;
+      }
+      this.notice = notice;
+      notice.onclick = () => {
+        window.focus();
+        this.root?.scrollIntoView({ block: "nearest" });
+        notice.close();
+      };
+    });
+  }
+  onMessage = (message) => {
+    switch (message.type) {
+      case "announce":
+        this.announce(message);
+        break;
+      case "heard":
+        this.forgetSent();
+        break;
+      case "focus":
+        this.focusField(message.field ?? 0);
+        break;
+    }
+  };
+  focusField(field) {
+    const root = this.root;
+    if (!root?.contains(document.activeElement)) {
+      return;
+    }
+    const found = firstIn(root.querySelectorAll(".jp-nb-control")[field]);
+    if (found) {
+      this.focusOn(root, found);
+    }
+  }
+  identity;
+  keys = new KeyGuard();
+  heard = [
+    ["keydown", this.onKey],
+    ["keyup", this.onKeyUp],
+    ["focusin", this.onFocus],
+    ["focusout", this.onBlur],
+    ["input", this.onInput],
+    ["click", this.onClick]
+  ];
+  root = null;
+  shown = null;
+  timer;
+  sentTimer;
+  sent = null;
+  inView = null;
+  problemWatcher = null;
+  titleWatcher = null;
+  notice = null;
+  isWriting = false;
+  isFocusing = false;
+  isPatient = false;
+  actsAt = -Infinity;
+  started = performance.now();
+};
+function render({ model, el }) {
+  const view = new FormView(model, el);
+  return () => view.dispose();
+}
+var form_default = { render };
+export {
+  form_default as default
+};
