@@ -181,6 +181,8 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UsageError("`--json` reports one run; a batch has `report.json` in its output folder")
     if options.answers_template is not None:
         raise UsageError("`--answers-template` is for one run: answer a batch with `jp-nb inbox`")
+    if options.run_inserted:
+        raise UsageError("`--run-inserted` is for one run: in a batch, inserted cells do not run")
 
 
 def read_modules(text: str | None) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agent.turn_bench import DONE, call, reply
+from tests.kit.consoles import ConsoleUser
 from tests.kit.kinds import make
 from tests.kit.questions import answered, not_answered
 from tests.kit.turn_bench import TurnBench
@@ -24,6 +25,7 @@ async def run(
     document: Any = None,
     calls: int = 1,
     away: str | None = None,
+    person: Any = None,
 ) -> tuple[TurnBench, Any]:
     """Run a turn that proposes edits, with these ends of prompts."""
     cells = document or make("edited_cells", "one", "two", THIS)
@@ -36,7 +38,7 @@ async def run(
     made = [call("edit_cells", f"c{n}", index=n, text=text) for n in range(calls)]
     bench = TurnBench(
         [reply(*made), DONE],
-        person=FakePrompter(*ends, away=away),
+        person=person or FakePrompter(*ends, away=away),
         config=ON,
         notebook=FakeNotebook({}, edited=cells),
     )
@@ -251,3 +253,29 @@ async def test_wrong_proposal_reaches_no_user() -> None:
     bench, _ = await run(edits=[{"op": "delete", "cell": "zz", "version": "0"}])
     assert response(bench).content.startswith("Edit 1: there is no cell")
     assert bench.person.asked == []
+
+
+@pytest.mark.req("CELL-15", "CELL-11")
+async def test_review_on_stdin_prints_differences_and_decides_edit_by_edit() -> None:
+    users: list[ConsoleUser] = []
+
+    def type_lines(*lines: str) -> Any:
+        async def answer() -> Any:
+            user = ConsoleUser(*lines)
+            users.append(user)
+            return user.ask(bench_prompts[-1][-1])
+
+        return answer
+
+    bench_prompts: list[list[Any]] = []
+    person = FakePrompter(type_lines("", "c"), type_lines("2"), type_lines("y"))
+    bench_prompts.append(person.asked)
+    _, cells = await run(person=person)
+
+    shown = "\n".join(users[0].transcript)
+    assert "Apply 2 edits to this notebook?" in shown
+    assert "Edit 1: Replace cell 0 (one)" in shown
+    assert "- one" in shown
+    assert "+ uno" in shown
+    assert "Apply 1 edit to this notebook?" in "\n".join(users[2].transcript)
+    assert cells.sources == ["one", "two", THIS, "new"]

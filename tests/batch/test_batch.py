@@ -176,6 +176,7 @@ def test_full_disk_stops_the_batch(bench: BatchBench, capsys: pytest.CaptureFixt
         (["--resume", "none"], "no folder"),
         (["-o", "OUT", "--workers", "2"], "name a notebook"),
         (["walk.ipynb", "-p", "n", "1", "-o", "OUT", "--json", "x.json"], "report.json"),
+        (["walk.ipynb", "-p", "n", "1", "-o", "OUT", "--run-inserted"], "is for one run"),
         (["walk.ipynb", "--models", "a,,b", "-o", "OUT"], "--models"),
     ],
 )

@@ -241,3 +241,39 @@ def test_toolset_is_off_and_switches_on_the_reading_tools_with_it(tmp_path: Path
     nbformat.write(notebook, path)
     execute(path)
     assert "is not available" in response(tmp_path)["content"]
+
+
+@pytest.mark.req("CELL-33", "CELL-35")
+def test_log_shows_applied_edits_as_differences_and_undo_says_that_they_stay(
+    tmp_path: Path,
+) -> None:
+    path = write(
+        tmp_path,
+        on("replace", 1, "x = 1", source="x = 2"),
+        {"op": "insert", "source": "new = 1"},
+        cells=("%jp log", "%jp undo"),
+    )
+    notebook = execute(path)
+    log = str(notebook.cells[4].outputs)
+    assert "2 applied edits" in log
+    assert "1. replace cell cell-1" in log
+    assert "- x = 1\\n+ x = 2" in log
+    assert "+ new = 1" in log
+    undone = "".join(each.get("text", "") for each in notebook.cells[5].outputs)
+    assert "The notebook keeps 2 edits of cells of this turn. Take them back with" in undone
+
+
+@pytest.mark.req("CELL-31")
+def test_replay_with_recorded_results_edits_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, on("replace", 1, "x = 1", source="x = 2"))
+    cassette = {"providers.cassette.path": str(tmp_path / "in.cassette.jsonl")}
+    recorded = execute(path, settings={**cassette, "providers.cassette.mode": "record"})
+    assert sources(recorded)[1] == "x = 2"
+
+    replay = {**cassette, "providers.cassette.mode": "replay"}
+    again = execute(path, settings={**replay, "providers.cassette.tools": "recorded"})
+    assert sources(again)[1] == "x = 1"
+    assert response(tmp_path)["content"].startswith("Applied 1 of 1 edit.")
+
+    ran = execute(path, settings={**replay, "providers.cassette.tools": "run"})
+    assert sources(ran)[1] == "x = 2"

@@ -22,6 +22,7 @@ from jp_nb.rendering.transcripts import (
     record_diff,
     recorded_change_text,
 )
+from jp_nb.toolkit.editing import source_diff
 
 
 def _show_card(answer_type: Any, answer: Any = None, *, answered: bool = True) -> dict[str, Any]:
@@ -64,6 +65,8 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "record_difference": record_diff.diff_records,
     "request": request_text.render_request,
     "request_difference": request_difference.render_request_difference,
+    "source_diff": source_diff.format_diff,
+    "source_diff_lines": source_diff.diff_lines,
     "shared_prefix": request_difference.describe_shared_prefix,
 }
 

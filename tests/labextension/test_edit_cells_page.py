@@ -66,10 +66,11 @@ def result(page: NotebookPage) -> str:
 
 
 @pytest.mark.req("CELL-16", "CELL-18", "CELL-19", "CELL-22")
+@pytest.mark.parametrize("classic", [False, True], ids=["lab", "notebook-7"])
 def test_edits_are_one_undo_step_and_other_cells_keep_their_outputs(
-    lab: Lab, open_notebook: OpenNotebook
+    lab: Lab, open_notebook: OpenNotebook, classic: bool
 ) -> None:
-    page = open_notebook(LOAD, ASK)
+    page = open_notebook(LOAD, ASK, classic=classic)
     propose(
         lab,
         page,

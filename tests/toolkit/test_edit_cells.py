@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import jp_nb as jp
 from tests.kit.kinds import is_kind, make
+from tests.kit.renderings import render
 from tests.kit.tools import new_tool
 from tests.support.fake_host import FakeNotebook
 from tests.support.fakes import InlineCell
@@ -337,6 +341,12 @@ async def test_record_keeps_no_secret_of_the_source_before() -> None:
     assert outcome.structured["edits"][0]["version_before"] == version
 
 
+@pytest.mark.req("CELL-28")
+def test_model_of_a_stopped_call_reads_that_edits_may_remain() -> None:
+    stopped = new_tool("edit_cells").registration["cancellation_response"]
+    assert "Edits may have been applied before, and remain." in stopped
+
+
 @pytest.mark.req("CELL-48")
 def test_schema_fits_strict_tools_and_is_small() -> None:
     tool = new_tool("edit_cells")
@@ -356,3 +366,44 @@ def test_schema_fits_strict_tools_and_is_small() -> None:
                 walk(each)
 
     walk(tool.schema)
+
+
+LINES = [f"x{number} = {number}" for number in range(5_000)]
+CHANGED = [line if number % 3 else f"y{line}" for number, line in enumerate(LINES)]
+
+
+@pytest.mark.req("CELL-12", "CELL-13")
+@pytest.mark.parametrize(
+    ("before", "after", "added"),
+    [
+        (LINES, CHANGED, 1_667),
+        (["x = 1"] * 5_000, ["x = 1"] * 2_500 + ["y = 2"] * 2_500, 2_500),
+        (["a", "b"] * 2_500, ["b", "a", "c"] * 1_700, 5_100),
+        (LINES, LINES[2_500:] + LINES[:2_500], 2_501),
+    ],
+)
+async def test_difference_of_five_thousand_lines_is_computed_at_once(
+    before: list[str], after: list[str], added: int
+) -> None:
+    began = process_time()
+    shown = render("source_diff", "\n".join(before), "\n".join(after)).split("\n")
+    assert process_time() - began < 1.0  # 0.05 s; 57 s with the comparison of all pairs
+    assert sum(line.startswith("+ ") for line in shown) == added
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12),
+    st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=12),
+)
+def test_difference_has_all_lines_of_both_sources(before: list[str], after: list[str]) -> None:
+    old = "\n".join(before)
+    new = "\n".join(after)
+    lines = render("source_diff_lines", old, new)
+    kept = [line for line in lines if line.kind != "folded"]
+    folded = sum(int(line.text) for line in lines if line.kind == "folded")
+    for source, own in ((old, "removed"), (new, "added")):
+        shown = [line.text for line in kept if line.kind in ("same", own)]
+        count = len(source.split("\n")) if source else 0
+        assert len(shown) + folded == count
+        assert not folded or "".join(shown) != source
+        assert folded or "".join(shown) == source

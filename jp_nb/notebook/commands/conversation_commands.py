@@ -18,9 +18,15 @@ from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.entries.events import ChatRequest, read_words
 from jp_nb.record.entries.turn_numbers import to_stored_turn
+from jp_nb.rendering.transcripts.edit_text import count_applied_edits
 from jp_nb.rendering.transcripts.log import render_conversations
 from jp_nb.session.past_turns.resume import TurnResumption
-from jp_nb.text import one_line, plain
+from jp_nb.text import one_line, plain, pluralize
+
+TAKE_EDITS_BACK = (
+    "Take them back with Edit > Undo Cell Operation, or `Z` in command mode. The record keeps the "
+    "sources before"
+)
 
 
 def resume_turn(call: Invocation) -> None:
@@ -58,12 +64,16 @@ def undo_turn(call: Invocation) -> None:
     last = call.session.document.conversation.last_turn()
     entries = last.entries if last else ()
     asked = next((read_words(each) for each in entries if isinstance(each, ChatRequest)), "")
+    applied = count_applied_edits(entries)
     call.session.conversations.undo()
     done = f"Undid turn {left.turns}"
     if title := _quote(make_title(asked)):
         done += f", {title}"
 
     _print_change(call, done, left)
+    if applied:
+        edits = f"{applied} {pluralize('edit', applied)} of cells"
+        print(f"jp_nb: The notebook keeps {edits} of this turn. {TAKE_EDITS_BACK}")
 
 
 def switch_to_conversation(call: Invocation) -> None:

@@ -92,6 +92,10 @@ def read_turns(stream: ConversationStream) -> list[Turn]:
     ]
 
 
+EDIT_CELLS_NAME = "edit_cells"
+"""The tool whose structured result has edits of cells."""
+
+
 class _TurnReader:
     """Reads entries. A call or a question and its end are one part.
 
@@ -192,6 +196,8 @@ class _TurnReader:
             skipped=is_skipped(entry),
             rule=read_rule(entry),
         )
+        if called.name == EDIT_CELLS_NAME:  # other structured results may be large
+            call = replace(call, structured=copy_json(entry.metadata.get("structured")))
 
         edited = entry.metadata.get(EDITED_ARGUMENTS_KEY)
         if isinstance(edited, dict):

@@ -47,6 +47,7 @@ class ToolCall:
         skipped: True if the user skipped or stopped the call.
         rule: The rule that decided about the call, with its conditions (`when`) and its origin
             (`from`: `configuration`, `session`, or `notebook`); None without one.
+        structured: The applied edits of a call of `edit_cells`; None for other tools.
     """
 
     id: str
@@ -60,6 +61,7 @@ class ToolCall:
     images: tuple[Image, ...] = ()
     skipped: bool = False
     rule: Mapping[str, JsonValue] | None = None
+    structured: JsonValue = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         names = ["id", "name", "arguments", "content", "is_error"]

@@ -27,12 +27,14 @@ from jp_nb.record.reading.turn_view import (
     TurnPart,
     TurnText,
 )
+from jp_nb.rendering.markdown import make_code_block, make_details_block
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 from jp_nb.rendering.prompt_texts.outcome_text import format_outcome
 from jp_nb.rendering.prompt_texts.question_text import make_question_card
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     Report,
+    bound_text,
     indent_text,
     join_reports,
     make_block,
@@ -48,6 +50,7 @@ from jp_nb.rendering.transcripts.call_text import (
     format_rule_note,
     get_call_mark,
 )
+from jp_nb.rendering.transcripts.edit_text import format_applied_edits, list_applied_edits
 from jp_nb.rendering.transcripts.event_text import format_name
 from jp_nb.rendering.transcripts.recorded_change_text import (
     format_recorded_change,
@@ -197,13 +200,29 @@ def _render_part(part: TurnPart, image_hosts: Collection[str], toolsets: Toolset
         case RejectedAnswer(content=content):
             return Report(sanitize_markdown(content), indent_text(plain(content)))
         case ToolCall():
-            return _render_line(_format_call(part))
+            return _render_call_part(part)
         case Inquiry():
             return _render_line(_format_inquiry(part))
         case ConfigChange():
             return _render_line(format_recorded_change(part, toolsets))
         case _:
             assert_never(part)
+
+
+def _render_call_part(call: ToolCall) -> Report:
+    """Return the line of a call, with the differences of the cells that it edited."""
+    line = _render_line(_format_call(call))
+    if call.name != "edit_cells":
+        return line
+
+    edits = bound_text(format_applied_edits(call.arguments, call.structured))
+    if not edits:
+        return line
+
+    count = len(list_applied_edits(call.structured))
+    title = f"{count} applied {pluralize('edit', count)}"
+    block = make_details_block(title, make_code_block(edits, "diff"))
+    return Report(f"{line.markdown}\n\n{block}", f"{line.text}\n{indent_text(edits)}")
 
 
 def _render_line(text: str) -> Report:

@@ -35,6 +35,10 @@ Propose edits of cells of the notebook. The user reviews each edit, may change o
 applies the others. The result says exactly what was applied. Read ids and versions with \
 notebook_cells or notebook_cell first. Prefer small edits (patch), and put all edits of one \
 purpose into one call."""
+EDIT_CELLS_STOPPED: Final = (
+    "The user stopped this call. Edits may have been applied before, and remain. Read the cells "
+    "with notebook_cells before you propose other edits."
+)
 NO_DOCUMENT: Final = "This conversation has no notebook. Do not try again."
 NO_REASON: Final = "`why` is missing: give the reason for the edits, one sentence for the user."
 
@@ -48,6 +52,7 @@ class EditCells(Tool):
         "run": "ask",
         "covers": "arguments",
         "description": EDIT_CELLS_DESCRIPTION,
+        "cancellation_response": EDIT_CELLS_STOPPED,
     }
     schema = EDITS_SCHEMA
     proposes_edits = True

@@ -6,6 +6,8 @@ Source: `docs/cells.md`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -17,6 +19,8 @@ CONTEXT_LINES: Final = 3
 """Unchanged lines that are shown before and after a change."""
 MAX_COMPARED_LINES: Final = 20_000
 """Sources with more lines are shown as changed as a whole."""
+MAX_COMPARISON_COST: Final = 3_000_000
+"""Limit of comparisons of lines that occur several times; others are shown as changed."""
 
 LineKind = Literal["same", "removed", "added", "folded"]
 _MARKS: Final[dict[LineKind, str]] = {"same": "  ", "removed": "- ", "added": "+ "}
@@ -44,14 +48,82 @@ def diff_lines(before: str, after: str) -> list[SourceDiffLine]:
         return removed + [SourceDiffLine("added", line) for line in new]
 
     lines: list[SourceDiffLine] = []
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    for operation, i1, i2, j1, j2 in matcher.get_opcodes():
-        if operation == "equal":
-            lines += [SourceDiffLine("same", line) for line in old[i1:i2]]
-            continue
-        lines += [SourceDiffLine("removed", line) for line in old[i1:i2]]
-        lines += [SourceDiffLine("added", line) for line in new[j1:j2]]
+    position = 0
+    start = 0
+    for i, j in [*_match_lines(old, new), (len(old), len(new))]:
+        lines += [SourceDiffLine("removed", line) for line in old[position:i]]
+        lines += [SourceDiffLine("added", line) for line in new[start:j]]
+        if i < len(old):
+            lines.append(SourceDiffLine("same", old[i]))
+        position = i + 1
+        start = j + 1
     return list(_fold(lines))
+
+
+def _match_lines(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+    """Return the indices of lines that are the same in both sources, in order.
+
+    Lines that occur once in both are found first, so that the time grows with the number of lines.
+    Between them, `difflib` compares as many lines as `MAX_COMPARISON_COST` allows.
+    """
+    begin = 0
+    while begin < min(len(old), len(new)) and old[begin] == new[begin]:
+        begin += 1
+    end = 0
+    while end < min(len(old), len(new)) - begin and old[-1 - end] == new[-1 - end]:
+        end += 1
+
+    pairs = [(index, index) for index in range(begin)]
+    cost = 0
+    i = begin
+    j = begin
+    ends = (len(old) - end, len(new) - end)
+    for anchor in [*_find_unique_lines(old, new, begin, ends), ends]:
+        height = anchor[0] - i
+        width = anchor[1] - j
+        cost += height * width * min(height, width)
+        if height and width and cost <= MAX_COMPARISON_COST:
+            matcher = SequenceMatcher(None, old[i : anchor[0]], new[j : anchor[1]], autojunk=False)
+            for block in matcher.get_matching_blocks():
+                pairs += [(i + block.a + k, j + block.b + k) for k in range(block.size)]
+        if anchor != ends:
+            pairs.append(anchor)
+        i = anchor[0] + 1
+        j = anchor[1] + 1
+
+    pairs += [(len(old) - k, len(new) - k) for k in range(end, 0, -1)]
+    return pairs
+
+
+def _find_unique_lines(
+    old: list[str], new: list[str], begin: int, ends: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """Return the longest list of lines that occur once in both parts, in order."""
+    counts = Counter(old[begin : ends[0]])
+    others = Counter(new[begin : ends[1]])
+    places = {line: j for j, line in enumerate(new[begin : ends[1]], begin) if others[line] == 1}
+    found = [
+        (i, places[line])
+        for i, line in enumerate(old[begin : ends[0]], begin)
+        if counts[line] == 1 and line in places
+    ]
+
+    # The longest increasing sequence of places in `new`.
+    tails: list[int] = []
+    last: list[int] = []
+    previous: list[int] = []
+    for index, (_, j) in enumerate(found):
+        length = bisect_left(tails, j)
+        previous.append(last[length - 1] if length else -1)
+        tails[length : length + 1] = [j]
+        last[length : length + 1] = [index]
+
+    chain: list[tuple[int, int]] = []
+    index = last[-1] if last else -1
+    while index >= 0:
+        chain.append(found[index])
+        index = previous[index]
+    return chain[::-1]
 
 
 def _split(source: str) -> list[str]:

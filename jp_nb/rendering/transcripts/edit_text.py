@@ -1,0 +1,81 @@
+"""Applied edits of cells in a recorded turn: their number, and their differences as text.
+
+The response of a call of `edit_cells` has the applied edits in its metadata. A record may come from
+someone else, so each field may be missing or have another type.
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import as_object
+from jp_nb.record.entries.events import ToolCallResponse
+from jp_nb.text import escape_invisible, one_line
+from jp_nb.toolkit.editing.source_diff import format_diff
+
+MAX_SHOWN_EDITS = 50
+"""Limit of edits of one call that the log shows."""
+
+
+def list_applied_edits(structured: JsonValue) -> list[Mapping[str, JsonValue]]:
+    """Return the applied edits in the structured result of a call."""
+    edits = as_object(structured).get("edits")
+    if not isinstance(edits, list):
+        return []
+    return [edit for edit in edits if isinstance(edit, dict)]
+
+
+def count_applied_edits(entries: object) -> int:
+    """Return the number of applied edits in the `entries` of a turn."""
+    if not isinstance(entries, tuple | list):
+        return 0
+    responses = [entry for entry in entries if isinstance(entry, ToolCallResponse)]
+    return sum(len(list_applied_edits(each.metadata.get("structured"))) for each in responses)
+
+
+def format_applied_edits(arguments: Mapping[str, JsonValue], structured: JsonValue) -> str:
+    """Return the differences of the applied edits of a call, with a line before each."""
+    proposed = arguments.get("edits")
+    if not isinstance(proposed, list):
+        proposed = []
+
+    parts: list[str] = []
+    for applied in list_applied_edits(structured)[:MAX_SHOWN_EDITS]:
+        number = applied.get("edit")
+        edit: Mapping[str, JsonValue] = {}
+        if isinstance(number, int) and 0 < number <= len(proposed):
+            edit = as_object(proposed[number - 1])
+
+        kind = str(applied.get("op", "edit"))
+        cell = one_line(escape_invisible(str(applied.get("cell", ""))), limit=64)
+        parts.append(f"{number}. {one_line(kind, limit=20)} cell {cell}")
+        parts += _list_difference(kind, applied, edit)
+    return "\n".join(parts)
+
+
+def _list_difference(
+    kind: str, applied: Mapping[str, JsonValue], edit: Mapping[str, JsonValue]
+) -> Iterator[str]:
+    before = _read_text(applied, "source_before")
+    after = _read_text(applied, "edited")
+
+    match kind:
+        case "insert":
+            yield format_diff("", after or _read_text(edit, "source"))
+        case "replace":
+            yield format_diff(before, after or _read_text(edit, "source"))
+        case "patch" if after:
+            yield format_diff(before, after)
+        case "patch":
+            yield format_diff(_read_text(edit, "old"), _read_text(edit, "new"))
+        case "delete":
+            yield format_diff(before, "")
+
+
+def _read_text(values: Mapping[str, JsonValue], name: str) -> str:
+    value = values.get(name)
+    return value if isinstance(value, str) else ""
