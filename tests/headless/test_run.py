@@ -183,6 +183,7 @@ def test_options_are_passed_to_the_run(
         "answers": Path("a.toml"),
         "timeout": None,
         "run_timeout": None,
+        "run_inserted": False,
         "settings": {
             "providers.cassette.mode": "replay",
             "providers.cassette.path": str(tmp_path / "walk.cassette.jsonl"),
