@@ -49,6 +49,10 @@ def test_built_files_are_made_of_the_present_sources() -> None:
         (source,) = (PROJECT / "src").rglob(name)
         assert text == source.read_text(encoding="utf-8"), f"run `npm run build` in js/: {name}"
 
+    package = json.loads((PROJECT / "package.json").read_text(encoding="utf-8"))
+    package["jupyterlab"]["_build"] = BUILD
+    assert package == PACKAGE, "run `npm run build` in js/"
+
 
 def test_committed_lock_file_names_no_registry() -> None:
     lock = (PROJECT / "package-lock.json").read_text(encoding="utf-8")
