@@ -41,7 +41,7 @@ ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Model and configuration": ("-m", "-c", "-C"),
     "Tools": ("-t", "-T", "-u", "-U"),
     "Data": ("-a", "-s", "-o"),
-    "Conversation": ("-n", "-k", "--strict"),
+    "Conversation": ("-n", "-k", "--plan", "--strict"),
     "Rows": ("--each", "--cache"),
 }
 """First flags of all options of `%%jp`, by the titles of their groups in the help."""

@@ -86,7 +86,8 @@ def test_unattended_rule_that_asks_all_the_same_has_a_warning(subtests: pytest.S
     for rule, approval in [
         (jp.ConfigRule("user", write=True), "always"),
         (jp.ConfigRule("user", write=True, apply="unattended"), "never"),
-        (jp.ConfigRule("assistant", write=True, apply="unattended"), "never"),
+        (jp.ConfigRule("assistant.name", write=True, apply="unattended"), "never"),
+        (jp.ConfigRule("assistant", write=True, apply="unattended"), "sometimes"),
         (jp.ConfigRule("conversation", delete=True, apply="unattended"), "sometimes"),
         (jp.ConfigRule("conversation.attachments", write=True, apply="unattended"), "sometimes"),
         (jp.ConfigRule("conversation.tools.x.run", write=True, apply="unattended"), "sometimes"),

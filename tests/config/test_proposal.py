@@ -110,7 +110,8 @@ def test_empty_configuration_is_no_proposal() -> None:
          marks=pytest.mark.req("R078-64")),
         pytest.param({"assistant": {"nam": "Bo"}}, "assistant.nam", "unknown field",
          "unknown field: did you mean 'assistant.name'? expected one of: instructions, model, "
-         "name, request, system_prompt, system_prompt_sections, tool_choice",
+         "name, project_instructions, request, skills, system_prompt, system_prompt_sections, "
+         "tool_choice",
          'assistant.nam = "Bo" (no such setting)', id="unknown", marks=pytest.mark.req("R078-62")),
         pytest.param({"editor": {"cmd": "vi"}}, "editor", "unknown field", None,
          'editor = {"cmd": "vi"} (no such setting)', id="a setting of terminals",

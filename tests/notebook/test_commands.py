@@ -282,6 +282,21 @@ def test_conversation_is_exported_to_a_jp_directory_and_imported(
     other.session.close()
 
 
+def test_imported_conversation_may_have_the_id_of_an_empty_one(
+    notebook: Notebook, folder: Path
+) -> None:
+    notebook.ask("First.")
+    other = Notebook(folder, days=1)
+    identifier = other.session.document.conversation.id  # of the same tenth of a second
+    notebook.jp(f"export {identifier.removeprefix('jp-c')}")
+
+    other.jp(f"import {identifier.removeprefix('jp-c')}")
+
+    assert other.ids == [identifier]
+    assert [turn.text for turn in other.session.conversations.log()] == ["one"]
+    other.session.close()
+
+
 # --- trust -----------------------------------------------------------------------------------
 
 EVIL = {"providers": {"llm": {"openai": {"base_url": "http://evil.example"}}}}

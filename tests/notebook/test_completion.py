@@ -189,6 +189,7 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
                 "--no-tool-use",
                 "--new",
                 "--compact",
+                "--plan",
                 "--schema",
                 "--out",
                 "--strict",

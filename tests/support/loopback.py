@@ -135,6 +135,20 @@ Answer = Any
 """A `Reply`, a `RawResponse`, a text to stream, the status of an error, or JSON; bytes are HTML."""
 
 
+class _NotedConnection(asyncio.StreamReaderProtocol):
+    """A connection whose transport is in a list from its first moment on."""
+
+    def __init__(self, transports: list[asyncio.Transport], *args: Any) -> None:
+        reader, on_connection, loop = args
+        super().__init__(reader, on_connection, loop)
+        self._transports = transports
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transports.append(transport)
+        super().connection_made(transport)
+
+
 class LoopbackServer:
     """Answers requests with `replies` in order, or with the function `replies`.
 
@@ -166,6 +180,7 @@ class LoopbackServer:
         self._answer_to = _by_path(paths) if paths is not None else _in_order(replies)
         self._loop = asyncio.new_event_loop()
         self._handlers: set[asyncio.Task[None]] = set()
+        self._transports: list[asyncio.Transport] = []
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="loopback", daemon=True)
 
@@ -186,7 +201,7 @@ class LoopbackServer:
 
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, limit=1 << 26)
+        server = await self._loop.create_server(self._make_protocol, "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()[:2]
         self.url = f"http://{host}:{port}"
         self._started.set()
@@ -195,6 +210,14 @@ class LoopbackServer:
         for handler in self._handlers:
             handler.cancel()
         await asyncio.gather(*self._handlers, return_exceptions=True)
+
+        # A connection that was accepted last has no handler yet that would close it.
+        for transport in self._transports:
+            transport.abort()
+
+    def _make_protocol(self) -> asyncio.StreamReaderProtocol:
+        reader = asyncio.StreamReader(limit=1 << 26, loop=self._loop)
+        return _NotedConnection(self._transports, reader, self._connected, self._loop)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

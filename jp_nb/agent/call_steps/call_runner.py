@@ -361,7 +361,9 @@ class CallRunner:
             self._report_error(call, error)
         if isinstance(outcome, NeedsReview):
             return outcome
-        return self._turn.secrets.hide_in_outcome(self._refuse_early_change(tool, outcome))
+
+        outcome = self._refuse_early_change(tool, outcome)
+        return self._turn.secrets.hide_in_outcome(outcome)
 
     def _refuse_early_change(self, tool: OfferedTool, outcome: Outcome) -> Outcome:
         """Return `outcome`; a failure if it changes settings before the plan is approved."""

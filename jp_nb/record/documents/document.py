@@ -234,6 +234,13 @@ class Document:
         """Return the ids of all conversations."""
         return {self.conversation.id, *filter(None, map(get_conversation_id, self.others))}
 
+    def stored_ids(self) -> set[str]:
+        """Return the ids of all conversations that have entries."""
+        ids = set(filter(None, map(get_conversation_id, self.others)))
+        if self.conversation.raw:
+            ids.add(self.conversation.id)
+        return ids
+
 
 class NewerVersionError(StorageError):
     """The record is in a newer or segmented form, so it is read-only."""
