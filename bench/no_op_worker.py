@@ -13,7 +13,7 @@ import zlib
 from functools import partial
 from typing import Any
 
-from jp_nb.batch.run_log import EndedLine, FailedCell, Outcome, TokenCounts
+from jp_nb.batch.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
 from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.batch.worker_process import WorkerProcess
 
@@ -24,7 +24,7 @@ PROGRAM = "bench.no_op_worker"
 def end_run(spec: RunSpec) -> RunEnd:
     """Return the end of a run, which depends only on its id."""
     number = zlib.crc32(spec.run.encode())
-    outcome: Outcome = "passed"
+    outcome: RunOutcome = "passed"
     failed: tuple[FailedCell, ...] = ()
     decisions: tuple[dict[str, Any], ...] = ()
     if number % 100 == 7:

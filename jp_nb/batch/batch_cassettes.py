@@ -36,7 +36,7 @@ from jp_nb.storage.cassettes.cassette_writer import CassetteWriter
 
 RECORDINGS: Final = ".recordings"
 """Folder below `OUT/` with the recordings of runs."""
-CassetteMode = Literal["record", "replay", "replay-or-record"]
+RecordingMode = Literal["record", "replay", "replay-or-record"]
 
 
 def choose_cassette(notebook: Path, run: str, file: str = "") -> Path:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from jp_nb.batch.run_log import EndedLine, FailedCell, Outcome
+from jp_nb.batch.run_log import EndedLine, FailedCell, RunOutcome
 from jp_nb.batch.run_parcel import RunParcel, pack, store
 from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.batch.worker_pool import RunSource
@@ -395,6 +395,6 @@ def _fail(spec: RunSpec, reason: str, *, is_fatal: bool = False) -> RunEnd:
     return end.model_copy(update={"fatal": format_text(reason)}) if is_fatal else end
 
 
-def _make_end(spec: RunSpec, outcome: Outcome, reason: str) -> RunEnd:
+def _make_end(spec: RunSpec, outcome: RunOutcome, reason: str) -> RunEnd:
     cell = FailedCell(error=format_text(reason))
     return RunEnd(line=EndedLine(run=spec.run, outcome=outcome, failed_cells=(cell,)))

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from jp_nb.batch.run_log import EndedLine, FailedCell, Outcome
+from jp_nb.batch.run_log import EndedLine, FailedCell, RunOutcome
 from jp_nb.batch.run_parcel import RunParcel, collect, unpack
 from jp_nb.batch.run_plan import digest_file
 from jp_nb.batch.run_spec import RunEnd, RunSpec
@@ -95,7 +95,7 @@ def end_idle_processes() -> None:
     _PROCESSES.end_idle()
 
 
-def _make_end(run: str, outcome: Outcome, reason: str) -> RunEnd:
+def _make_end(run: str, outcome: RunOutcome, reason: str) -> RunEnd:
     cell = FailedCell(error=format_text(reason))
     return RunEnd(line=EndedLine(run=run, outcome=outcome, failed_cells=(cell,)))
 

@@ -20,7 +20,7 @@ import nbformat
 
 from jp_nb.agent.prompting.prompts import AnyEnd, AnyPrompt
 from jp_nb.batch.inbox import Inbox
-from jp_nb.batch.inbox_dialogue import AskUser, InboxDialogue
+from jp_nb.batch.inbox_dialogue import AskPrompt, InboxDialogue
 from jp_nb.errors import PromptUnavailable, UsageError
 from jp_nb.headless.commands.lab import explain_no_display, open_in_lab
 from jp_nb.text import plain
@@ -66,7 +66,7 @@ def write_inbox_notebook(folder: Path) -> Path:
     return target
 
 
-def ask_in_cell(folder: str | os.PathLike[str], ask: AskUser) -> None:
+def ask_in_cell(folder: str | os.PathLike[str], ask: AskPrompt) -> None:
     """Ask about the batch in `folder` with `ask`, and print the result.
 
     Raises:

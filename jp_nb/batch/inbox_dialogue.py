@@ -49,7 +49,7 @@ from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_types import TextAnswer
 from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
 
-AskUser = Callable[[AnyPrompt], AnyEnd]
+AskPrompt = Callable[[AnyPrompt], AnyEnd]
 """Shows a prompt to the user, and returns its end."""
 
 PAGE_SIZE: Final = 25
@@ -82,7 +82,7 @@ class _Ended(Exception):  # noqa: N818 - not an error
 class InboxDialogue:
     """Asks the user about the decisions of an `inbox`, whose answers it writes."""
 
-    def __init__(self, inbox: Inbox, ask: AskUser) -> None:
+    def __init__(self, inbox: Inbox, ask: AskPrompt) -> None:
         self._inbox = inbox
         self._ask_user = ask
         self._filter = ""

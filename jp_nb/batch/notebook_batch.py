@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
-from jp_nb.batch.run_log import EndedLine, LogLine, Outcome, RunLogWriter, SkippedLine, StartedLine
+from jp_nb.batch.run_log import (
+    EndedLine,
+    LogLine,
+    RunLogWriter,
+    RunOutcome,
+    SkippedLine,
+    StartedLine,
+)
 from jp_nb.batch.run_selection import RunSelection
 from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.errors import StorageError
@@ -38,8 +45,8 @@ class StopRules:
 class BatchCounts:
     """Counts of a batch so far. `done_before` are the runs of earlier batches that are done."""
 
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    done_before: Counter[Outcome] = field(default_factory=Counter)
+    outcomes: Counter[RunOutcome] = field(default_factory=Counter)
+    done_before: Counter[RunOutcome] = field(default_factory=Counter)
     requests: int = 0
     tokens: int = 0
     repeated: int = 0
@@ -201,7 +208,7 @@ class NotebookBatch:
     def find_exit_code(self, *, strict: bool) -> int:
         """Return 0 if all runs of the batch passed, also earlier ones, and 1 if not."""
         ended = self.counts.outcomes + self.counts.done_before
-        accepted: set[Outcome] = {"passed"} if strict else {"passed", "waiting"}
+        accepted: set[RunOutcome] = {"passed"} if strict else {"passed", "waiting"}
         has_failed = any(outcome not in accepted for outcome in ended)
         return 1 if has_failed or self.stop_reason else 0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.batch.batch_cassettes import prepare_recording
-from jp_nb.batch.run_log import EndedLine, FailedCell, Outcome, TokenCounts
+from jp_nb.batch.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
 from jp_nb.batch.run_plan import digest_file
 from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.errors import JpNbError, StorageError
@@ -135,7 +135,7 @@ def _find_changed_input(spec: RunSpec) -> list[str]:
     return ["the notebook's file changed during the run: its later runs fail, resume the batch"]
 
 
-def _judge(spec: RunSpec, report: RunReport) -> Outcome:
+def _judge(spec: RunSpec, report: RunReport) -> RunOutcome:
     """Return the outcome. A run with open decisions waits, unless `--strict` makes it fail."""
     failure = report.failure
     is_dead = failure is not None and failure.name in _DEAD

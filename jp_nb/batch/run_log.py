@@ -39,7 +39,7 @@ LOG_NAME: Final = "runs.jsonl"
 LOG_VERSION: Final = 1
 MAX_LOG_LINE_BYTES: Final = 50_000_000
 """Longest line of a log that is read. A run may have many open decisions."""
-Outcome = Literal["passed", "failed", "waiting", "interrupted", "unknown", "over_budget"]
+RunOutcome = Literal["passed", "failed", "waiting", "interrupted", "unknown", "over_budget"]
 """How a run ended.
 
 passed: all cells ran. failed: a cell failed, a limit was exceeded, or the kernel died.
@@ -47,7 +47,7 @@ waiting: a decision needs the user. interrupted: the user pressed Ctrl+C.
 unknown: the run started, and its end was not written: its worker or its batch was killed.
 over_budget: the run did not start, because the batch had reached its budget.
 """
-DONE: Final[frozenset[Outcome]] = frozenset({"passed", "failed", "waiting"})
+DONE: Final[frozenset[RunOutcome]] = frozenset({"passed", "failed", "waiting"})
 """Outcomes of runs that a resumed batch does not run again unless the user asks for it."""
 
 
@@ -116,7 +116,7 @@ class EndedLine(_Line):
 
     type: Literal["ended"] = "ended"
     run: str
-    outcome: Outcome
+    outcome: RunOutcome
     seconds: float = 0.0
     requests: int = 0
     tokens: TokenCounts = TokenCounts()
@@ -146,7 +146,7 @@ class RunState:
     parameters: dict[str, JsonValue]
     overrides: dict[str, str]
     digest: str
-    outcome: Outcome = "unknown"
+    outcome: RunOutcome = "unknown"
     has_ended: bool = False
     worker: int = 0
     started: str = ""

@@ -23,7 +23,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from jp_nb.batch.batch_cassettes import (
-    CassetteMode,
+    RecordingMode,
     check_targets,
     choose_cassette,
     find_recording,
@@ -37,9 +37,9 @@ from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.headless.files import read_notebook
 from jp_nb.headless.parameter_cell import is_parameter_name, list_parameter_names
 from jp_nb.storage.cassettes.cassette_file import default_cassette_path
+from jp_nb.storage.configuration.answers_file import ANSWERS_SUFFIX
 from jp_nb.text import one_line
 
-ANSWERS_SUFFIX: Final = ".answers.toml"
 MODEL_SETTING: Final = "assistant.model.id"
 
 
@@ -77,7 +77,7 @@ class BatchRequest(BaseModel):
     timeout_s: float | None = None
     run_timeout_s: float | None = None
     answers: str = ""
-    cassette: CassetteMode | None = None
+    cassette: RecordingMode | None = None
     cassette_file: str = ""
     tools: str = ""
     inputs: dict[str, tuple[str, str]] = {}
@@ -154,7 +154,7 @@ class RunPlan:
     ) -> RunSpec:
         request = self.request
         own_overrides = {} if model is None else {MODEL_SETTING: model}
-        overrides = read_overrides(request.cfg) | own_overrides
+        overrides = parse_overrides(request.cfg) | own_overrides
         cfg = (*request.cfg, *(f"{name}={value}" for name, value in own_overrides.items()))
         cassette, answers = notebook.inputs
 
@@ -257,7 +257,7 @@ def _format_unknown_name(notebook: str, name: str, place: str, known: frozenset[
     return f"{text}: did you mean {near[0]}?" if near else text
 
 
-def read_overrides(cfg: Sequence[str]) -> dict[str, str]:
+def parse_overrides(cfg: Sequence[str]) -> dict[str, str]:
     """Return the arguments of `-c` as names and values, for the log."""
     pairs = (argument.partition("=") for argument in cfg)
     return {name.rstrip(":"): value for name, _, value in pairs}

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from jp_nb.batch.run_log import EndedLine, FailedCell, Outcome
+from jp_nb.batch.run_log import EndedLine, FailedCell, RunOutcome
 from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.batch.worker_process import Worker, WorkerDiedError
 
@@ -68,7 +68,7 @@ class WorkerPool:
         try:
             return await worker.execute(spec)
         except WorkerDiedError as exc:
-            outcome: Outcome = "interrupted" if self._is_interrupted else "unknown"
+            outcome: RunOutcome = "interrupted" if self._is_interrupted else "unknown"
             cell = FailedCell(error=str(exc))
             return RunEnd(line=EndedLine(run=spec.run, outcome=outcome, failed_cells=(cell,)))
 
