@@ -211,12 +211,15 @@ class Pages:
     def must_prove_presence(self, session: str, now: float) -> bool:
         """Return True if the page with `session` must be asked whether it is still open.
 
-        Call it when another page lacks outputs that this page should have written. If the page
-        sends no message within `patience` seconds after the first call, it has left without `bye`,
-        and is removed.
+        If it has left, this is about the page that writes the outputs of its cells since then. Call
+        it when another page lacks outputs that this page should have written. If the page sends no
+        message within `patience` seconds after the first call, it has left without `bye`, and is
+        removed.
         """
         page = next((page for page, own in self._sessions.items() if own == session), None)
         if page is None:
+            page = self._output_writers.get(session)
+        if page not in self._sessions:
             return False
 
         if page not in self._asked_at:

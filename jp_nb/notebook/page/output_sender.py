@@ -61,13 +61,16 @@ class OutputSender:
     def _must_write(self, lacking: LackingPage, cell: RunningCell) -> bool:
         """Return True if the page must write the outputs into the document that pages share."""
         pages = self._link.pages
-        if lacking.request:
-            # A page that ran the cell lacks its outputs if the user has run the cell again.
-            if pages.has_session(lacking.page, cell.session):
-                return True
+        if not lacking.request:
+            return pages.writes_outputs(lacking.page, cell.session)
 
-            # Otherwise the page that ran it should have written them.
-            if pages.must_prove_presence(cell.session, time.monotonic()):
-                self._link.ask_for_hello()
+        # A page that ran the cell lacks its outputs if the user has run the cell again.
+        if pages.has_session(lacking.page, cell.session):
+            return True
+        if pages.writes_outputs(lacking.page, cell.session):
+            return True
 
+        # Another page should have written them: the one that ran the cell, or its successor.
+        if pages.must_prove_presence(cell.session, time.monotonic()):
+            self._link.ask_for_hello()
         return pages.writes_outputs(lacking.page, cell.session)

@@ -59,6 +59,17 @@ def test_page_that_is_gone_without_goodbye_is_replaced_once_its_outputs_are_miss
     assert not pages.is_asked("a session that no page has named", now=14.0)
 
 
+def test_successor_that_is_gone_too_is_replaced_once_its_outputs_are_missed() -> None:
+    pages = three()
+    pages.leave("b")
+    assert pages.writes_outputs("a", "session of b")
+    assert pages.is_asked("session of b", now=10.0)
+    assert not pages.writes_outputs("c", "session of b")
+
+    assert not pages.is_asked("session of b", now=11.0)
+    assert pages.writes_outputs("c", "session of b")
+
+
 def test_goodbye_of_an_unknown_or_the_last_page_asks_no_page() -> None:
     pages = three()
     assert not pages.leave("x")
