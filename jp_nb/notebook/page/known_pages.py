@@ -71,6 +71,7 @@ class Pages:
         # Sessions of pages that have left, and the page that writes the outputs of their cells.
         self._departed: deque[str] = deque(maxlen=MAX_DEPARTED)
         self._output_writers: dict[str, str] = {}
+        self._lacks_successor = False  # True until a page takes over from one that has left
 
     def is_known(self, page: str) -> bool:
         """Return True if `page` shows the notebook."""
@@ -98,12 +99,13 @@ class Pages:
         self.join(hello)
 
         if silent_page != hello.page:
-            self.leave(silent_page)  # it sent no `bye`
+            self.leave(silent_page, successor=hello.page)  # it sent no `bye`
 
     def join(self, hello: Hello) -> None:
         """Add a page of the notebook, or update it."""
-        if not self.is_known(hello.page):
+        if not self.is_known(hello.page) or self._lacks_successor:
             self.lacking.append(LackingPage(hello.page))
+            self._lacks_successor = False
 
         self._pages[hello.page] = hello.supports_printed
         if len(self._pages) > MAX_KNOWN_PAGES:
@@ -123,11 +125,12 @@ class Pages:
         del self._pages[oldest]
         self._sessions.pop(oldest, None)
 
-    def leave(self, page: str) -> bool:
+    def leave(self, page: str, successor: str = "") -> bool:
         """Remove `page`; return True if other pages remain, which should send `hello`.
 
-        One of them takes over writing the record and the outputs of the page's cells. A page that
-        shares no document stays known: nothing must be taken over from it.
+        The `successor` takes over writing the record and the outputs of the page's cells. By
+        default, it is the first page that answers: the others may be gone without `bye`. A page
+        that shares no document stays known: nothing must be taken over from it.
         """
         session = self._sessions.pop(page, "")
         self._asked_at.pop(page, None)
@@ -147,8 +150,10 @@ class Pages:
         if not self._sessions:
             return False
 
-        first_page = next(iter(self._sessions))
-        self.lacking.append(LackingPage(first_page))
+        if successor:
+            self.lacking.append(LackingPage(successor))
+        else:
+            self._lacks_successor = True
 
         return True
 

@@ -20,6 +20,8 @@ def test_page_that_asked_adds_outputs_and_another_one_once_it_is_gone() -> None:
     asked = "session of b"
     assert not any(pages.writes_outputs(page, asked) for page in "abc")
     assert pages.leave("b")
+    assert pages.take_lacking() == []  # until a page answers: others may be gone, too
+    pages.join("a")
     assert pages.take_lacking() == [("a", "")]
     assert [pages.writes_outputs(page, asked) for page in "ac"] == [True, False]
     pages.leave("a")
@@ -55,7 +57,7 @@ def test_page_that_is_gone_without_goodbye_is_replaced_once_its_outputs_are_miss
 
     assert not pages.is_asked("session of b", now=13.0)
     assert pages.writes_outputs("c", "session of b")
-    assert not pages.is_asked("session of b", now=14.0)
+    assert pages.is_asked("session of b", now=14.0)  # its successor
     assert not pages.is_asked("a session that no page has named", now=14.0)
 
 

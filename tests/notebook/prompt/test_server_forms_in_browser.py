@@ -16,6 +16,7 @@ from tests.kit.kinds import is_kind
 from tests.mcp.helpers import FORM, Scripted, scripted
 from tests.notebook.prompt.form_pages import FormOnPage, axe_of
 from tests.support.browser import Lab
+from tests.support.page_actions import keys
 from tests.support.prompt_pages import Opened
 
 pytestmark = [
@@ -121,7 +122,7 @@ def test_address_is_opened_only_by_its_button_and_each_page_is_declined_alone(
     form.box.get_by_text("The host is a number, not a name.").wait_for()
     link = form.box.get_by_role("link", name="Open 127.0.0.1 in a new tab")
     assert axe_of(form.page) == []
-    form.page.keyboard.press("Enter")
+    keys(form.notebook, "Enter")
     form.box.get_by_text("You changed nothing here.").wait_for()
     link.focus()
     with form.page.expect_popup() as opening:
