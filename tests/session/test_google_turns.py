@@ -16,7 +16,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.session.session import Session
 from tests.kit.screens import display_event
-from tests.kit.sessions import directive
+from tests.kit.sessions import directive, new_session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import (
     STREAM,
@@ -69,9 +69,9 @@ def server() -> Iterator[LoopbackServer]:
 
 
 def open_session(
-    server: LoopbackServer, stored: Any = None, *, dialect: str = "interactions"
+    server: LoopbackServer, stored: Any = None, *, dialect: str = "interactions", days: int = 0
 ) -> Session:
-    session = Session(FakeHost(home=FakeHome(stored=stored)))
+    session = new_session(host=FakeHost(home=FakeHome(stored=stored)), days=days)
     session.configure(directive("cfg", f"providers.llm.google.dialect={dialect}"))
     for name in ("google", "anthropic", "openai"):
         session.configure(directive("cfg", f"providers.llm.{name}.base_url={server.url}"))
@@ -106,7 +106,7 @@ def test_steps_are_the_same_json_after_saving_forking_and_exporting(
     assert sent_steps(server)[1:4] == SENT_BACK
     run_line(reopened, "export out")
     reopened.close()
-    imported = open_session(server)
+    imported = open_session(server, days=1)  # the id of a conversation is its time
     run_line(imported, "import out")
     imported.active.accept()
     imported.turns.run("At last?", model="google/m")
