@@ -77,6 +77,7 @@ def test_plan_is_read_edited_and_approved(lab: Lab, opened: Opened) -> None:
     assert EDITED in text
     picture(page, "plan-approved")
 
+    page.wait_for_record("record.events.filter(e => e.type === 'tool_call_response').length === 2")
     events: list[dict[str, Any]] = in_page(page)["events"]
     approved, _ = [each for each in events if each["type"] == "tool_call_response"]
     assert approved["content"].endswith(f"The approved plan:\n\n{EDITED}")
