@@ -391,6 +391,11 @@ async def test_difference_of_five_thousand_lines_is_computed_at_once(
     assert sum(line.startswith("+ ") for line in shown) == added
 
 
+@pytest.mark.req("CELL-13")
+def test_empty_line_of_a_difference_shows_no_space() -> None:
+    assert render("source_diff", "a\n", "a\n\n b\n").split("\n") == ["  a", "+", "+  b"]
+
+
 @given(
     st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12),
     st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=12),

@@ -161,7 +161,10 @@ def format_diff(before: str, after: str) -> str:
             noun = "line" if count == 1 else "lines"
             lines.append(f"… {count} unchanged {noun}")
             continue
-        lines.append(_MARKS[line.kind] + line.text.removesuffix("\n"))
+        mark = _MARKS[line.kind]
+        text = line.text.removesuffix("\n")
+        # The mark of an empty line has no space: a prompt would show it as a part of the line.
+        lines.append(f"{mark}{text}" if text else mark.rstrip())
 
     ends = before.endswith("\n") != after.endswith("\n")
     if before and after and ends:
