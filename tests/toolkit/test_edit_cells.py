@@ -393,7 +393,7 @@ async def test_difference_of_five_thousand_lines_is_computed_at_once(
 
 @pytest.mark.req("CELL-13")
 def test_empty_line_of_a_difference_shows_no_space() -> None:
-    assert render("source_diff", "a\n", "a\n\n b\n").split("\n") == ["  a", "+", "+  b"]
+    assert render("source_diff", "a\n", "a\n\n b\n").splitlines() == ["  a", "+", "+  b"]
 
 
 @given(
