@@ -206,12 +206,18 @@ class LoopbackServer:
         self.url = f"http://{host}:{port}"
         self._started.set()
         await self._stop.wait()
+
+        # A connection needs an open server until it has a transport, or nothing closes its socket.
+        self._loop.remove_reader(server.sockets[0].fileno())
+        await asyncio.sleep(0)
         server.close()
+
         for handler in self._handlers:
             handler.cancel()
         await asyncio.gather(*self._handlers, return_exceptions=True)
 
         # A connection that was accepted last has no handler yet that would close it.
+        await asyncio.sleep(0)
         for transport in self._transports:
             transport.abort()
 
