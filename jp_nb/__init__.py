@@ -322,7 +322,7 @@ def complete_all(
         images: The name of a column, or a list with the images of each row, as in `jp.complete`.
         cfg: Changes of the configuration for this call.
         workers: Requests that run at once.
-        cache: A file that keeps each answer. A later call asks only for what is missing.
+        cache: A file that keeps each answer. A later call asks only for the missing ones.
         errors: `values`: a row without an answer is a `jp.Failure`. `raise`: the first one ends the
             call with its exception.
         max_total_tokens: After so many tokens, no further row is asked.
@@ -371,8 +371,8 @@ def cancel_batch(
 
         jp.cancel_batch("answers.jsonl")
 
-    The provider charges for what it has answered before. A later `jp.complete_all` with the same
-    file reads these answers, and submits the other rows again.
+    The provider charges for requests that it has already answered. A later `jp.complete_all` with
+    the same file reads these answers, and submits the other rows again.
 
     Args:
         cache: The file that keeps the answers and the ids of the batches.

@@ -92,7 +92,7 @@ class Image:
 
     @cached_property
     def pages(self) -> int | None:
-        """Number of pages of a PDF; None for an image, and if the PDF does not tell it."""
+        """Number of pages of a PDF; None for an image, and if the PDF does not declare it."""
         return count_pdf_pages(self.content) if self.media_type == PDF else None
 
     @property

@@ -11,8 +11,8 @@ The exact form has two notations:
     escaped    for JSON: invisible and confusable characters are JSON escapes: `"ls \u200b"`
     spelled    for other text, in which a backslash is a backslash: `⟨U+200B⟩`; also for each `⟨`
 
-Objects are shown key by key. A text with several lines has lines of its own after a bar, so that no
-line can look like a key:
+Objects are shown key by key. Each line of a text with several lines is shown after a bar, so that
+no line can look like a key:
 
     path: "notes.md"
     content: 2 lines

@@ -17,8 +17,8 @@ T = TypeVar("T")
 class TurnInterrupts:
     """Counts the interrupts of a turn, and gives each to the handler of the current step.
 
-    A step with interrupts of its own, such as a batch of tool calls, sets `handler`. Any other work
-    is awaited with `run`: an interrupt ends it, and the turn.
+    A step that handles interrupts itself, such as a batch of tool calls, sets `handler`. Any other
+    work is awaited with `run`: an interrupt ends it, and the turn.
 
     Attributes:
         count: Number of interrupts so far.

@@ -1,7 +1,7 @@
 """Comments of an answers file, and the entry or table that each one is about.
 
 The inbox writes `OUT/answers.toml` anew with each decision. The user may have added comments, also
-in places that the new file does not have. So each comment is kept with what it is about:
+in places that the new file does not have. So each comment is kept with its table, entry, or file:
 
     # Answers to the open decisions of a batch, written by `jp-nb inbox`.
     # of the file: above a blank line, at its beginning
@@ -9,9 +9,9 @@ in places that the new file does not have. So each comment is kept with what it 
     # of the table
     [questions.publish]
     # of the entry
-    audience = "team"  # of the entry, too
+    audience = "team"  # also of the entry
 
-    # of the file: behind its last entry
+    # of the file: after its last entry
 
 A comment above a table that is not written, as its entries are in other tables now, belongs to its
 first entry.

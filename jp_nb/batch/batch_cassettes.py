@@ -3,10 +3,9 @@
 A run uses `RUN_ID.cassette.jsonl` beside its notebook if there is one, and else the notebook's own
 cassette, or the file that the user names for all runs.
 
-Workers record apart, each run into a file of its own below `OUT/`, because two programs cannot
-write one cassette. After the runs, `merge_recordings` combines them, sorted by the ids of runs: the
-result is the same whichever worker ran them. An exchange that several runs recorded alike is kept
-once.
+Each run records into a separate file below `OUT/`, because two programs cannot write one cassette.
+After the runs, `merge_recordings` combines these files, sorted by the ids of runs: the result does
+not depend on which worker ran them. An exchange that several runs recorded alike is kept once.
 
 Source: `docs/many-notebooks.md`, `docs/cassettes.md`.
 """

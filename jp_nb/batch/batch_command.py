@@ -82,7 +82,7 @@ def run_batch(
 
     Raises:
         UsageError: The options are wrong. Nothing was run.
-        KeyboardInterrupt: The user pressed Ctrl+C. What was done is in the output folder.
+        KeyboardInterrupt: The user pressed Ctrl+C. The output folder has the results so far.
     """
     with delay_parsers():  # nbformat loads jsonschema
         from jp_nb.batch.batch_progress import make_progress

@@ -126,7 +126,7 @@ class DaskPool:
         self._is_stopped = False
         self._is_killed = False
         self._canceling: asyncio.Task[None] | None = None
-        self._answering: set[asyncio.Task[None]] = set()  # one for each start, until it is told
+        self._answering: set[asyncio.Task[None]] = set()  # answers to starts that are being sent
 
     async def run(self, source: RunSource) -> None:
         """Run until the source has no further run, and all runs have ended.
@@ -178,7 +178,7 @@ class DaskPool:
         try:
             yield client
         finally:
-            with suppress(Exception):  # a lost scheduler cannot be told
+            with suppress(Exception):  # a lost scheduler does not answer
                 await client.close(timeout=2)
 
     async def _free_workers(self) -> None:

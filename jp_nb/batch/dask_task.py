@@ -52,7 +52,7 @@ NOTED_WAIT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunReturn:
-    """What a task returns.
+    """Return value of a task.
 
     Attributes:
         end: The end of the run; None if it did not start.

@@ -136,7 +136,7 @@ class Inbox:
         if self.distrust:
             yield f"No answers are taken: {one_line(self.distrust)}"
         if self.unreadable:
-            yield f"{self.unreadable:,} damaged {pluralize('entry', self.unreadable)} left out"
+            yield f"{self.unreadable:,} damaged {pluralize('entry', self.unreadable)} omitted"
 
         for number, group in enumerate(self.groups, start=1):
             yield f"{number:>4}. {spell_invisible(group.description)}"

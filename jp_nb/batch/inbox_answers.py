@@ -13,7 +13,7 @@ the user is about one `DecisionGroup` and some of its runs. `save` writes the wh
     arguments = { amount = 5 }
 
 An entry without a run is written only if all runs that wait for this key have the same answer, and
-each notebook of the batch has such a run. Otherwise each run has a table of its own. A permission
+each notebook of the batch has such a run. Otherwise each run has a separate table. A permission
 always lists the exact arguments. Entries of the file that the user did not change here stay, and so
 do all comments of the user.
 

@@ -68,7 +68,7 @@ _COVERED: Final = {
     "edit": "each edit of a cell with the name {}",
     "plan": "each plan that a turn submits with {}",
 }
-"""What an answer to a decision other than a question covers."""
+"""Scope of an answer to a decision other than a question."""
 _NOT_SENT: Final = frozenset({"auto", "timed_out"})
 """Marks of answers that the user did not send."""
 _VARIABLE: Final = TextAnswer(lines=False, pattern="^[A-Za-z_][A-Za-z0-9_]*$")

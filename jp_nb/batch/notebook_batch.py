@@ -31,9 +31,9 @@ from jp_nb.errors import StorageError
 
 @dataclass(frozen=True, slots=True)
 class StopRules:
-    """When a batch starts no further run. None: no such rule.
+    """Limits after which a batch starts no further run; None for no limit.
 
-    `tokens_before` are those that earlier batches of a resumed one have used.
+    `tokens_before` is the number of tokens that the batch used before it was resumed.
     """
 
     max_failures: int | None = None

@@ -9,7 +9,7 @@ A group is about one notebook, kind, tool, and question with its options. A perm
 the exact arguments of the call, because an answer covers only what the user saw. The inbox
 (`inbox.py`) shows groups, and `inbox_answers.py` writes the answers.
 
-The log may come from someone else. An entry that is none is counted and left out.
+The log may come from someone else. A damaged entry is counted and omitted.
 
 Source: `docs/many-notebooks.md`.
 """

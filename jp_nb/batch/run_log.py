@@ -135,7 +135,7 @@ _LINES: Final = TypeAdapter[LogLine](Annotated[LogLine, Field(discriminator="typ
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What the log says about one run: its start, and its end if it has one.
+    """State of one run by the log: its start, and its end if it has one.
 
     `notebook` is the input, relative to the common folder of the batch, and `output` the file in
     `OUT/`. A run without an end has the outcome `unknown`, and `has_ended` is false.

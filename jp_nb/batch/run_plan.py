@@ -1,7 +1,7 @@
 """The plan of a batch: which notebooks run with which parameters, models, and options.
 
-`BatchRequest` is what the user asked for. It is stored in the log, so that `jp-nb run --resume
-OUT/` repeats it without further arguments. `RunPlan` reads the notebooks and parameter files of a
+`BatchRequest` has the user's arguments. It is stored in the log, so that `jp-nb run --resume OUT/`
+repeats it without further arguments. `RunPlan` reads the notebooks and parameter files of a
 request, checks them before anything runs, and yields a `RunSpec` for each run: notebook × parameter
 set × model, in this order. It keeps only the notebooks in memory, and streams the parameter sets.
 
@@ -44,7 +44,7 @@ MODEL_SETTING: Final = "assistant.model.id"
 
 
 class BatchRequest(BaseModel):
-    """What to run, as the user asked for it. All paths are absolute, or relative to `cwd`.
+    """The user's arguments for a batch. All paths are absolute, or relative to `cwd`.
 
     Attributes:
         cwd: The user's folder.
@@ -56,7 +56,7 @@ class BatchRequest(BaseModel):
         models: The models of `--models`.
         cfg: The arguments of `-c`.
         answers: The file of `--answers`; "" to use the answers file of each notebook.
-        cassette: What happens with requests to models; None to send them.
+        cassette: Mode of the cassette, such as `replay`; None to send all requests.
         cassette_file: The cassette of all runs; "" to use that of each run or notebook.
         inputs: Digests of cassette and answers file of each notebook, as they were before the first
             run, by the name of the notebook. Recording does not change the ids of runs.
@@ -106,8 +106,8 @@ class RunPlan:
     """All runs of a request. Iterate over it for their specifications, which write to `out`.
 
     Attributes:
-        request: The request, complete: what a resumed batch needs.
-        warnings: What the user should know before the runs.
+        request: The complete request, with which the batch can be resumed.
+        warnings: Warnings for the user, to be shown before the runs.
 
     Raises:
         UsageError: A notebook, a file of parameters, or a name is wrong. Nothing was run.

@@ -1,4 +1,4 @@
-"""Specifications of runs: what a worker needs to execute one, and the id by which a run is known.
+"""Specifications of runs: a worker's input for one run, with the id of the run.
 
 `run_plan.py` makes a `RunSpec` of each notebook, parameter set, and model. A pool gives it to a
 worker as one JSON object, and the worker gives back one `RunEnd`. Neither contains an API key: the
@@ -102,7 +102,8 @@ def make_run_digest(
         parameters: Values for the cell tagged `parameters`.
         overrides: Settings of this run.
         cassette: Digest of the notebook's own cassette before the first run; "" if there is none.
-        answers: Digest of the notebook's own answers file before the first run, likewise.
+        answers: Digest of the notebook's own answers file before the first run; "" if there is
+            none.
     """
     parts = {
         "notebook": notebook,

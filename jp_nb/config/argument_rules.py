@@ -77,7 +77,7 @@ class JudgedCall:
         arguments: The arguments with which the tool will run.
         root: The root of the workspace, to which the folders of conditions are relative.
         folders: Further folders in which the tool may run.
-        hints: What the server of the tool says about it, such as `read_only`.
+        hints: Claims of the tool's server about the tool, such as `read_only`.
     """
 
     arguments: Mapping[str, JsonValue]

@@ -108,7 +108,7 @@ def is_secret_name(name: str) -> bool:
     if _TRIGGER.search(name) is None:
         return False
 
-    words = _words(name)
+    words = _split_words(name)
     if words == ["tokens"]:
         return True
 
@@ -123,7 +123,7 @@ def is_secret_name(name: str) -> bool:
     )
 
 
-def _words(name: str) -> list[str]:
+def _split_words(name: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(name[:_LONGEST_NAME])]
 
 
@@ -146,7 +146,7 @@ def is_secret(name: str, value: object) -> bool:
     if type(value) is not str or not _SHORTEST_KEY <= len(value) <= _LONGEST_KEY:
         return False
 
-    is_hinted = not _HINTS.isdisjoint(_words(name))
+    is_hinted = not _HINTS.isdisjoint(_split_words(name))
     return (is_hinted and _RANDOM.search(value) is not None) or find_api_keys(value) == [
         value.strip()
     ]

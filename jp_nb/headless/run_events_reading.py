@@ -46,7 +46,7 @@ DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """Where and about what a decision was needed.
+    """Place and subject of a decision.
 
     Attributes:
         cell: Index of the cell, from 0; None if it is unknown.

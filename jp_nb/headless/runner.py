@@ -105,7 +105,7 @@ def run_notebook(
     `run_id` is the id of the run in its batch, which selects its tables of the answers file.
     A new cell assigns `parameters` (`jp_nb/headless/parameter_cell.py`). `bounds` are those of a
     kernel in a batch, and `pace` is the folder of `jp_nb/storage/shared_pace.py`. With
-    `run_inserted`, code cells that a tool inserts run, too.
+    `run_inserted`, code cells that a tool inserts also run.
 
     Raises:
         StorageError: The notebook cannot be read or written. The old file is unchanged.

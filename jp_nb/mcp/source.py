@@ -45,7 +45,7 @@ NOT_INSTALLED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ServerHost:
-    """What the servers of one kernel share.
+    """Services of the kernel that all its servers share.
 
     Attributes:
         resolve: Returns the command or address of a server, and asks the user for its inputs.
@@ -66,7 +66,7 @@ class McpSource(ToolSource):
 
     run: RunMode = "ask"
     discovers = True
-    start_timeout_s = 0  # the server has limits of its own, which do not count the user's time
+    start_timeout_s = 0  # the connection has other limits, which do not count the user's time
 
     def __init__(self, server_name: str, settings: McpServer, host: ServerHost) -> None:
         self.name = f"{PREFIX}{server_name}"

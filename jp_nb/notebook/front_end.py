@@ -44,7 +44,7 @@ class NotebookFrontEnd:
 
     def unavailable_reason(self, config: AppConfig) -> str | None:
         """Return the reason why no user can answer in the running cell, or None."""
-        route = Presence.here().route(config.prompt)
+        route = Presence.detect().route(config.prompt)
         return route.reason if isinstance(route, Unavailable) else None
 
     def begin_turn(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
@@ -79,7 +79,7 @@ class NotebookFrontEnd:
         interval = style.update_interval_ms / 1000
         is_console = kernel is None and sys.stdout.isatty()
         if live:
-            is_console = Presence.here().is_console
+            is_console = Presence.detect().is_console
         if is_console:
             return PrintedTurn(self._cell, show_tools=style.tool_call.show, interval=interval)
 

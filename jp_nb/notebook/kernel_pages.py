@@ -1,4 +1,4 @@
-"""What the rest of the kernel may know of its pages: their users' names, and two requests to them.
+"""Registry of the kernel's open pages: their users' names, and two requests to them.
 
 The storage backend of an open notebook (`page/live_store.py`) receives the pages' messages and
 fills in this registry, one for each kernel. Prompts and displays use it, and so need not know the

@@ -115,7 +115,7 @@ def _refuse_in_turn(session: Session | None) -> None:
 
     error = UsageError(
         "the extension cannot be loaded or unloaded while a turn or a tool runs, because the turn "
-        "needs it. Run this in a cell of its own, after the turn"
+        "needs it. Run this in a separate cell, after the turn"
     )
     session.host.show_in_one_line(error)
     raise error

@@ -1,8 +1,8 @@
-"""What the batch APIs of all providers share; see `jp_nb/agent/model_requests/model_batches.py`.
+"""Shared code of the providers' batch APIs.
 
-`anthropic_batches.py` and `openai_batches.py` know the addresses and the shape of the lists of
-answers. `HttpProvider` gives the bodies of the requests, and decodes the answers as it decodes
-those that it streams.
+The interface is in `jp_nb/agent/model_requests/model_batches.py`. `anthropic_batches.py` and
+`openai_batches.py` have the addresses, and the shape of the lists of answers. `HttpProvider` makes
+the bodies of the requests, and decodes an answer in the same way as a streamed one.
 
 Source: `docs/rows.md`.
 """
@@ -38,7 +38,7 @@ _END: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class WholeAnswers:
-    """How a provider writes a request, and reads an answer that it did not stream.
+    """Functions of a provider that write a request, and read an answer that was not streamed.
 
     Attributes:
         encode: Returns the body of a request.

@@ -338,7 +338,7 @@ class ConversationStream:
     def event_id(self, index: int) -> str:
         """Return the id of entry `index`, which is unique and constant in this stream.
 
-        An entry without a stored id of its own gets one here. The stored object is unchanged.
+        An entry without a stored id gets one here. The stored object is unchanged.
         """
         return self._ids.get(index)
 

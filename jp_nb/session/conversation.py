@@ -238,7 +238,7 @@ class ActiveConversation:
             if is_inside_tool():
                 raise UsageError(
                     "a turn is still running in this kernel, and this code is part of it: its tool "
-                    "cannot change or repeat what the turn uses. Run this in a cell of its own, "
+                    "cannot change or repeat what the turn uses. Run this in a separate cell, "
                     "after the turn"
                 )
 

@@ -28,7 +28,7 @@ _OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 
 class ForeignFileError(Exception):
-    """A file was not read: it is not owned, too long, or not a regular file.
+    """A file was not read: it has another owner, is not a regular file, or is too long.
 
     The message gives the path and the reason.
     """

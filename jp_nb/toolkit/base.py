@@ -62,8 +62,8 @@ class Tool(ABC):
             configuration of the tool overrides it.
         folder: Folder in which the tool runs, if it is neither the root of the workspace nor that
             of the kernel. A relative path is relative to the root.
-        hints: What a server says about its tool, such as `read_only`. Rules may have it as a
-            condition.
+        hints: Claims of a server about its tool, such as `read_only`. Rules may have them as
+            conditions.
         read_only: True if a run certainly changes nothing. The configuration of the tool overrides
             it. Only such tools run before the user has approved the plan of a turn.
         plan_argument: Name of the argument with a plan, which the turn asks the user to approve

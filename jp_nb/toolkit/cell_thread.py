@@ -1,6 +1,6 @@
 """Interface of the cell's thread for tools, and the context of the code that runs there.
 
-The agent runs turns in a thread of its own. The cell's thread belongs to the user's code: `def`
+The agent runs turns in another thread. The cell's thread belongs to the user's code: `def`
 tools run there, one at a time. `jp_nb/session/threads/cell_loop.py` implements it.
 
 Source: `docs/architecture.md` (two threads), `docs/turns.md`.

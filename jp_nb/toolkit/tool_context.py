@@ -1,4 +1,4 @@
-"""The context of a tool call: what the program tells a tool besides the model's arguments.
+"""The context of a tool call: information for the tool besides the model's arguments.
 
 Source: `docs/tools.md`, `docs/turns.md`.
 """

@@ -135,8 +135,8 @@ class CallDraft:
             yield PromptDetail(FORMATTED_CAPTION, self.formatted)
         if self.tool.executor.hints:
             yield PromptDetail(SERVER_CAPTION, _format_hints(self.tool.executor.hints))
-        if self.ruling.words is not None:
-            yield PromptDetail(ASKING_RULE_CAPTION, escape_invisible(self.ruling.words))
+        if self.ruling.description is not None:
+            yield PromptDetail(ASKING_RULE_CAPTION, escape_invisible(self.ruling.description))
 
     def prompt(self) -> ActionPrompt:
         """Return the prompt for the permission."""

@@ -106,7 +106,7 @@ class Ruling:
         return "" if self.rule is None else format_rule(self.rule)
 
     @property
-    def words(self) -> str | None:
+    def description(self) -> str | None:
         """The rule for the line of the call; None without one."""
         if self.rule is None:
             return None

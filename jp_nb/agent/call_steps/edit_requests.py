@@ -100,7 +100,7 @@ class EditRequests:
         previous = call.state.edit_decision
         chosen = frozenset(edit.number for edit in review.edits if decided.get(edit.number, True))
         choices = _EditChoices(review, chosen - frozenset(review.conflicts))
-        if previous is not None:  # conflicts: what the user chose and wrote stays
+        if previous is not None:  # after a conflict: keep the user's choices and sources
             choices.chosen &= previous.chosen
             choices.sources |= previous.sources
 
@@ -188,7 +188,7 @@ class EditRequests:
 def list_decision_names(each: PlannedEdit, review: EditReview) -> list[str]:
     """Return the names by which an answers file decides about an edit: the id, and the tags.
 
-    An insertion has those of the cell that it stands after, or `start`, `end`, or `this`.
+    An insertion has those of the cell before it, or `start`, `end`, or `this`.
     """
     edit = each.edit
     wanted = edit.cell

@@ -1,7 +1,7 @@
 """Open and close the inquiries of a batch: in the record, in the state of the call, and on screen.
 
 An *inquiry* is a question of a tool with its outcome. The record has an entry for its request and
-one for its response. Who answers is decided elsewhere (`jp_nb/agent/call_steps/questions.py`).
+one for its response. `jp_nb/agent/call_steps/questions.py` decides who answers.
 
 Source: `docs/turns.md`, `docs/record.md`.
 """

@@ -56,9 +56,9 @@ MAX_KEPT_RULE_CHARS = 300
 
 def skipped_text(ruling: Ruling) -> str:
     """Return the response to a call that the configuration skips."""
-    if ruling.words is None:
+    if ruling.description is None:
         return SKIPPED_BY_USER_TEXT
-    return SKIPPED_BY_RULE_TEXT.format(one_line(ruling.words, limit=MAX_KEPT_RULE_CHARS))
+    return SKIPPED_BY_RULE_TEXT.format(one_line(ruling.description, limit=MAX_KEPT_RULE_CHARS))
 
 
 def _format_kept_rule(kept: KeptRule) -> str:

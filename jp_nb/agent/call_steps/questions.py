@@ -293,7 +293,7 @@ async def _ask_until(
 
 
 def _with_route(tool: OfferedTool, question: Question) -> Question:
-    """Return `question`, which a model may answer if the configuration of the user says so."""
+    """Return `question`, open to a model's answer if the user's configuration routes it to one."""
     config = tool.questions.get(question.id)
     is_routed = config is not None and config.is_answered_by_model
     if question.exclusive and is_routed and tool.executor.routes_exclusive_questions:

@@ -55,7 +55,7 @@ _FAILURES: Mapping[DecisionKind, tuple[str, str]] = {
         'write {} = "approve" into the table [plan] of an answers file',
     ),
 }
-"""What a missing user means for a call, and the remedy of the user."""
+"""For each decision: its effect on a call if no user is available, and the remedy for the user."""
 _FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
     ("permission", True): "▸ {} allows {} to run",
     ("permission", False): "▸ {} does not allow {} to run",

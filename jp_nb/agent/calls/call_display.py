@@ -42,7 +42,7 @@ class CallDisplay:
             shown = "json"
 
         ruling = call.state.ruling
-        rule = None if ruling is None else ruling.words
+        rule = None if ruling is None else ruling.description
         begins = ToolBegins(
             call.key,
             call.request.name,
@@ -63,7 +63,7 @@ class CallDisplay:
             self._turn.display(Waits(call.key, call.title, progress=text))
 
     def show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
-        """Show the result of `call` with the response `content`, as far as its style says so."""
+        """Show the result of `call`, and as much of the response `content` as its style allows."""
         tool = call.tool
         style = None if tool is None else tool.inline_results
         if tool is not None and is_error and tool.inline_errors is not None:

@@ -1,4 +1,4 @@
-"""Ask a model a question of a tool, in a request of its own.
+"""Ask a model a question of a tool, in a separate request.
 
 The request has the conversation so far, in which the calling tool is paused, and then the question.
 The answer is structured: `{"inquiry_id": "tool_call.NAME.ID", "answer": …}`.
@@ -48,7 +48,7 @@ NO_RESULT_YET_TEXT: Final = (
 
 @dataclass(slots=True)
 class LlmInquiryBackend:
-    """Sends each question to a model in a request of its own; one instance per turn (R028-19).
+    """Sends each question to a model in a separate request; one instance per turn (R028-19).
 
     `overrides` has other models than `default`, by tool and question id. The model cannot call the
     `tools`: they are sent because requests with the same tools share a cached prefix.

@@ -1,7 +1,7 @@
 """Name the risks of an MCP server that a user is about to allow.
 
-A warning never refuses anything: the user decides. It stands beside the exact command, because the
-meaning of a variable such as `BASH_ENV` is not obvious.
+A warning never refuses anything: the user decides. It is shown beside the exact command, because
+the meaning of a variable such as `BASH_ENV` is not obvious.
 
 Source: `docs/mcp.md`, Security.
 """

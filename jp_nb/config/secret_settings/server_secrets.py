@@ -38,7 +38,7 @@ SHOWN_SETTINGS: Final = ("type", "variables", "inputs", "checksum", "cwd", "env_
 
 
 def is_only_references(text: str) -> bool:
-    """Return True if `text` has references and no text of its own, except a word as `Bearer`."""
+    """Return True if `text` has references and no other text, except a word such as `Bearer`."""
     try:
         parts = list(split_references(text))
     except ValueError:

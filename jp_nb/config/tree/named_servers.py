@@ -108,7 +108,7 @@ def _check_headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 class Server(ProviderConfig):
-    """A server with a known API, under a name of its own: `-m NAME/MODEL`."""
+    """A server with a known API, under a name that the user chose: `-m NAME/MODEL`."""
 
     dialect: Annotated[
         Literal["chat", "responses", "messages", "interactions", "generate"],

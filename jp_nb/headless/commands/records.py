@@ -226,7 +226,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
 
     names = as_object(get_properties(jp).get("origin")).get("left_out")
     skipped = [str(name) for name in names] if isinstance(names, list) else []
-    why = "a link, a folder, hidden, too large, or not text"
+    why = "it is a link, a folder, a hidden or large file, or not text"
 
     return [
         _format_import(done, loaded, notebook),

@@ -30,7 +30,7 @@ _MAKERS: Final[Mapping[str, Any]] = {
 class CellFile:
     """The cells of a `notebook` in a run, and the changes that the kernel reports in `events`.
 
-    With `run_inserted`, code cells that the kernel inserted run, too, if they are below the cell
+    With `run_inserted`, code cells that the kernel inserted also run, if they are below the cell
     that inserted them.
     """
 

@@ -1,4 +1,4 @@
-"""nbclient's client, with bounds for kernels that nobody watches: their processes and their output.
+"""nbclient's client, with bounds for the processes and the output of unattended kernels.
 
 `Execution` (`execution.py`) makes one for each run. Without bounds, it differs from nbclient's
 client only in its waits, which end when the kernel is ready, and when it has ended. `jp-nb run`
@@ -154,7 +154,7 @@ class KernelClient(NotebookClient):
     """Client of one kernel with `bounds`.
 
     Attributes:
-        warnings: What the user should know about the kernel's processes and output.
+        warnings: Warnings for the user about the kernel's processes and output.
     """
 
     def __init__(

@@ -8,9 +8,9 @@ modules are there at once, and their memory is shared.
 This file is both sides. `KernelTemplate` is that of the worker. As a program, the file is the
 template: it reads a request to fork as a line of JSON from stdin, and answers with a process id.
 
-Only modules whose import starts no threads and opens no connections can be preloaded. What they
-registered for the end of their process is for the template, not for its kernels: the first kernel
-would remove a temporary folder of all of them.
+Only modules whose import starts no threads and opens no connections can be preloaded. Their exit
+handlers (`atexit`) run at the end of the template, and not at the end of its kernels: otherwise the
+first kernel to end would remove a temporary folder that all of them use.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -73,7 +73,7 @@ class KernelTemplate:
         return self._process.pid
 
     def fork(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> ForkedKernel:
-        """Start a kernel with the arguments of `command`, in a session of its own.
+        """Start a kernel with the arguments of `command`, in a new session of processes.
 
         Raises:
             KernelTemplateError: The template has ended.

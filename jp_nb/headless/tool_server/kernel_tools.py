@@ -1,7 +1,7 @@
-"""Run the tools of a notebook in a kernel of its own.
+"""Run the tools of a notebook in a separate kernel.
 
 Only the cells that define a tool run. They see `jp` and `jp_nb`; their other imports have to be in
-the same cell. What the kernel prints goes to stderr.
+the same cell. The kernel's output goes to stderr.
 
 Source: `docs/mcp.md` (our tools for others).
 """

@@ -516,7 +516,8 @@ async def _serve_http(server: Server[Any], host: str, port: int) -> None:
 
     names = [*LOOPBACK, host]
     hosts = [_format_host(name) for name in dict.fromkeys(names)]
-    # A page of another site could otherwise reach the server through a name of its own.
+    # A page of another site could otherwise reach the server through a host name of that site (DNS
+    # rebinding).
     security = TransportSecuritySettings(
         allowed_hosts=[f"{name}:*" for name in hosts],
         allowed_origins=[f"http://{name}:*" for name in hosts],

@@ -61,9 +61,9 @@ class Connection:
         name: Name of the server in the configuration.
         launch: The command or address of the server.
         asks_users: True if a user can answer questions of the server while the kernel runs. The
-            server is told so.
-        on_question: Asks the user a question of a server of 2025, also of one that was told that
-            there is no user; None answers with `cancel`.
+            client announces it to the server.
+        on_question: Asks the user a question of a server of protocol 2025, also if `asks_users` is
+            false; None answers with `cancel`.
 
     Attributes:
         state: `ended` after `aclose`, or if the server ended.

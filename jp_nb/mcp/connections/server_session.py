@@ -107,7 +107,7 @@ class ServerSession:
 
     async def connect(self) -> None:
         """Start the owner, and wait until the tools are listed."""
-        self._owner = asyncio.create_task(self._own())
+        self._owner = asyncio.create_task(self._run_until_stopped())
         await asyncio.shield(self._ready)
 
     async def close(self) -> None:
@@ -127,7 +127,7 @@ class ServerSession:
             owner.cancel()
             await asyncio.wait([owner], timeout=OWNER_CLOSE_SECONDS)
 
-    async def _own(self) -> None:
+    async def _run_until_stopped(self) -> None:
         reason = ""
         try:
             with without_library_log():
@@ -256,7 +256,7 @@ class ServerSession:
     ) -> ServerResult | InputRequired:
         """Send one request of a call.
 
-        A cancellation returns at once. The server is told in the background.
+        A cancellation returns at once, and notifies the server in the background.
 
         Raises:
             ServerError: The server or the connection failed.

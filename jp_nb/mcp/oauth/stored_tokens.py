@@ -145,7 +145,7 @@ class StoredTokens(httpx2.Auth):
     ) -> JsonObject | None:
         body = await read_bounded(response)
         if response.status_code != httpx2.codes.OK:
-            return credentials  # the token may still work; otherwise the server says so
+            return credentials  # the token may still work; otherwise the server rejects it
 
         try:
             tokens = json.loads(body)

@@ -1,7 +1,7 @@
 """The open calls of a server's tools, in which the server may ask the user.
 
 A call that waits for the user is not awaited inside `McpTool.run`. The first run starts the request
-as a task of its own, and waits for its result or a question. A question ends the run with
+as a separate task, and waits for its result or a question. A question ends the run with
 `NeedsInput`. The next run finds the open call by `ToolContext.call_key`, gives it the answers, and
 waits again. So a question of a server takes the path of every other question, and no clock runs
 while a form is open.

@@ -121,7 +121,7 @@ def _make_form(
         kind = FormAnswer(
             fields=tuple(fields),
             check=check,
-            keeps_cleared=False,  # a field that the user cleared is left out of the answer
+            keeps_cleared=False,  # a field that the user cleared is not part of the answer
         )
     except ValidationError as exc:
         raise UsageError(f"its form cannot be shown: {first_problem(exc)[1]}") from exc

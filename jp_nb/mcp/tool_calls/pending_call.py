@@ -87,7 +87,7 @@ class PendingCall:
     # --- requests --------------------------------------------------------------------------
 
     def send(self, answers: Mapping[str, ServerAnswer] | None = None, state: object = None) -> None:
-        """Send a request of the call as a task of its own."""
+        """Send a request of the call in a new task."""
         self._sent_state = state is not None
         request = self._tool.connection.call(
             self.key,

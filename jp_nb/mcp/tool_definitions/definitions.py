@@ -172,7 +172,7 @@ def cut_text(text: str, limit: int) -> str:
 
 
 def format_instructions(server: str, instructions: str) -> str:
-    """Return the instructions of a server as a section of its own, marked as its words."""
+    """Return the instructions of a server as a section of the prompt that names their author."""
     words = plain(instructions, limit=MAX_SCHEMA_CHARS).strip()
     cut = cut_text(words, MAX_INSTRUCTIONS_CHARS)
     return (

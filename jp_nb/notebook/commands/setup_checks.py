@@ -78,9 +78,9 @@ def _describe_front_end(session: Session) -> str:
 def _describe_prompts(session: Session) -> str:
     # The channel of the next question, and the reason if forms are not supported.
     config = session.config.prompt
-    here = Presence.here()
-    forms = "" if here.no_forms is None else f"; no forms: {here.no_forms}"
-    match here.route(config):
+    presence = Presence.detect()
+    forms = "" if presence.no_forms is None else f"; no forms: {presence.no_forms}"
+    match presence.route(config):
         case FormRoute():
             way = "form in the cell, then stdin"
         case StdinRoute():

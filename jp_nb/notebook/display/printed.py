@@ -1,6 +1,6 @@
 """Text that tools print, by call.
 
-ipykernel sends printed text on a thread of its own, where the call that printed it is unknown. So
+ipykernel sends printed text on another thread, where the call that printed it is unknown. So
 the text of `async def` and threaded tools is taken when it is written. The context variable
 `CURRENT_RUN` names the call.
 

@@ -64,7 +64,7 @@ class Presence:
     page: bool = False
 
     @classmethod
-    def here(cls) -> Self:
+    def detect(cls) -> Self:
         """Detect the facts from the request of the running cell. Call it on the cell's thread."""
         if (kernel := get_running_kernel()) is None:
             return cls(terminal=sys.stdin is not None and sys.stdin.isatty())

@@ -158,7 +158,7 @@ class NotebookPrompter:
         self._end_all("cancelled")  # in case the previous cell ended without `cell_ends`
         self._settings = settings
         self._place = place
-        self._presence = Presence.here()
+        self._presence = Presence.detect()
 
     def cell_ends(self) -> None:
         """Remove all open prompts, because no form outlives its cell."""
@@ -179,7 +179,7 @@ class NotebookPrompter:
                 return unavailable
             return self._hand_over(prompt, keeps_record=keeps_record).future.result()
 
-        self._presence = Presence.here()
+        self._presence = Presence.detect()
         if (unavailable := self.unavailable()) is not None:
             return unavailable
 

@@ -1,6 +1,6 @@
 """Take messages off the kernel's shell channel while a cell runs.
 
-ipykernel 7 reads the channel in a thread of its own, ipykernel 6 in the cell's thread. Each has a
+ipykernel 7 reads the channel in another thread, ipykernel 6 in the cell's thread. Each has a
 *tap*, which passes the messages to a function instead of the kernel, until it is closed.
 
 Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`.

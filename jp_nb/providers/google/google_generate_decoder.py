@@ -189,7 +189,7 @@ class GenerateDecoder(ContinuedDecoder):
     ) -> None:
         token = candidate.get("continuationToken") or message.get("continuationToken")
         if reason == "CONTINUATION" and self.keep_token(token):
-            return  # the open text goes on in the next stream
+            return  # the open text continues in the next stream
 
         if reason in _MALFORMED:
             said = _read_message(candidate)

@@ -96,7 +96,7 @@ class ChatDecoder(Decoder):
         for choice in message.get("choices") or ():
             self._select_choice(choice, out)
 
-        # Groq has them in a member of its own.
+        # Groq sends the usage in the member `x_groq`.
         if usage := message.get("usage") or (message.get("x_groq") or {}).get("usage"):
             out.add(_parse_usage(usage))
 

@@ -219,7 +219,7 @@ class ResponsesDecoder(Decoder):
 
     def _add_part(self, message: WireObject, family: str, out: EventBuffer) -> None:
         kind = "reasoning" if "reasoning" in family else "message"
-        # Servers send texts within items of reasoning, too, and the family of the event counts.
+        # Some servers send plain texts within items of reasoning. The event's family decides.
         item = self._items.find_open(message, kind) or self._items.find_open(message, ANY_TEXT)
         text = message.get("delta")
         is_end = text is None and ("text" in message or "refusal" in message)

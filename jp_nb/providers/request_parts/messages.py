@@ -83,7 +83,7 @@ class Rendering(ABC):
         self._add_changes(context)  # of responses that are not sent
 
     def _take_own_metadata(self, item: ContextItem) -> ContextItem:
-        # What one server sent is never sent to another one, and what a stranger wrote to none.
+        # Metadata of one server is never sent to another one, and untrusted metadata to none.
         is_here = item.host in ("", self.host) or not self.host
         self.is_own = item.provider == self.provider and item.is_vouched and is_here
         if self.is_own or not item.entry.metadata:

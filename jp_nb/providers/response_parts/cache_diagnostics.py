@@ -19,10 +19,10 @@ _MAX_LOGGED: Final = 1_000
 
 
 class CacheDiagnostics:
-    """Whether requests ask for diagnostics, and the log for the answers.
+    """Requests cache diagnostics from a server, and logs its answers.
 
-    They appear only in the log, so a request without the log does not need them. `is_accepted` is
-    False after a server has rejected a request that asks for them.
+    Diagnostics appear only in the log, so requests ask for them only if the log is on.
+    `is_accepted` is False after a server has rejected a request that asks for them.
     """
 
     def __init__(self, logger: logging.Logger, redactor: Callable[[], KeyRedactor]) -> None:

@@ -27,7 +27,7 @@ CONSTRAINING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Keywords:
-    """The keywords for values of one type, by what an API that enforces schemas does with them."""
+    """The keywords for values of one type, by their treatment in an API that enforces schemas."""
 
     enforced: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()  # the model reads them in the description instead

@@ -72,7 +72,7 @@ def _flatten_root(schema: Schema) -> JsonObject:
     result["type"] = "object"
     result["properties"] = _join_properties([result, *members])
     if members:
-        result.pop("additionalProperties", None)  # each alternative has properties of its own
+        result.pop("additionalProperties", None)  # each alternative has different properties
 
     required = _list_always_required([result, *together], choices)
     result.pop("required", None)

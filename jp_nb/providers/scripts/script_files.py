@@ -125,7 +125,7 @@ def _list_names(places: Sequence[Path | Traversable]) -> list[str]:
         try:
             files = list(_list_files(place))
         except OSError:
-            continue  # no folder, or one without permission: the other places have scripts, too
+            continue  # no folder, or one without permission: list the other places
         names.update(file.name.removesuffix(".toml") for file in files)
     return sorted(names)
 

@@ -1,7 +1,7 @@
 """Build the request context of a conversation from its record.
 
-Left out are turns without a response, entries whose request is unknown, and what compactions
-replace. Each remaining entry is an item of the context (`context.py`).
+The context omits turns without a response, entries whose request is unknown, and entries that a
+compaction replaces. Each other entry is an item of the context (`context.py`).
 
 Source: `docs/record.md`.
 """

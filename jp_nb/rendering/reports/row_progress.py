@@ -26,7 +26,7 @@ class RowProgress:
         cached: Those whose answer is from the cache file.
         tokens: Tokens of the requests so far.
         paused_until: Time (`time.monotonic`) until which the server's limit lets no request begin.
-        batches: What the rows wait for if a provider answers them in batches; "" if it does not.
+        batches: State of the provider's batches, as text; "" if the rows are not sent in batches.
         stopped: The reason why the other rows were not asked; "" if all were.
         began: Time at which the first row began.
     """

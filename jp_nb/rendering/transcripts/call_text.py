@@ -1,6 +1,6 @@
 """Text of one tool call: its line, and the blocks below it. The transcript and the log use it.
 
-The line has a mark, the call, and what happened. Arguments with code, the result, and a traceback
+The line has a mark, the call, and its outcome. Arguments with code, the result, and a traceback
 are blocks below the line. For example, a call that has failed:
 
     ✗ read_file(path="a.csv") — There is no file a.csv

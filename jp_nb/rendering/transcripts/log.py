@@ -92,7 +92,7 @@ def render_log(
     `total` is the number of all turns. Only images of `image_hosts` are shown; others are linked.
     `toolsets` name the tools that are switched together. With `as_typed`, requests are shown as the
     user typed them, without the values of the notebook that they were sent with. Use it only for a
-    trusted record, because its author chose what it says.
+    trusted record, because the author of the record chose this text.
     """
     parts: list[Report | str] = []
     if (earlier := (total or 0) - len(turns)) > 0:

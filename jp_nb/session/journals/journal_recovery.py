@@ -79,7 +79,7 @@ class Recovery:
         candidates: Paths of journals with entries that the notebook does not have, newest first.
         in_folder: The candidates of the kernel's folder; without a notebook, all candidates are.
         is_shared: True if another kernel has the active conversation open.
-        notices: What the user should know.
+        notices: Notices for the user.
 
     Raises:
         StorageError: Other users can access the folder of journals.

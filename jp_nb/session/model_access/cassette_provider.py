@@ -89,7 +89,7 @@ class CassetteProvider:
             yield exchange.end
 
     def _report_replay(self, exchange: Exchange) -> None:
-        # The runner of a notebook counts replayed requests, too. The last usage is that of all.
+        # The runner of a notebook also counts replayed requests. The last usage is the total.
         reports = [event for event in exchange.events if isinstance(event, Usage)]
         used = reports[-1] if reports else Usage()
         report_request(self._name, used)

@@ -51,7 +51,7 @@ class Cassettes:
         """Use `file` in this `mode` from now on in this kernel.
 
         Args:
-            mode: What happens with requests.
+            mode: Mode of the cassette, such as `replay`.
             file: The cassette; None: the configured file, or the default one.
             tools: `run` or `recorded`; None: as configured.
 

@@ -1,7 +1,7 @@
 """`jp_nb.ask`: the questions of the user's code, and their configured and given answers.
 
 An answer comes from the configuration, from the answers file, or from the user, in this order. The
-questions that are left are asked in one prompt. A tool may call `jp.ask`, too: then the answers are
+questions that are left are asked in one prompt. A tool may also call `jp.ask`: then the answers are
 those of the tool.
 
 Source: `docs/guide.md`, `docs/turns.md`.

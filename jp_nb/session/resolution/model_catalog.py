@@ -1,4 +1,4 @@
-"""Model lists of providers, and what they tell about the current model.
+"""Model lists of providers, and their entry for the current model.
 
 Source: `docs/guide.md`, `docs/decisions.md` D107.
 """

@@ -165,7 +165,7 @@ class BatchRun:
             body = self._batches.encode(self._make_request(key))
             added = len(encode_utf8(compact_json(body)))
             if added > self._batches.max_bytes:
-                message = f"the request has {added:,} bytes, too many for a batch"
+                message = f"the request is too large for a batch: {added:,} bytes"
                 self._results[key] = make_failure(-1, ProviderError(message, kind="too_long"))
                 continue
 

@@ -1,4 +1,4 @@
-"""Ask models outside of a conversation, on an event loop of its own thread.
+"""Ask models outside of a conversation, on an event loop in a separate thread.
 
 Source: `docs/rows.md`.
 """

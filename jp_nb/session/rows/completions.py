@@ -55,7 +55,7 @@ class Failure:
             answer does not fit the schema), `too_long` (the prompt), `incomplete` (the answer
             reached the token limit), `rate_limit`, `budget` (`max_total_tokens` was reached
             before), `interrupted` (by the user), or `error`.
-        message: What happened, in a sentence.
+        message: The reason as a sentence for the user.
         error: The exception; None if there was none.
     """
 

@@ -67,7 +67,7 @@ class QueuedCall(Generic[T]):
         """Run the function, and set the result or the exception.
 
         Raises:
-            KeyboardInterrupt: The user interrupted the function; `result` has the exception, too.
+            KeyboardInterrupt: The user interrupted the function. `result` has the same exception.
         """
         self._interrupts.check()  # else the function would start and end at once
         self.started = True

@@ -34,7 +34,7 @@ class DeferredInterrupts:
         on_interrupt: Called with each interrupt. It runs in the signal handler, and must not take
             a lock. None if no turn runs.
         next_handler: Called instead with the next interrupt, if it is deferred, and then forgotten.
-            It runs in the signal handler, too.
+            It also runs in the signal handler.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """The types of the structured answers of a session.
 
-A request has only the JSON schema of its answer. The type behind it, such as a pydantic model, is
-remembered by the schema: `%jp retry` and `%jp resume` make a value of the same type.
+A request has only the JSON schema of its answer. The session remembers the type of each schema,
+such as a pydantic model: `%jp retry` and `%jp resume` make a value of the same type.
 
 Source: `docs/guide.md`.
 """

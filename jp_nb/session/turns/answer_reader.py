@@ -29,7 +29,7 @@ class AnswerReader:
         is_valid: True if the last checked answer fits.
         value: The last checked answer as a value of its type; `UNTYPED` if it is not valid, or if
             the schema is not a type.
-        failure: What a validator of the type raised; None if none failed.
+        failure: The exception of a validator of the type; None if no validator failed.
     """
 
     def __init__(self, form: AnswerForm) -> None:

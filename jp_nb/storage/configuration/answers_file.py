@@ -101,7 +101,7 @@ class PreparedAnswer:
 
     @property
     def identity(self) -> AnswerKey:
-        """The key, with the run before it and the arguments as JSON behind it, if it has any."""
+        """The key, after the run and before the arguments as JSON, if the entry has these."""
         identity = self.key
         if self.arguments is not None:
             identity = (*identity, sorted_json(dict(self.arguments)))

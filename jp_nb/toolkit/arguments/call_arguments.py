@@ -1,6 +1,6 @@
 """Repair and complete the arguments of a call by the JSON schema of its tool.
 
-Models send numbers as texts, and null for an argument that they leave out. Both are repaired.
+Models send numbers as texts, and null for an omitted argument. Both are repaired.
 Then defaults are filled in, and missing or unknown arguments are an error for the model.
 
 Source: `docs/turns.md`.
@@ -52,7 +52,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
 def drop_optional_nulls(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
     """Return `arguments` without each `null` for an optional argument that does not allow it.
 
-    Models send null for an argument that they leave out. Properties of objects count, too.
+    Models send null for an omitted argument. The same applies to properties of objects.
     """
     return _drop_nulls(arguments, ParameterNode(schema, schema))
 

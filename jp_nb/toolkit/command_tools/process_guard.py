@@ -2,8 +2,8 @@
 
 A guard is a small process that watches the kernel, and reads a pipe of it. It notices each end of
 the kernel: also SIGTERM, SIGHUP, SIGKILL, or a crash, in which the kernel itself runs no more code.
-The guard then ends the process groups that still run. This file is the guard's program, too, so it
-imports only light modules of the standard library.
+The guard then ends the process groups that still run. This file is also the program of the guard,
+so it imports only light modules of the standard library.
 
 The end of the pipe alone is no sign: a process that the kernel forked, such as a worker of
 `multiprocessing`, holds it open.

@@ -1,6 +1,6 @@
 """Run the processes of commands: start them, pass their input, limit their output, and end them.
 
-A process gets a group of its own, so that cancellation also ends its children. Transports and
+Each process gets a new process group, so that cancellation also ends its children. Transports and
 protocols report the exit of a process at once. `asyncio.subprocess` also waits for the end of the
 pipes, which a grandchild may hold open. It can replace them once every supported Python has the fix
 of https://github.com/python/cpython/issues/119710.

@@ -1,8 +1,8 @@
 """Answers of a form: an object with a value for each field.
 
 A field is a question itself, so the class `FormAnswer`, which has the type of the fields, is in
-`jp_nb/toolkit/question.py`. This module has its rules: which objects are answers, what an answer
-needs, and how it is shown, stored, and completed with defaults.
+`jp_nb/toolkit/question.py`. This module has its rules: the objects that are answers, and how an
+answer is checked, shown, stored, and completed with defaults.
 
 A form with the fields `name` and `age` has answers such as `{"name": "Ada", "age": 36}`. A field
 that the user left open is absent.

@@ -26,7 +26,7 @@ def prompt_route(facts: Mapping[str, Any] | None, **settings: Any) -> str:
     `page`, and the reason `no_forms`; None means those of this process. `settings` are those of
     `prompt` in the configuration.
     """
-    known = presence.Presence.here() if facts is None else presence.Presence(**facts)
+    known = presence.Presence.detect() if facts is None else presence.Presence(**facts)
     route = known.route(make("prompt_settings", **settings))
     if isinstance(route, presence.FormRoute):
         return f"form for {route.patience:g} s, {AFTERWARDS[route.stdin, route.stays]}"
