@@ -447,6 +447,7 @@ def _resume_call(found: OpenCall, resolved: Resolved) -> Call:
         resolved.tools.tools.get(found.request.name),
         event_id=found.event_id,
         may_have_run=found.may_have_run,
+        change=found.change,
     )
 
 

@@ -38,6 +38,8 @@ class FileCells:
         self._cells = tuple(_read_cell(number, cell) for number, cell in cells)
         self._may_run = snapshot["run_inserted"]
         self._inserted = 0
+        self._operation = ""
+        self._new_ids: Mapping[str, str] = {}
 
     @classmethod
     def find(cls) -> FileCells | None:
@@ -56,7 +58,13 @@ class FileCells:
         """Return the cells that may be edited."""
         started = read_started_cells()
         this = started[-1] if started else ""
-        return DocumentCells(self._cells, this, may_run=self._may_run)
+        return DocumentCells(
+            self._cells,
+            this,
+            may_run=self._may_run,
+            operation=self._operation,
+            new_ids=self._new_ids,
+        )
 
     def change(self, change: CellChange) -> ChangeResult:
         """Apply a change, and report it to the runner."""
@@ -68,6 +76,8 @@ class FileCells:
         self._cells = apply_steps(self._cells, change.steps, ids)
         steps: Any = [asdict(step) for step in change.steps]
         append_run_event(**{EDITS_EVENT: steps, "ids": dict(ids)})
+        self._operation = change.operation
+        self._new_ids = ids
         return ChangeResult("applied", ids)
 
     def note_run(self, cell_id: str) -> None:

@@ -65,7 +65,9 @@ class PageDocument:
         except (StorageError, TimeoutError) as exc:
             why = str(exc) or NO_ANSWER.format(READ_TIMEOUT_S)
             raise ToolError(NOT_READ.format(why)) from exc
-        return DocumentCells(state.cells, self.this)
+        return DocumentCells(
+            state.cells, self.this, operation=state.operation, new_ids=state.ids or {}
+        )
 
     async def _read_state(self) -> _PageState:
         text = await _wait(self.store.ask_document(), READ_TIMEOUT_S)
@@ -73,7 +75,7 @@ class PageDocument:
 
     async def change(self, change: CellChange) -> ChangeResult:
         """Let the page apply `change`, and return its answer."""
-        operation = uuid.uuid4().hex
+        operation = change.operation or uuid.uuid4().hex
         steps: list[Any] = [
             {
                 "kind": step.kind,

@@ -49,16 +49,22 @@ _STAGES: Final = get_args(CallStage)
 class CallProgress:
     """The last known step of a tool call.
 
-    The `entries` of a finished call are the stored images of its result, and the response.
+    The `entries` of a finished call are the stored images of its result, and the response. `change`
+    has the edits of cells that the call was about to apply.
     """
 
     stage: CallStage
     entries: tuple[RawEntry, ...] = ()
+    change: JsonValue = None
 
     def to_json(self, call: str) -> dict[str, JsonValue]:
         """Return the JSON object for the call with the event id `call`."""
         found: dict[str, JsonValue] = {"event_id": call, "stage": self.stage}
-        return {**found, "entries": list(self.entries)} if self.entries else found
+        if self.entries:
+            found["entries"] = list(self.entries)
+        if self.change is not None:
+            found["change"] = self.change
+        return found
 
 
 def read_progress(value: Any) -> tuple[str, CallProgress] | None:
@@ -71,22 +77,29 @@ def read_progress(value: Any) -> tuple[str, CallProgress] | None:
         }:
             entries = rest.get("entries", [])
             if isinstance(entries, list) and all(isinstance(each, dict) for each in entries):
-                return call, CallProgress(stage, tuple(entries))
+                change = rest.get("change")
+                if not isinstance(change, dict):
+                    change = None
+                return call, CallProgress(stage, tuple(entries), change)
     return None
 
 
 def pick_latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
-    """Return the progress with the later stage."""
-    return max(one, other, key=lambda each: _STAGES.index(each.stage))
+    """Return the progress with the later stage; of the same stage, the one with a change."""
+    return max(one, other, key=lambda each: (_STAGES.index(each.stage), each.change is not None))
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A tool call without a response, the event id of its request, and its last known step."""
+    """A tool call without a response, the event id of its request, and its last known step.
+
+    `change` has the edits of cells that it was about to apply; None if it has not come so far.
+    """
 
     request: ToolCallRequest
     event_id: str
     stage: CallStage | None = None
+    change: JsonValue = None
 
     @property
     def may_have_run(self) -> bool:
@@ -106,7 +119,8 @@ def list_open_calls(
         assert isinstance(request, ToolCallRequest)
         known = progress.get(event_id)
         stage = known.stage if known else None
-        found.append(OpenCall(request, event_id, stage))
+        change = known.change if known else None
+        found.append(OpenCall(request, event_id, stage, change))
     return found
 
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.reading.question_history import QuestionHistory
-from jp_nb.toolkit.editing.edit_review import EditDecision
+from jp_nb.toolkit.editing.edit_review import EditDecision, EditOperation
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.values.base import DEFAULT_SIDE
 
@@ -76,6 +76,7 @@ class ToolContext:
             side.
         has_answers: True if answers to questions of the tool are configured or prepared.
         edit_decision: The user's decision about the edits of cells that the tool proposed.
+        edit_operation: The change of the notebook that the call makes; None if it makes none.
         needs_review: True if the user has to review edits of cells before they are applied.
         read_skill: Function that returns the text of a skill of the workspace; None if there are no
             skills.
@@ -102,6 +103,7 @@ class ToolContext:
     call_key: str = field(default="", repr=False)
     has_answers: bool = field(default=False, repr=False)
     edit_decision: EditDecision | None = field(default=None, repr=False)
+    edit_operation: EditOperation | None = field(default=None, repr=False)
     needs_review: bool = field(default=True, repr=False)
     read_skill: ReadSkill | None = field(default=None, repr=False)
     show_progress: Callable[[str], None] | None = field(default=None, repr=False)

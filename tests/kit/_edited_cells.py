@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from jp_nb.toolkit.editing.conflicts import find_conflicts
@@ -16,11 +18,16 @@ class EditedCells:
     Attributes:
         answer: The next answer to a change, in place of applying it; None: apply it.
         changes: Number of changes that were applied.
+        on_change: Called before and after a change, with `consented` and `applied`.
+        operation: Id of the last change, as the page keeps it, and `new_ids` of its new cells.
     """
 
     def __init__(self, *sources: str, can_change: bool = True) -> None:
         self.answer: Any = None
+        self.on_change: Callable[[str], None] = lambda step: None
         self.changes = 0
+        self.operation = ""
+        self.new_ids: dict[str, str] = {}
         self._can_change = can_change
         self._cells: tuple[DocumentCell, ...] = tuple(
             DocumentCell(chr(ord("a") + number), number, source)
@@ -50,10 +57,35 @@ class EditedCells:
         cells[number] = DocumentCell(**{**kept, **facts})
         self._cells = tuple(cells)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the cells and the mark of the last change, as a page saves them."""
+        cells = [asdict(cell) for cell in self._cells]
+        return {
+            "cells": cells,
+            "this": self._this,
+            "operation": self.operation,
+            "ids": self.new_ids,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Any) -> EditedCells:
+        """Return the cells that were saved."""
+        cells = cls(*[cell["source"] for cell in saved["cells"]])
+        cells._cells = tuple(DocumentCell(**cell) for cell in saved["cells"])
+        cells._this = saved["this"]
+        cells.operation = saved["operation"]
+        cells.new_ids = saved["ids"]
+        return cells
+
     def document(self) -> DocumentCells:
         """Return the cells that may be edited."""
         return DocumentCells(
-            self._cells, self._this, can_change=self._can_change, why="there is no page"
+            self._cells,
+            self._this,
+            can_change=self._can_change,
+            why="there is no page",
+            operation=self.operation,
+            new_ids=self.new_ids,
         )
 
     def change(self, change: Any) -> ChangeResult:
@@ -61,6 +93,7 @@ class EditedCells:
         if self.answer is not None:
             return ChangeResult(self.answer)
 
+        self.on_change("consented")
         conflicts = find_conflicts(change.expected, self.document())
         if conflicts:
             return ChangeResult("conflict", conflicts=conflicts)
@@ -69,4 +102,7 @@ class EditedCells:
         ids = {key: f"made-{self.changes}-{key[4:]}" for key in new}
         self._cells = apply_steps(self._cells, change.steps, ids)
         self.changes += 1
+        self.operation = change.operation
+        self.new_ids = ids
+        self.on_change("applied")
         return ChangeResult("applied", ids)

@@ -166,6 +166,7 @@ class FakeHost:
         shown: Texts that were displayed outside of turns.
         kept: The errors that tools raised.
         failed: The last error that is not from `jp_nb`.
+        edited: The cells that tools can edit; None: they can edit nothing.
     """
 
     def __init__(self, prompter: FakePrompter | None = None, home: FakeHome | None = None) -> None:
@@ -177,6 +178,7 @@ class FakeHost:
         self.shown: list[str] = []
         self.kept: list[BaseException] = []
         self.failed: Any | None = None
+        self.edited: Any | None = None
 
     def find_notebook(self) -> FakeHome:
         return self.home
@@ -194,7 +196,7 @@ class FakeHost:
         return self.person
 
     def notebook_access(self, store: Any) -> FakeNotebook:
-        return FakeNotebook(self.namespace)
+        return FakeNotebook(self.namespace, edited=self.edited)
 
     def show(self, bundle: Mapping[str, str]) -> None:
         self.shown.append(bundle["text/plain"])

@@ -51,7 +51,7 @@ from jp_nb.agent.calls.call_response import (
 from jp_nb.agent.calls.cell_functions import CellCall
 from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.calls.recorded_results import RecordedResult
-from jp_nb.agent.display import Waits
+from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.turn_plan import CHANGE_REFUSED_TEXT, describe_refused_call
 from jp_nb.agent.turn_state import BatchContext, TurnContext
@@ -64,7 +64,7 @@ from jp_nb.toolkit.cell_thread import (
     ControlFlowError,
     ToolRun,
 )
-from jp_nb.toolkit.editing.edit_review import NeedsReview
+from jp_nb.toolkit.editing.edit_review import EditOperation, NeedsReview, make_operation_id
 from jp_nb.toolkit.function_tools.tool_errors import (
     error_summary,
     format_error_text,
@@ -296,10 +296,34 @@ class CallRunner:
             action=action,
             call_key=call.key,
             edit_decision=call.state.edit_decision,
+            edit_operation=self._edit_operation(call, tool),
             has_answers=self._has_answers(tool),
             show_progress=show_progress,
             **self._turn.shared,
         )
+
+    def _edit_operation(self, call: Call, tool: OfferedTool) -> EditOperation | None:
+        """Return the change of the notebook that `call` makes: the same one in each of its runs."""
+        if not tool.executor.proposes_edits:
+            return None
+
+        if not call.operation:
+            conversation = self._turn.shared.get("conversation_id", "")
+            call.operation = make_operation_id(conversation, call.event_id)
+        return EditOperation(
+            call.operation,
+            may_be_applied=call.may_have_run,
+            change=call.change,
+            note=partial(self._note_change, call),
+            tell=self._tell,
+        )
+
+    def _note_change(self, call: Call, change: JsonValue) -> None:
+        call.change = change
+        self.progress.write(call, stage="started")
+
+    def _tell(self, text: str) -> None:
+        self._turn.display(Notice(text))
 
     def _has_answers(self, tool: OfferedTool) -> bool:
         if self._turn.prepared.answers_questions_of(tool.name):

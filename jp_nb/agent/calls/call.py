@@ -129,6 +129,8 @@ class Call:
         index: Position among the calls of the batch.
         number: Position among the calls of the batch with the same id. Models repeat ids.
         may_have_run: True if the call may have run before a restart or a crash.
+        operation: Id of the edits of cells that the call applies.
+        change: These edits, once the call is about to apply them.
         task: The task that runs the call. Another one is abandoned: it must not change the call.
         exception: The last exception that the tool raised.
         changes: The reviewed configuration changes.
@@ -141,6 +143,8 @@ class Call:
     index: int = 0
     number: int = 1
     may_have_run: bool = False
+    operation: str = ""
+    change: JsonValue = None
     task: asyncio.Task[bool] | None = None
     exception: BaseException | None = None
     changes: list[ChangeEnds] = field(default_factory=list)

@@ -31,7 +31,7 @@ class ProgressWriter:
         progress: dict[str, CallProgress] = {}
         for call in calls:
             reached: CallStage = "started" if call.may_have_run else stage
-            progress[call.event_id] = CallProgress(reached)
+            progress[call.event_id] = CallProgress(reached, change=call.change)
         self.write_results(progress)
 
     def write_results(self, progress: Mapping[str, CallProgress] = MappingProxyType({})) -> None:

@@ -7,7 +7,7 @@ Source: `docs/guide.md`, `docs/decisions.md` D124.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -85,12 +85,15 @@ class TurnResumption:
             self._restore_newest()
             return None
 
+        editing: frozenset[str] = frozenset()
         if turn.open_calls:
             names = [call.request.name for call in turn.open_calls]
             if begins_with_plan(turn.request):
                 names = [name for name in names if name != PLAN_TOOL]  # the turn offers it
-            _refuse_missing_tools(names, self._session.bench.tools(*names))
-        again, skipped = self._ask_user(turn)
+            tools = self._session.bench.tools(*names)
+            _refuse_missing_tools(names, tools)
+            editing = _list_editing_tools(names, tools)
+        again, skipped = self._ask_user(turn, editing)
 
         with self._turns.runner.output.ending_early():
             draft = self._draft(turn)
@@ -146,10 +149,21 @@ class TurnResumption:
             progress=self._active.call_progress,
         )
 
-    def _ask_user(self, found: InterruptedTurn) -> tuple[list[OpenCall], list[OpenCall]]:
-        """Return the open calls that run, and those that are skipped."""
+    def _ask_user(
+        self, found: InterruptedTurn, editing: Collection[str]
+    ) -> tuple[list[OpenCall], list[OpenCall]]:
+        """Return the open calls that run, and those that are skipped.
+
+        Tools in `editing` find out from the notebook whether they have run, and ask again if not.
+        """
         distrust = self._active.trust.why_not
-        undecided = [call for call in found.open_calls if distrust is not None or call.may_have_run]
+        undecided = list(found.open_calls)
+        if distrust is None:
+            undecided = [
+                call
+                for call in found.open_calls
+                if call.may_have_run and call.request.name not in editing
+            ]
         skipped: list[OpenCall] = []
         for number, call in enumerate(undecided, start=1):
             prompt = resume_prompt(call.request, number, len(undecided), distrust=distrust)
@@ -213,6 +227,12 @@ def _is_run(end: PromptEnd[Answered]) -> bool:
         case NotAnswered(end="timed_out"):
             raise PromptCancelled("no answer in time: the turn is unchanged")
     raise PromptCancelled("the turn is unchanged")
+
+
+def _list_editing_tools(names: Sequence[str], tools: BenchTools) -> frozenset[str]:
+    """Return the names of the tools that propose edits of cells."""
+    offered = tools.offered.tools
+    return frozenset(name for name in names if offered[name].executor.proposes_edits)
 
 
 def _refuse_missing_tools(names: Sequence[str], tools: BenchTools) -> None:

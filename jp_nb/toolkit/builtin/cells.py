@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.builtin.earlier_edits import find_earlier_edits
 from jp_nb.toolkit.builtin.edit_results import EditResults
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.editing.cell_edits import EDITS_SCHEMA, read_edits
@@ -20,11 +21,12 @@ from jp_nb.toolkit.editing.edit_review import (
     CellChange,
     ChangeResult,
     EditDecision,
+    EditOperation,
     EditReview,
     NeedsReview,
 )
 from jp_nb.toolkit.notebook_access import NotebookAccess
-from jp_nb.toolkit.outcome import Outcome, ToolFailure
+from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.tool_context import ToolContext
 
@@ -72,8 +74,8 @@ class EditCells(Tool):
 
         decision = context.edit_decision
         if decision is None:
-            review = await _make_review(arguments, notebook)
-            if isinstance(review, ToolFailure):
+            review = await _find_earlier_or_review(arguments, context, notebook)
+            if isinstance(review, Success | ToolFailure):
                 return review
             if context.needs_review:
                 return NeedsReview(review)
@@ -91,7 +93,11 @@ class EditCells(Tool):
             await cell.call(lambda: notebook.offer(sources))
             return results.make_outcome(ChangeResult("offered"))
 
-        change = CellChange(tuple(plan.steps), tuple(plan.named_cells))
+        operation = context.edit_operation or EditOperation("")
+        if operation.note is not None:
+            operation.note(results.make_record({}, operation.operation_id))
+        named = tuple(plan.named_cells)
+        change = CellChange(tuple(plan.steps), named, operation.operation_id)
         changed = await notebook.change(change) if change.steps else ChangeResult("applied")
 
         if changed.outcome == "conflict" and decision.decider == "user":
@@ -101,6 +107,18 @@ class EditCells(Tool):
         if changed.outcome == "applied" and decision.may_run:
             await results.run_cells(notebook, cell, changed.ids)
         return results.make_outcome(changed)
+
+
+async def _find_earlier_or_review(
+    arguments: Mapping[str, JsonValue], context: ToolContext, notebook: NotebookAccess
+) -> EditReview | Success | ToolFailure:
+    """Return the result of an earlier run of the call, which was interrupted, or a new review."""
+    operation = context.edit_operation
+    if operation is not None and operation.may_be_applied:
+        found = await find_earlier_edits(operation, arguments, notebook)
+        if found is not None:
+            return found
+    return await _make_review(arguments, notebook)
 
 
 async def _make_review(

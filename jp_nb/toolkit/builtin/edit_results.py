@@ -96,8 +96,8 @@ class EditResults:
         if self._sections:
             about = frame_sections(about, self._sections)
 
-        if applied and self._plan.edits:
-            record = self._make_record(changed)
+        if applied and self._plan.edits and changed is not None:
+            record = self.make_record(changed.ids, changed.operation)
             return Success(about, structured=record, images=tuple(self._images))
         return ToolFailure(about)
 
@@ -198,9 +198,8 @@ class EditResults:
             shown = f"{shown[:MAX_KEPT_SOURCE_CHARS]}\n… {cut:,} characters omitted"
         self._sections.append(DataSection(title, shown))
 
-    def _make_record(self, changed: ChangeResult | None) -> JsonValue:
-        """Return the applied edits for the record."""
-        ids: Mapping[str, str] = {} if changed is None else changed.ids
+    def make_record(self, ids: Mapping[str, str], operation: str) -> JsonValue:
+        """Return the edits for the record, with the `ids` of new cells by key."""
         edits: list[JsonValue] = []
 
         for each in self._plan.edits:
@@ -224,8 +223,10 @@ class EditResults:
             edits.append(entry)
 
         record: dict[str, JsonValue] = {"edits": edits, "decided_by": self._decision.decider}
-        if changed is not None and changed.operation:
-            record["operation"] = changed.operation
+        if operation:
+            record["operation"] = operation
+        if self._decision.may_run and any(each.edit.is_run for each in self._plan.edits):
+            record["runs"] = True
         return record
 
     def _may_keep(self, source: str) -> bool:

@@ -6,8 +6,8 @@ Source: `docs/cells.md`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final, Literal
 
@@ -67,7 +67,8 @@ class DocumentCells:
 
     `can_change` is False if no program can change the document: then only insertions are accepted,
     and the user gets their sources. `why` is the reason. `may_run` is False if cells may run only
-    with the consent of a user.
+    with the consent of a user. `operation` is the id of the last change that a program made, with
+    the ids of its new cells by key.
     """
 
     cells: tuple[DocumentCell, ...]
@@ -75,6 +76,8 @@ class DocumentCells:
     can_change: bool = True
     may_run: bool = False
     why: str = ""
+    operation: str = ""
+    new_ids: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, cell_id: str) -> DocumentCell | None:
         """Return the cell with this id."""

@@ -5,14 +5,19 @@ Source: `docs/cells.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
+
+from pydantic import JsonValue
 
 from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_plan import EditPlan, EditStep, plan_chosen
 
+OPERATION_CHARS: Final = 32
 EditsDecider = Literal["user", "answers", "unattended"]
 
 
@@ -76,11 +81,42 @@ class EditDecision:
 class CellChange:
     """A change of the document, applied as a whole or not at all.
 
-    `expected` are the cells that it names, as the user saw them.
+    `expected` are the cells that it names, as the user saw them. `operation` is its id in the
+    document; "" for a new one.
     """
 
     steps: tuple[EditStep, ...]
     expected: tuple[DocumentCell, ...]
+    operation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EditOperation:
+    """The change of the document that one call makes, also after a restart of the kernel.
+
+    Attributes:
+        operation_id: Its id, which the page writes into the document with the edits.
+        may_be_applied: True if an earlier run of the call was interrupted, and may have applied it.
+        change: The edits of that run; None if it has not come so far, or its journal is lost.
+        note: Writes the edits to the journal before they are applied.
+        tell: Shows a text to the user.
+    """
+
+    operation_id: str
+    may_be_applied: bool = False
+    change: JsonValue = None
+    note: Callable[[JsonValue], None] | None = field(default=None, repr=False)
+    tell: Callable[[str], None] | None = field(default=None, repr=False)
+
+
+def make_operation_id(conversation_id: str, event_id: str) -> str:
+    """Return the id of the edits that a call applies, equal after a restart of the kernel.
+
+    `event_id` is the id of its request in the record; "" if it is in none: the id is then random.
+    """
+    if not event_id:
+        return uuid.uuid4().hex
+    return hashlib.sha256(f"{conversation_id}:{event_id}".encode()).hexdigest()[:OPERATION_CHARS]
 
 
 @dataclass(frozen=True, slots=True)

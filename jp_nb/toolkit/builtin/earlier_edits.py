@@ -1,0 +1,144 @@
+"""Edits of a call that was interrupted: find out from the notebook whether they were applied.
+
+The page writes the id of the operation into the notebook in the same step as the edits, and the
+journal has the edits since the user's consent. So nothing is applied twice.
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.errors import ToolError
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.text import one_line, pluralize
+from jp_nb.toolkit.editing.cell_edits import read_edits
+from jp_nb.toolkit.editing.document_cells import DocumentCells
+from jp_nb.toolkit.editing.edit_review import EditOperation
+from jp_nb.toolkit.notebook_access import NotebookAccess
+from jp_nb.toolkit.outcome import Success, ToolFailure
+
+FOUND_TEXT: Final = (
+    "This call was interrupted after the page had applied its edits. They were not applied again. "
+    "The cells as they are now:"
+)
+RUN_UNKNOWN_TEXT: Final = "It is unknown whether its cells ran. They were not run again."
+NO_DETAILS_TEXT: Final = (
+    "It is not known which edits the user chose. Read the cells with notebook_cells."
+)
+UNKNOWN_TEXT: Final = (
+    "This call was interrupted, and it is unknown whether its edits were applied: {} Do not "
+    "propose them again before you have read the cells."
+)
+NO_PAGE_TEXT: Final = "no page shows this notebook."
+APPLIED_NOTICE: Final = (
+    "▸ The page had applied {} of this call before it was interrupted. Nothing is applied again"
+)
+NOT_APPLIED_NOTICE: Final = (
+    "▸ The page had not applied the edits of this call before it was interrupted. You decide again"
+)
+TWIN_NOTICE: Final = (
+    "⚠ The notebook already has a cell with the source of edit {}: `{}`. Apply it only if you want "
+    "it twice"
+)
+
+
+async def find_earlier_edits(
+    operation: EditOperation, arguments: Mapping[str, JsonValue], notebook: NotebookAccess
+) -> Success | ToolFailure | None:
+    """Return the result of a call whose earlier run was interrupted; None if it applied nothing.
+
+    The user is told which of these is the case.
+    """
+    try:
+        document = await notebook.document()
+    except ToolError as exc:
+        return ToolFailure(UNKNOWN_TEXT.format(exc))
+    if not document.can_change:
+        return ToolFailure(UNKNOWN_TEXT.format(NO_PAGE_TEXT))
+
+    tell = operation.tell or _ignore
+    if document.operation == operation.operation_id:
+        edits = list_earlier_edits(operation.change, document.new_ids)
+        count = len(edits)
+        applied = f"{count} {pluralize('edit', count)}" if edits else "edits"
+        tell(APPLIED_NOTICE.format(applied))
+        return _describe_found(operation, edits, document)
+
+    tell(NOT_APPLIED_NOTICE)
+    for number, cell_id in _list_twins(arguments, document):
+        tell(TWIN_NOTICE.format(number, cell_id))
+    return None
+
+
+def _ignore(text: str) -> None:
+    """Show nothing: no user reads the text."""
+
+
+def list_earlier_edits(change: JsonValue, new_ids: Mapping[str, str]) -> list[JsonObject]:
+    """Return the edits in `change`, from the journal, with the `new_ids` of inserted cells."""
+    given = as_object(change).get("edits")
+    if not isinstance(given, list):
+        return []
+
+    edits: list[JsonObject] = []
+    for item in given:
+        edit = as_object(item)
+        for name in ("cell", "after"):
+            value = edit.get(name)
+            if isinstance(value, str):
+                edit = {**edit, name: new_ids.get(value, value)}
+        edits.append(edit)
+    return edits
+
+
+def _describe_found(
+    operation: EditOperation, edits: list[JsonObject], document: DocumentCells
+) -> Success:
+    if not edits:
+        ids = ", ".join(f"`{one_line(each, limit=64)}`" for each in document.new_ids.values())
+        inserted = f" New cells: {ids}." if ids else ""
+        return Success(f"{FOUND_TEXT.partition(' The cells')[0]}{inserted} {NO_DETAILS_TEXT}")
+
+    lines = [FOUND_TEXT]
+    for edit in edits:
+        lines.append(f"{edit.get('edit')}. {_describe_edit(edit, edits, document)}")
+    if as_object(operation.change).get("runs") is True:
+        lines.append(RUN_UNKNOWN_TEXT)
+
+    record: JsonObject = {**as_object(operation.change), "edits": [*edits]}
+    return Success("\n".join(lines), structured=record)
+
+
+def _describe_edit(edit: JsonObject, edits: list[JsonObject], document: DocumentCells) -> str:
+    cell_id = str(edit.get("cell", ""))
+    cell = document.find(cell_id)
+    same_cell = [each for each in edits if each.get("cell") == cell_id]
+    is_deleted = any(each.get("op") == "delete" for each in same_cell)
+
+    if is_deleted and cell is None:
+        return f"applied: cell `{cell_id}` is deleted."
+    if is_deleted and cell is not None:
+        return f"applied, and taken back since: cell `{cell_id}`, version {cell.version}, is there."
+    if cell is None:
+        return f"applied, but cell `{cell_id}` is gone now."
+
+    if cell.version == same_cell[-1].get("version"):
+        return f"applied: cell `{cell_id}`, version {cell.version}."
+    if cell.version == same_cell[0].get("version_before"):
+        return f"applied, and taken back since: cell `{cell_id}` has version {cell.version} again."
+    return f"applied, but cell `{cell_id}` has changed since: its version is {cell.version}."
+
+
+def _list_twins(
+    arguments: Mapping[str, JsonValue], document: DocumentCells
+) -> Iterator[tuple[int, str]]:
+    """Yield the number of each insertion whose source a cell has already, with its id."""
+    ids = {cell.source: cell.cell_id for cell in document.cells}
+    for edit in read_edits(arguments):
+        if edit.key and edit.source in ids:
+            yield edit.number, one_line(ids[edit.source], limit=64)
