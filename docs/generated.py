@@ -27,7 +27,8 @@ from pydantic.fields import FieldInfo
 
 import jp_nb
 from jp_nb import cli
-from jp_nb.config.schema import ROOT, SchemaNode, format_path
+from jp_nb.config.schema import ROOT, SchemaNode
+from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.base import ShortTable
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS
 from jp_nb.notebook.magic_help import list_groups

@@ -21,15 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from jp_nb.config.partials.partial import Partial, get_identity, iter_changed_leaves
-from jp_nb.config.schema import (
-    JSON,
-    Element,
-    PathKeys,
-    look_up,
-    mark_items,
-    node_at,
-    parse_path,
-)
+from jp_nb.config.schema import JSON, mark_items, node_at
+from jp_nb.config.setting_paths import Element, PathKeys, look_up, parse_path
 from jp_nb.config.tree.ignored_settings import covers_keys
 from jp_nb.config.tree.tool_settings import STAR, ConfigRule
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.config.partials.partial import get_path, is_wrapper
-from jp_nb.config.schema import ROOT, PathKeys, SchemaNode, format_path
+from jp_nb.config.schema import ROOT, SchemaNode
+from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.config.tree.model_id import MODEL_NAME_PATTERN, ModelId, read_model_id
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES

@@ -24,17 +24,8 @@ from pydantic import JsonValue, ValidationError
 from jp_nb.config.partials.partial import Partial, build_partial, get_path, unwrap
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import expand_shorthand
-from jp_nb.config.schema import (
-    JSON,
-    Element,
-    SchemaNode,
-    find_path_end,
-    format_path,
-    is_index,
-    node_at,
-    parse_path,
-    require_node,
-)
+from jp_nb.config.schema import JSON, SchemaNode, node_at, require_node
+from jp_nb.config.setting_paths import Element, find_path_end, format_path, is_index, parse_path
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError, ConfigProblem

@@ -28,12 +28,8 @@ from jp_nb.config.partials.partial import (
     is_wrapper,
     select_settings,
 )
-from jp_nb.config.schema import (
-    PathKeys,
-    SchemaNode,
-    format_path,
-    node_at,
-)
+from jp_nb.config.schema import SchemaNode, node_at
+from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES

@@ -38,16 +38,13 @@ from jp_nb.config.refusal import (
     refuse_malformed,
     refuse_unauthorized,
 )
-from jp_nb.config.schema import (
-    ROOT,
+from jp_nb.config.schema import ROOT, SchemaNode, describe_keys, mark_items
+from jp_nb.config.setting_paths import (
     Element,
     PathKeys,
-    SchemaNode,
-    describe_keys,
     format_path,
     is_index,
     look_up,
-    mark_items,
     parse_path,
     try_parse_path,
 )

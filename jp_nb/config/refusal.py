@@ -16,10 +16,8 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.schema import (
-    mask_secrets,
-    try_parse_path,
-)
+from jp_nb.config.masked_settings import mask_secrets
+from jp_nb.config.setting_paths import try_parse_path
 from jp_nb.text import MAX_LISTED_LINES
 
 Reason = Literal[

@@ -1,10 +1,4 @@
-"""Parse paths of settings, and look up their types in the schema of the configuration.
-
-    path     = key *( "." key / "[" element "]" )
-    element  = JSON text / text without "]"
-
-Brackets after a list contain an item of the list, as JSON or by its name. Brackets after a map
-contain a key, so that keys with dots can be written. A text that is not a path is a `ConfigError`.
+"""Look up the types of settings in the schema of the configuration, by their paths.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -12,17 +6,21 @@ Source: `docs/configuration.md`, `docs/record.md`.
 from __future__ import annotations
 
 import difflib
-import json
-import re
 import types
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
-from jp_nb.config.secret_settings.server_secrets import hide_server_settings
-from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
+from jp_nb.config.setting_paths import (
+    Element,
+    PathKeys,
+    format_path,
+    is_index,
+    parse_path,
+    try_parse_path,
+)
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import (
     APPEND_MERGE,
@@ -30,141 +28,9 @@ from jp_nb.config.tree.base import (
     TABLE_OR_PLAIN_FORM,
     Merge,
     ShortTable,
-    shorten_for_error,
 )
 from jp_nb.config.tree.ignored_settings import is_ignored
-from jp_nb.config.tree.server_settings import MCP_PATH
 from jp_nb.errors import ConfigError
-from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json
-
-PathKeys = tuple[str, ...]
-"""A parsed path: see `parse_path`."""
-
-_PLAIN_KEY = re.compile(r"[^.\[\]]+")
-_BRACKETED = re.compile(r"\[([^\]]*)\]")
-_DECODER = json.JSONDecoder()
-
-MAX_INDEX_LENGTH: Final = 100_000
-"""Maximum characters of a path. A path can contain an item of a list as JSON."""
-
-
-class Element(str):
-    """A key in brackets. The text names an item or key; `json` is the value in brackets."""
-
-    __slots__ = ("json",)
-    json: JsonValue
-
-    def __new__(cls, value: JsonValue) -> Element:
-        """Create the key from a JSON value."""
-        text = value if isinstance(value, str) else sorted_json(value)
-        element = super().__new__(cls, text)
-        element.json = value
-        return element
-
-
-def is_index(key: str) -> bool:
-    """Return True if `key` is an index into a list."""
-    return key.isascii() and key.isdigit() and len(key) < 10
-
-
-@lru_cache(maxsize=4096)
-def parse_path(path: str) -> tuple[str, ...]:
-    """Return the keys of `path`; those in brackets are of type `Element`."""
-    keys: list[str] = []
-    place = 0
-
-    while place < len(path) <= MAX_INDEX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
-        if path[place] == "[":
-            element, place = _element(path, place)
-            keys.append(element)
-        else:
-            found = _PLAIN_KEY.match(path, place)
-            if found is None:
-                break
-            keys.append(found[0])
-            place = found.end()
-
-        if place == len(path):
-            return tuple(keys)
-        if path[place] == ".":
-            place += 1
-        elif path[place] != "[":
-            break
-
-    raise ConfigError(
-        f"{shorten_for_error(path)!r} is not a path, expected at most {MAX_CONFIG_LEVELS} "
-        "keys separated by dots",
-        kind="malformed",
-    )
-
-
-def try_parse_path(path: object) -> PathKeys | None:
-    """Return the keys of `path`, or None if it is not a path."""
-    try:
-        return parse_path(str(path))
-    except ConfigError:
-        return None
-
-
-def _element(path: str, start: int) -> tuple[Element, int]:
-    try:
-        value, end = _DECODER.raw_decode(path, start + 1)
-        if path[end : end + 1] == "]" and not is_deeper(value, MAX_CONFIG_LEVELS):
-            return Element(value), end + 1
-    except (ValueError, RecursionError):
-        pass  # not JSON: the name of an item
-
-    found = _BRACKETED.match(path, start)
-    if found is None or not found[1]:
-        raise ConfigError(
-            f"{shorten_for_error(path)!r}: a bracket is empty or not closed", kind="malformed"
-        )
-
-    return Element(found[1]), found.end()
-
-
-def find_path_end(text: str) -> int:
-    """Return the position of the first `=` of `text` outside of brackets, or -1."""
-    place = 0
-
-    while place < len(text) and text[place] != "=":
-        if text[place] != "[":
-            place += 1
-            continue
-
-        try:
-            _, place = _element(text, place)
-        except ConfigError:
-            return text.find("=", place)  # `parse_path` reports the error
-    return place if place < len(text) else -1
-
-
-def format_path(keys: Sequence[str]) -> str:
-    """Return the path for `keys`; the inverse of `parse_path`."""
-    text = ""
-
-    for key in keys:
-        if isinstance(key, Element):
-            text += f"[{sorted_json(key.json)}]"
-        elif _PLAIN_KEY.fullmatch(key):
-            text += f".{key}" if text else key
-        else:
-            text += f"[{sorted_json(key)}]"
-
-    return text
-
-
-def look_up(value: Any, keys: Sequence[str]) -> Any:
-    """Return the value at `keys` in nested objects and lists, or None."""
-    for key in keys:
-        if isinstance(value, Mapping):
-            value = value.get(str(key))
-        elif isinstance(value, list) and is_index(key) and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return None
-    return value
-
 
 NodeKind = Literal["table", "map", "list", "text", "scalar", "json"]
 """A table has named fields, perhaps with short forms, and a map free keys. A scalar is a number, a
@@ -395,46 +261,3 @@ def describe_keys(
     near = difflib.get_close_matches(key, known, n=1) if hint else []
     meant = f"did you mean {format_path([*above, near[0]])!r}? " if near else ""
     return f"{meant}expected one of: {', '.join(known)}"
-
-
-_VALUE_KEYS = ("answer", "default")
-"""Keys whose value belongs to the key above, such as the answer of a question."""
-
-
-def is_secret_path(keys: Sequence[str]) -> bool:
-    """Return True if the last key of a path is usually the name of a secret (D49).
-
-    The keys above do not count: settings of a tool with the name `token` are shown.
-    """
-    keys = tuple(keys)
-    if keys and isinstance(keys[-1], Element):
-        above = node_at(keys[:-1])
-        if above is not None and above.kind == "list":  # the text of an item is not a name
-            keys = keys[:-1]
-
-    if len(keys) > 1 and keys[-1] in _VALUE_KEYS:
-        keys = keys[:-1]
-
-    name = keys[-1] if keys else ""
-    return is_secret_name(name)
-
-
-def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
-    """Return `value`, which is at `keys`, with `(set, not shown)` in place of secrets."""
-    if len(keys) > len(MCP_PATH) and tuple(keys[: len(MCP_PATH)]) == MCP_PATH:
-        return hide_server_settings(value, keys[len(MCP_PATH) + 1 :])
-    if isinstance(value, dict):
-        return {key: mask_secrets(item, (*keys, key)) for key, item in value.items()}
-    if value is None or isinstance(value, bool):
-        return value
-
-    if is_secret_path(keys):
-        return NOT_SHOWN
-    return [mask_secrets(item, keys) for item in value] if isinstance(value, list) else value
-
-
-def format_masked(path: str, value: JsonValue) -> str:
-    """Return `value`, which is at `path`, as `unset` or as JSON without secrets."""
-    if value is None:
-        return "unset"
-    return json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)

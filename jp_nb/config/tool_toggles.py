@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from jp_nb.config.partials.partial import Partial
 from jp_nb.config.partials.partial_change import Change
-from jp_nb.config.schema import format_path
+from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.app import AppConfig, ConversationConfig
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import ConfigError

@@ -22,15 +22,8 @@ from pydantic import JsonValue, ValidationError
 from jp_nb.config.access_rule_checks import find_rule_problems, iter_rules
 from jp_nb.config.partials.partial import Partial, get_path, is_wrapper
 from jp_nb.config.partials.partial_merge import TEXT_SEPARATORS, strip_strategies
-from jp_nb.config.schema import (
-    JSON,
-    ROOT,
-    PathKeys,
-    SchemaNode,
-    describe_keys,
-    format_path,
-    node_at,
-)
+from jp_nb.config.schema import JSON, ROOT, SchemaNode, describe_keys, node_at
+from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, UnexpectedValueError, describe_found
 from jp_nb.config.tree.ignored_settings import IGNORED_PATTERNS

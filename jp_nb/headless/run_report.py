@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from jp_nb.config.schema import mask_secrets
+from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.errors import StorageError
 from jp_nb.headless.files import format_one_line, format_text
 from jp_nb.headless.kernels.execution import CellFailure, CellStatus

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.config.partials.partial import Partial
 from jp_nb.config.partials.partial_change import Change, apply_change
 from jp_nb.config.partials.partial_merge import merge_partials
-from jp_nb.config.schema import format_path, look_up, parse_path
+from jp_nb.config.setting_paths import format_path, look_up, parse_path
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.interop.jp_entry_fields import remove_spelling, remove_unsupported_fields
 from jp_nb.interop.jp_settings import (

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.config.schema import look_up
+from jp_nb.config.setting_paths import look_up
 from jp_nb.errors import StorageError
 from jp_nb.interop.jp_configuration import MODEL_ID_PATH, JpConfiguration
 from jp_nb.interop.jp_entry_fields import remove_unsupported_fields

@@ -11,7 +11,7 @@ from typing import Final, TypeGuard, Union
 from pydantic import JsonValue
 
 from jp_nb.config.partials.partial import Partial
-from jp_nb.config.schema import look_up
+from jp_nb.config.setting_paths import look_up
 from jp_nb.json_values import JsonObject, as_object
 
 JP_PROVIDERS = frozenset(

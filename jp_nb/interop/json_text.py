@@ -28,7 +28,7 @@ from typing import Any, Final, NoReturn
 
 from pydantic import JsonValue
 
-from jp_nb.config.schema import look_up
+from jp_nb.config.setting_paths import look_up
 from jp_nb.errors import StorageError
 from jp_nb.json_values import (
     MAX_STORED_LEVELS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from jp_nb.config.schema import format_path
+from jp_nb.config.setting_paths import format_path
 
 RUNS_SHOWN_IN_LINE = 20
 

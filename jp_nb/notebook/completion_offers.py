@@ -14,7 +14,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from jp_nb.config.assignments import parse_setting_value
-from jp_nb.config.schema import ROOT, SchemaNode, find_node, parse_path
+from jp_nb.config.schema import ROOT, SchemaNode, find_node
+from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.base import ShortTable
 from jp_nb.config.tree.model_id import ModelId
 from jp_nb.config.tree.model_settings import REASONING_EFFORTS

@@ -19,7 +19,7 @@ from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
 from jp_nb.config.authority import may_untrusted_record_unset, strip_untrusted
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
-from jp_nb.config.schema import parse_path
+from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.validation import split_unknown
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import canonical_json

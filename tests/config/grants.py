@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jp_nb as jp
 from jp_nb.config.access_rules import Grants
-from jp_nb.config.schema import parse_path
+from jp_nb.config.setting_paths import parse_path
 from tests.kit.settings import Settings
 
 RULES = "conversation.tools.x.access.config"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.config.access_rules import Grants
-from jp_nb.config.schema import parse_path
+from jp_nb.config.setting_paths import parse_path
 from tests.config.config_strategies import partials
 from tests.config.grants import (
     RULES,

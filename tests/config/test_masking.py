@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.config.schema import mask_secrets, parse_path
+from jp_nb.config.masked_settings import mask_secrets
+from jp_nb.config.setting_paths import parse_path
 from tests.kit.settings import Settings
 
 NOT_SHOWN = "(set, not shown)"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.config.schema import format_path, parse_path
+from jp_nb.config.setting_paths import format_path, parse_path
 from tests.kit.settings import setting, value_at
 from tests.support.record_strategies import json_values
 

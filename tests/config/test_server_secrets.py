@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.config.schema import mask_secrets
+from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.config.secret_settings.server_secrets import find_literal_secrets
 
 NOT_SHOWN = "(set, not shown)"

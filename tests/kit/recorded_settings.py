@@ -11,7 +11,7 @@ from jp_nb.config.layers import Layer
 from jp_nb.config.partials.partial import get_path, iter_leaf_paths
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import merge_partials
-from jp_nb.config.schema import Element, format_path, parse_path
+from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.config.validation import validate_layer
 from jp_nb.record.changes.claims import (
     ChangeSource,

@@ -14,7 +14,8 @@ from jp_nb.config import config_snapshot, layers, proposal, refusal, validation
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partials import change_squash, partial, partial_change, partial_merge
-from jp_nb.config.schema import ROOT, SchemaNode, format_path
+from jp_nb.config.schema import ROOT, SchemaNode
+from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tool_toggles import require_tools, toggle_tools
 
 Layer = dict[str, Any]

@@ -19,19 +19,13 @@ from pydantic import JsonValue
 from jp_nb.agent.prompting.prompts import (
     ProposedChange,
 )
+from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.config.partials.partial import Partial, get_identity, get_path
 from jp_nb.config.proposal import (
     Proposal,
 )
-from jp_nb.config.schema import (
-    Element,
-    PathKeys,
-    SchemaNode,
-    format_path,
-    mask_secrets,
-    node_at,
-    parse_path,
-)
+from jp_nb.config.schema import SchemaNode, node_at
+from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path
 
 
 def list_proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:

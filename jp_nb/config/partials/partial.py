@@ -19,16 +19,8 @@ from typing import Any, TypeGuard
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.schema import (
-    JSON,
-    ROOT,
-    Element,
-    PathKeys,
-    SchemaNode,
-    format_path,
-    look_up,
-    parse_path,
-)
+from jp_nb.config.schema import JSON, ROOT, SchemaNode
+from jp_nb.config.setting_paths import Element, PathKeys, format_path, look_up, parse_path
 
 Partial = dict[str, JsonValue]
 

@@ -22,17 +22,8 @@ from jp_nb.config.partials.partial import (
     unwrap,
 )
 from jp_nb.config.partials.partial_merge import combine_values, expand_shorthand, merge_partials
-from jp_nb.config.schema import (
-    JSON,
-    ROOT,
-    Element,
-    PathKeys,
-    SchemaNode,
-    format_path,
-    look_up,
-    node_at,
-    parse_path,
-)
+from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
+from jp_nb.config.setting_paths import Element, PathKeys, format_path, look_up, parse_path
 from jp_nb.json_values import sorted_json
 
 

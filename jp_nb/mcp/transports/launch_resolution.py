@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from jp_nb.config.schema import format_path
 from jp_nb.config.secret_settings.references import Reference, expand_references, list_references
 from jp_nb.config.secret_settings.server_risks import is_loading_variable
 from jp_nb.config.secret_settings.server_secrets import hide_arguments
 from jp_nb.config.secrets import is_secret, is_secret_name
+from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpChecksum, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.file_reading import open_regular, read_regular

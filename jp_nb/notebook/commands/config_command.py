@@ -10,8 +10,9 @@ from typing import Final, Literal
 
 from jp_nb.config.assignments import format_setting_value
 from jp_nb.config.directives import Directive
+from jp_nb.config.masked_settings import format_masked, mask_secrets
 from jp_nb.config.partials.partial import get_path
-from jp_nb.config.schema import format_masked, format_path, mask_secrets, parse_path
+from jp_nb.config.setting_paths import format_path, parse_path
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation

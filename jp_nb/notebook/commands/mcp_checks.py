@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.config.schema import parse_path
 from jp_nb.config.secret_settings.server_secrets import find_literal_secrets, hide_url
+from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands.mcp_servers import find_running

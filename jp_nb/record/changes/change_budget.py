@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jp_nb.config.schema import try_parse_path
+from jp_nb.config.setting_paths import try_parse_path
 
 MAX_UNTRUSTED_WORK = 250_000
 """In units, which allows thousands of changes. A trusted record has no limit."""

@@ -26,17 +26,8 @@ from jp_nb.config.partials.partial import (
 )
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import merge_partials
-from jp_nb.config.schema import (
-    JSON,
-    ROOT,
-    Element,
-    PathKeys,
-    SchemaNode,
-    format_path,
-    node_at,
-    parse_path,
-    try_parse_path,
-)
+from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
+from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path, try_parse_path
 from jp_nb.json_values import sorted_json
 from jp_nb.record.changes.config_step import Step
 from jp_nb.record.changes.provenance import paths_overlap

@@ -29,12 +29,8 @@ from jp_nb.config.partials.partial import (
 )
 from jp_nb.config.partials.partial_change import Change, apply_change, diff_partials
 from jp_nb.config.partials.partial_merge import strip_strategies
-from jp_nb.config.schema import (
-    PathKeys,
-    SchemaNode,
-    format_path,
-    parse_path,
-)
+from jp_nb.config.schema import SchemaNode
+from jp_nb.config.setting_paths import PathKeys, format_path, parse_path
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.config_step import Step
 from jp_nb.record.entries.events import ConfigDelta, TurnStart

@@ -24,7 +24,7 @@ from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, mer
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import Change, apply_change, unset_path
 from jp_nb.config.partials.partial_merge import strip_strategies
-from jp_nb.config.schema import parse_path
+from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain_config
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError

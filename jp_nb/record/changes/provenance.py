@@ -15,7 +15,8 @@ from pydantic import JsonValue
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
-from jp_nb.config.schema import PathKeys, node_at, parse_path, try_parse_path
+from jp_nb.config.schema import node_at
+from jp_nb.config.setting_paths import PathKeys, parse_path, try_parse_path
 from jp_nb.record.changes.config_step import Step
 from jp_nb.record.entries.events import ConfigDelta
 from jp_nb.record.entries.proposed_by import ProposedBy, read_proposed_by

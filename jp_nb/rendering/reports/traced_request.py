@@ -33,7 +33,7 @@ from jp_nb.agent.token_estimates import (
     estimate_text_tokens,
     estimate_tool_tokens,
 )
-from jp_nb.config.schema import mask_secrets
+from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.images import MEDIA_TYPES, Image, format_bytes
 from jp_nb.json_values import compact_json
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse

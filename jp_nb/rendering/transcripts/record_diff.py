@@ -17,7 +17,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.config.schema import mask_secrets
+from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
 from jp_nb.record.compactions.compaction import find_compactions

@@ -21,9 +21,10 @@ from jp_nb.config.layers import (
     Layer,
     merge_layers,
 )
+from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
-from jp_nb.config.schema import mask_secrets, parse_path
+from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.validation import validate_config
 from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.changes.config_history import Projection

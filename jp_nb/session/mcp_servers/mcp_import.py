@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from jp_nb.config.directives import Directive
-from jp_nb.config.schema import format_path
 from jp_nb.config.secret_settings.server_keys import replace_keys
 from jp_nb.config.secret_settings.server_risks import describe_command_risks, describe_variable
 from jp_nb.config.secret_settings.server_secrets import (
@@ -20,6 +19,7 @@ from jp_nb.config.secret_settings.server_secrets import (
     hide_arguments,
     hide_url,
 )
+from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object, compact_json

@@ -31,7 +31,7 @@ from jp_nb.agent.prompting.prompts import (
     Unavailable,
     make_prompt,
 )
-from jp_nb.config.schema import format_path
+from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import ConfigError, ConfigProblem, PromptCancelled, PromptUnavailable, UsageError

@@ -16,7 +16,7 @@ from typing import Final
 from jp_nb.agent.provider import Attachment
 from jp_nb.config.layers import Layer
 from jp_nb.config.partials.partial import get_path
-from jp_nb.config.schema import Element, format_path, parse_path
+from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
