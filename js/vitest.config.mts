@@ -13,6 +13,8 @@ export default defineConfig({
         'src/messages.ts',
         'src/forms.ts',
         'src/endlines.ts',
+        'src/page/answers.ts',
+        'src/page/plugins.ts',
         'src/widgets/anymodel.ts',
         'src/widgets/choices.ts',
         'src/widgets/form.ts',

@@ -10,6 +10,7 @@ import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import { INotebookTracker } from '@jupyterlab/notebook';
 
 import { Bridge } from './bridge';
+import { pagePlugins } from './page/plugins';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jp-nb:document',
@@ -29,7 +30,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default plugin;
+const plugins: JupyterFrontEndPlugin<unknown>[] = [plugin, ...pagePlugins];
+
+export default plugins;
 
 // For the tests that compare both languages; JupyterLab takes the default export only.
 export { carriersIn, merge } from './record';

@@ -78,12 +78,18 @@ def test_it_is_declared_to_be_installed_with_pip() -> None:
 
 HOST = "http://lab.invalid"
 # As JupyterLab does it, with a package of its own.
-START = """async () => {
-    const shared = { INotebookTracker: {} };
+START = """async packages => {
+    // Classes and tokens of JupyterLab, which the modules name when they are loaded.
+    const made = {};
+    const shared = new Proxy(made, {
+        get: (_, name) => name === "__esModule" || (made[name] ??= class {}),
+    });
     const share = { get: async () => () => shared, from: "lab", eager: true, loaded: 1 };
+    const scope = Object.fromEntries(packages.map(name => [name, { "99.0.0": share }]));
     const container = window._JUPYTERLAB["jp-nb"];
-    await container.init({ "@jupyterlab/notebook": { "4.6.6": share } });
+    await container.init(scope);
     window.extension = (await container.get("./extension"))();
+    window.isNotebookTracker = token => token === made.INotebookTracker;
 }"""
 
 
@@ -102,15 +108,17 @@ def script_page(chromium: Browser) -> Iterator[Page]:
     page.route(f"{HOST}/**", _answer_request)
     page.goto(HOST)
     page.add_script_tag(url=f"{HOST}/{BUILD['load']}")
-    page.evaluate(START)
+    page.evaluate(START, list(PACKAGE["dependencies"]))
     yield page
     page.close()
 
 
 def test_plugin_asks_for_the_notebooks_of_the_page(script_page: Page) -> None:
-    plugin = "(({ id, autoStart, requires }) => ({ id, autoStart, requires }))"
-    found = script_page.evaluate(f"{plugin}(window.extension.default)")
-    assert found == {"id": "jp-nb:document", "autoStart": True, "requires": [{}]}
+    plugin = """window.extension.default.map(({ id, autoStart, requires }) =>
+        ({ id, autoStart, needsNotebooks: requires?.some(window.isNotebookTracker) ?? false }))"""
+    document, *aids = script_page.evaluate(plugin)
+    assert document == {"id": "jp-nb:document", "autoStart": True, "needsNotebooks": True}
+    assert {aid["id"] for aid in aids} >= {"jp-nb:page", "jp-nb:answers"}
 
 
 MERGES = """async text => {
