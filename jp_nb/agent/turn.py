@@ -154,7 +154,7 @@ class TurnLoop:
             resolved = await self._resolve()
             record = self.turn.record
             turn = record.stream.current_turn()
-            schema = _request_of(turn).response_schema
+            schema = _find_request(turn).response_schema
             if schema is not None:
                 resolved.provider.check_schema(schema)
 
@@ -263,7 +263,7 @@ class TurnLoop:
         """Resolve the configuration, and display problems of tool sources."""
         resolved = await self._interrupts.run(self.resolve())  # a source may take long
 
-        new = [x for x in resolved.tools.problems if x not in self._problems]
+        new = [problem for problem in resolved.tools.problems if problem not in self._problems]
         for problem in new:
             self.turn.display(Notice(f"⚠ {problem}. Its tools are not available."))
         self._problems += new
@@ -436,7 +436,7 @@ def user_required_error(reason: str) -> PromptUnavailable:
     )
 
 
-def _request_of(turn: Sequence[Entry]) -> ChatRequest:
+def _find_request(turn: Sequence[Entry]) -> ChatRequest:
     return next(entry for entry in turn if isinstance(entry, ChatRequest))
 
 

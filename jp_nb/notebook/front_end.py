@@ -89,7 +89,7 @@ class NotebookFrontEnd:
         if kernel is not None:
             tools = ToolOutput(kernel, hold=not live, interval=interval)
             printed = PrintedTexts()
-            tools.clears = printed.clear
+            tools.on_clear = printed.clear
             show_end = partial(KernelPages.of(kernel).show_turn_end, kernel.get_parent("shell"))
 
         transcript = Transcript(

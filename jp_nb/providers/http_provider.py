@@ -303,12 +303,13 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def _find_item(self, message: int, request: ModelRequest) -> int | None:
         """Return the item of the context that is in the message number `message` of a request."""
         context = request.context
-        whole = self._render_apart(request)
+        whole = self._render_once(request)
         built = self._build_body(request, whole, self._make_answer_schema(request))
-        place = message - (len(built.body.messages) - len(whole.encode(context)))
+        messages_before = len(built.body.messages) - len(whole.encode(context))
+        place = message - messages_before
 
         def count_messages(items: int) -> int:
-            return len(self._render_apart(replace(request, context=context.until(items))).messages)
+            return len(self._render_once(replace(request, context=context.until(items))).messages)
 
         item = bisect_right(range(1, len(context) + 1), place, key=count_messages)
         return item if place >= 0 and item < len(context) else None
@@ -337,7 +338,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that `stream` would send."""
-        rendering = self._render_apart(request)
+        rendering = self._render_once(request)
         built = self._build_body(request, rendering, self._make_answer_schema(request))
         body = built.body
 
@@ -357,8 +358,11 @@ class HttpProvider(ABC, Generic[RenderingT]):
             members=body.content_members,
         )
 
-    def _render_apart(self, request: ModelRequest) -> RenderingT:
-        # What the API rejected in the conversation counts here as well.
+    def _render_once(self, request: ModelRequest) -> RenderingT:
+        """Return a rendering of the request that is not kept, for a preview, a count, or a batch.
+
+        It is made from the kept one of the conversation, which has the parts that the API refused.
+        """
         known = (
             rendering
             for context, rendering in self._renderings.items()
@@ -375,7 +379,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
     async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
         """Ask the server for the number of input tokens of `request`; see `Provider`."""
-        rendering = self._render_apart(request)
+        rendering = self._render_once(request)
         body = self._build_body(request, rendering, self._make_answer_schema(request)).body
         query = self._make_count_query(request, body)
         if query is None:
@@ -390,17 +394,20 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def _write_whole_answers(
         self, split: Callable[[WireObject], Sequence[WireObject]]
     ) -> WholeAnswers:
-        """Return how batches write requests, and read answers, which `split` makes a stream."""
+        """Return the functions with which batches write requests, and read whole answers.
+
+        `split` returns the messages that a stream would have sent for a whole answer.
+        """
 
         def make_decoder(request: ModelRequest) -> Decoder:
-            rendering = self._render_apart(request)
+            rendering = self._render_once(request)
             return self._make_decoder(request, rendering, self._make_answer_schema(request), b"")
 
-        return WholeAnswers(self._encode_apart, make_decoder, split)
+        return WholeAnswers(self._encode_whole, make_decoder, split)
 
-    def _encode_apart(self, request: ModelRequest) -> WireObject:
+    def _encode_whole(self, request: ModelRequest) -> WireObject:
         """Return the body of a request whose answer is not streamed."""
-        rendering = self._render_apart(request)
+        rendering = self._render_once(request)
         built = self._build_body(request, rendering, self._make_answer_schema(request))
         fields: WireObject = json.loads(built.body.encode())
         return {name: value for name, value in fields.items() if name not in _STREAM_FIELDS}

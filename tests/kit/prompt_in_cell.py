@@ -24,7 +24,6 @@ from jp_nb.agent.prompting.prompts import (
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.kernel_pages import KernelPages
-from jp_nb.notebook.prompt.presence import note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.toolkit.question import Question

@@ -29,7 +29,7 @@ class _Tools:
     function_has_image = False
 
     def __init__(self) -> None:
-        self.cleared: Callable[[], None] = lambda: None
+        self.on_cleared: Callable[[], None] = lambda: None
         self.held: list[Callable[[], None]] = []
         self.function_printed = False
         self.others_printed = False
@@ -40,16 +40,16 @@ class _Tools:
 
     def send_now(self) -> None: ...
 
-    def function_begins(self) -> None:
+    def begin_function(self) -> None:
         self.function_printed = self.function_has_image = False
 
-    def function_ends(self) -> bool:
+    def end_function(self) -> bool:
         return self.function_printed
 
-    def function_has_output(self) -> bool:
+    def has_new_function_output(self) -> bool:
         return False
 
-    def others_have_output(self) -> bool:
+    def has_new_output_of_others(self) -> bool:
         printed = self.others_printed
         self.others_printed = False
         return printed
@@ -139,7 +139,7 @@ class TurnScreen:
     def clear(self) -> None:
         """Clear the outputs of the cell, as a tool does."""
         self.outputs.clear()
-        self._tools.cleared()
+        self._tools.on_cleared()
 
     def open_form(self, bundle: dict[str, Any]) -> None:
         """Show a form."""

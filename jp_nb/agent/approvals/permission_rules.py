@@ -38,6 +38,8 @@ class KeptRule:
 
     Attributes:
         identity: Digest of the tool's definition and of its server's entry.
+        when: Conditions about the arguments; see `jp_nb/config/argument_rules.py`.
+        only_these: True if a call with arguments beyond those of `when` does not match.
         asked_by: The rule of the configuration that caused the prompt; "" if it was `run`.
     """
 
@@ -61,7 +63,7 @@ class KeptRules(Protocol):
     def scopes(self) -> tuple[RuleScope, ...]:
         """The scopes for which the user can keep a rule."""
 
-    def of_tool(self, tool: str) -> Sequence[KeptRule]:
+    def list_for_tool(self, tool: str) -> Sequence[KeptRule]:
         """Return the rules about the tool of this name."""
 
     def keep(self, rule: KeptRule) -> None:
@@ -79,7 +81,7 @@ class SessionRules:
     rules: list[KeptRule] = field(default_factory=list)
     scopes: tuple[RuleScope, ...] = ("session",)
 
-    def of_tool(self, tool: str) -> Sequence[KeptRule]:
+    def list_for_tool(self, tool: str) -> Sequence[KeptRule]:
         """Return the rules about the tool of this name."""
         return [rule for rule in self.rules if rule.tool == tool]
 
@@ -102,7 +104,7 @@ class Ruling:
 
     @property
     def asked_by(self) -> str:
-        """The text of the rule; "" without one."""
+        """The rule as text, which a kept rule names as its cause; "" without one."""
         return "" if self.rule is None else format_rule(self.rule)
 
     @property
@@ -126,7 +128,7 @@ class Ruling:
 def judge(tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str) -> Ruling:
     """Return the permission of a call with the `arguments` with which it will run."""
     if tool.rules:
-        call = judged_call(tool, arguments, root)
+        call = make_judged_call(tool, arguments, root)
         for rule in tool.rules:
             if matches_conditions(rule.when, call, only_these=rule.only_these):
                 return Ruling(rule.run, rule)
@@ -141,11 +143,11 @@ def find_kept(
     ruling: Ruling,
 ) -> Ruling | None:
     """Return the permission of a rule that the user kept, for a call that `ruling` asks about."""
-    rules = kept.of_tool(tool.name)
+    rules = kept.list_for_tool(tool.name)
     if not rules or not may_keep(tool):
         return None
 
-    call = judged_call(tool, arguments, root)
+    call = make_judged_call(tool, arguments, root)
     identity = tool.identity
     for each in rules:
         is_about = each.identity == identity and each.asked_by == ruling.asked_by
@@ -159,7 +161,9 @@ def may_keep(tool: OfferedTool) -> bool:
     return tool.covers != "arguments"
 
 
-def judged_call(tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str) -> JudgedCall:
+def make_judged_call(
+    tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str
+) -> JudgedCall:
     """Return the parts of a call that rules can decide by."""
     workspace = Path(root or ".").absolute()
     folders = [Path.cwd()] if tool.runs_in_kernel else []

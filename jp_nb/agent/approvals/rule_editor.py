@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from jp_nb.agent.approvals.permission_rules import (
     KeptRule,
     Ruling,
-    judged_call,
+    make_judged_call,
 )
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompts import (
@@ -65,7 +65,7 @@ def make_rule(
         return None
 
     rule = KeptRule(tool.name, tool.identity, when, "session", asked_by=ruling.asked_by)
-    is_met = matches_conditions(rule.when, judged_call(tool, arguments, root), only_these=True)
+    is_met = matches_conditions(rule.when, make_judged_call(tool, arguments, root), only_these=True)
     return rule if is_met else None
 
 
@@ -83,7 +83,7 @@ class RuleEditor:
     def __init__(self, tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str) -> None:
         self._tool = tool
         self._arguments = arguments
-        self._call = judged_call(tool, arguments, root)
+        self._call = make_judged_call(tool, arguments, root)
         self._fields = [self._make_field(name) for name in arguments]
 
     @property

@@ -36,12 +36,7 @@ _UNDECIDED: Mapping[str, str] = {"timed_out": NOT_IN_TIME, "interrupted": INTERR
 """Outcomes of a prompt without a decision of the user."""
 
 
-def describe_missing_decision(end: PromptEnd[Answered]) -> str | None:
-    """Return why the user did not decide; None if closing the prompt is a decision."""
-    return _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
-
-
-_FAILURES: Mapping[DecisionKind, tuple[str, str]] = {
+_EFFECTS_AND_REMEDIES: Mapping[DecisionKind, tuple[str, str]] = {
     "permission": (
         "did not run: it needs the user's permission",
         'set conversation.tools.{}.run = "unattended"',
@@ -55,7 +50,7 @@ _FAILURES: Mapping[DecisionKind, tuple[str, str]] = {
         'write {} = "approve" into the table [plan] of an answers file',
     ),
 }
-"""For each decision: its effect on a call if no user is available, and the remedy for the user."""
+"""The effect of a missing user on the call, and the remedy for the user, by kind of decision."""
 _FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
     ("permission", True): "▸ {} allows {} to run",
     ("permission", False): "▸ {} does not allow {} to run",
@@ -67,6 +62,11 @@ _FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
 """Notices about decisions of an answers file."""
 
 
+def describe_missing_decision(end: PromptEnd[Answered]) -> str | None:
+    """Return why the user did not decide; None if closing the prompt is a decision."""
+    return _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
+
+
 class CallDecisions:
     """Decisions about calls without a prompt: from the answers file, or if no user is available."""
 
@@ -75,6 +75,8 @@ class CallDecisions:
 
     def decide_by_file(self, kind: DecisionKind, tool: OfferedTool, call: CallState) -> bool | None:
         """Return and display the decision in the answers file; None: ask the user.
+
+        `kind` is `permission`, `result`, or `plan`.
 
         Raises:
             CallEnded: The file has no decision, and no user is available.
@@ -114,9 +116,9 @@ class CallDecisions:
         decision = OpenDecision(kind, tool.name, reason, arguments=arguments, result=result)
         self._turn.note_open(decision)
 
-        what, remedy = _FAILURES[kind]
+        effect, remedy = _EFFECTS_AND_REMEDIES[kind]
         return CallEnded(
-            f"{tool.name} {what}, and no user is available: {reason}. The user can "
+            f"{tool.name} {effect}, and no user is available: {reason}. The user can "
             f"{remedy.format(tool.name)}. Do not retry this tool call in this turn.",
             is_error=True,
         )

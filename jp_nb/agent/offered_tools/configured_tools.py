@@ -37,7 +37,7 @@ def is_used(source: ToolSource, config: AppConfig) -> bool:
     toolset = config.conversation.toolsets.get(source.name)
     if toolset is not None and toolset.state:
         return True
-    if any(is_enabled_or_forced(name, config) for name in _own_tools(source, config)):
+    if any(is_enabled_or_forced(name, config) for name in _list_tools_of(source, config)):
         return True
 
     choice = config.assistant.tool_choice
@@ -45,7 +45,7 @@ def is_used(source: ToolSource, config: AppConfig) -> bool:
     return not is_known and source.may_have(choice)
 
 
-def _own_tools(source: ToolSource, config: AppConfig) -> Iterator[str]:
+def _list_tools_of(source: ToolSource, config: AppConfig) -> Iterator[str]:
     for name, tool in config.conversation.tools.items():
         if name == STAR:
             continue
@@ -66,9 +66,9 @@ def find_source_name(tool: ToolConfig, names: Collection[str]) -> str | None:
 def add_registrations(
     config: AppConfig,
     discovered: Mapping[str, ToolRegistrations],
-    finding: Sequence[ToolSource] = (),
+    finders: Sequence[ToolSource] = (),
 ) -> AppConfig:
-    """Return `config` with the `discovered` tools of the sources `finding`.
+    """Return `config` with the `discovered` tools of the sources `finders`.
 
     The settings of a tool are completed with its registration. A tool that is configured with the
     same source under another name has only that name.
@@ -77,22 +77,22 @@ def add_registrations(
     found: dict[str, Mapping[str, JsonValue]] = {}
     for registrations in discovered.values():
         found |= registrations
-    other_names = {tool.source for name, tool in tools.items() if name not in found}
+    sources_with_other_names = {tool.source for name, tool in tools.items() if name not in found}
 
     for name, registration in found.items():
         own = tools.get(name)
-        if registration.get("source") in other_names:
+        if registration.get("source") in sources_with_other_names:
             tools.pop(name, None)
         elif own is None or own.source is None:
             tools[name] = _register(name, registration, own)
 
     for name, tool in config.conversation.tools.items():
-        owner = next((each.name for each in finding if each.may_have(name)), None)
+        owner = next((each.name for each in finders if each.may_have(name)), None)
         if name in tools and owner is not None and tools[name].source is None:
             tools[name] = _register(name, {"source": owner, "toolset": owner}, tool)
 
     toolsets = dict(config.conversation.toolsets)
-    for source in finding:
+    for source in finders:
         toolsets.setdefault(source.name, Enable(state=False))
     conversation = config.conversation.model_copy(update={"tools": tools, "toolsets": toolsets})
     return config.model_copy(update={"conversation": conversation})

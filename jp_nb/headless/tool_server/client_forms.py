@@ -112,6 +112,7 @@ def _make_properties(
 
 
 def _find_default(each: Question) -> JsonValue:
+    """Return the default as a value of the form; None if the form cannot have one."""
     if each.default is None or each.misfit(each.default) is not None:
         return None
 
@@ -149,26 +150,26 @@ def _make_field_schema(kind: AnswerType) -> JsonObject:
 
 
 def _make_number_schema(kind: NumberAnswer) -> JsonObject:
-    name = "number"
+    json_type = "number"
     has_fractions = True
     if isinstance(kind, IntegerAnswer):
-        name = "integer"
+        json_type = "integer"
         has_fractions = False
 
     # The protocol has no exclusive bounds, so the nearest number inside is the inclusive one.
-    least = [] if kind.minimum is None else [kind.minimum]
+    lower_bounds = [] if kind.minimum is None else [kind.minimum]
     if kind.above is not None:
-        least.append(_next_number(kind.above, has_fractions))
+        lower_bounds.append(_next_number(kind.above, has_fractions))
 
-    most = [] if kind.maximum is None else [kind.maximum]
+    upper_bounds = [] if kind.maximum is None else [kind.maximum]
     if kind.below is not None:
-        most.append(-_next_number(-kind.below, has_fractions))
+        upper_bounds.append(-_next_number(-kind.below, has_fractions))
 
-    schema: JsonObject = {"type": name}
-    if least:
-        schema["minimum"] = max(least)
-    if most:
-        schema["maximum"] = min(most)
+    schema: JsonObject = {"type": json_type}
+    if lower_bounds:
+        schema["minimum"] = max(lower_bounds)
+    if upper_bounds:
+        schema["maximum"] = min(upper_bounds)
     return schema
 
 
@@ -191,8 +192,8 @@ def _make_select_schema(kind: SelectAnswer) -> JsonObject:
     if not kind.multi:
         return plain if names == titles else {"type": "string", "oneOf": options}
 
-    least = kind.min_picks - 1 if kind.other else kind.min_picks  # an own text counts as a pick
-    bounds: JsonObject = {"minItems": max(least, 0) or None, "maxItems": kind.max_picks}
+    min_items = kind.min_picks - 1 if kind.other else kind.min_picks  # an own text is a pick
+    bounds: JsonObject = {"minItems": max(min_items, 0) or None, "maxItems": kind.max_picks}
     items: JsonObject = plain if names == titles else {"anyOf": options}
     schema: JsonObject = {"type": "array", "items": items}
     return schema | {key: value for key, value in bounds.items() if value is not None}

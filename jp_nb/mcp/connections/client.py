@@ -31,7 +31,7 @@ from jp_nb.mcp.transports.repaired_transport import RepairedTransport
 HEADER_MISMATCH: Final = types.HEADER_MISMATCH
 CONNECTION_CLOSED: Final = types.CONNECTION_CLOSED
 _STREAM_ENDED: Final = "SSE stream ended"
-"""Begin of the library's message about a stream of events that ended without the answer."""
+"""Beginning of the library's message about a stream of events that ended without the answer."""
 _CALL_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
@@ -109,6 +109,9 @@ async def call_tool(
     on_progress: ProgressHandler,
 ) -> ServerResult | InputRequired:
     """Send one request of a call, and return its result.
+
+    `answers` to the server's questions, and `state`, are those of the `InputRequired` that the
+    server sent before; both are None in the first request.
 
     Raises:
         MCPError: The server sent an error, or the connection ended.

@@ -48,7 +48,8 @@ def _list_pending(session: Session) -> list[str]:
         paths += [path for path, _, _ in pending.leaves]
 
     keys = [tuple(map(str, parse_path(path))) for path in paths]
-    names = [key[2] for key in keys if key[:2] == MCP_PATH and len(key) > 2]
+    below = [key[len(MCP_PATH) :] for key in keys if key[: len(MCP_PATH)] == MCP_PATH]
+    names = [name for name, *_ in filter(None, below)]
     return list(dict.fromkeys(names))
 
 
@@ -59,11 +60,12 @@ def _check_server(session: Session, name: str, server: McpServer) -> Iterator[st
     yield from _describe_traffic(session, name)
 
     if missing := find_missing_variables(server, os.environ):
-        yield f"it gets no {_list(missing)}: not set in this kernel"
+        yield f"it gets no {_format_names(missing)}: not set in this kernel"
 
     settings: dict[str, JsonValue] = server.model_dump(mode="json", exclude_defaults=True)
     if places := list(find_literal_secrets(settings)):
-        yield f"a key is written as text in {_list(places)}: use a reference such as `${{TOKEN}}`"
+        names = _format_names(places)
+        yield f"a key is written as text in {names}: use a reference such as `${{TOKEN}}`"
 
 
 def _describe_state(session: Session, name: str, server: McpServer) -> str:
@@ -94,7 +96,7 @@ def _describe_launch(session: Session, name: str, server: McpServer) -> str:
 
     unset = find_unset_variables(server, os.environ)
     if len(unset) > 1:
-        return f"error: the environment variables {_list(unset)} are not set"
+        return f"error: the environment variables {_format_names(unset)} are not set"
 
     try:
         launch = ServerLaunches(session.files).preview(name, server)
@@ -116,7 +118,7 @@ def _describe_traffic(session: Session, name: str) -> Iterator[str]:
         yield f"{connection.discarded_lines} lines on its stdout were no messages and are ignored"
 
 
-def _list(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = len(names) - MAX_LISTED_LINES
     listed = ", ".join(names[:MAX_LISTED_LINES])
     shown = f"{listed} and {more} more" if more > 0 else listed

@@ -43,7 +43,7 @@ def list_rules(session: Session, name: str) -> Iterator[RuleRow]:
         sources = session.settings.explain([path])[path]
         yield escape_invisible(format_rule(rule)), f"{path}, {_find_source(sources, rule)}"
 
-    for number, kept in enumerate(PermissionRules(session.active).of_tool(name), 1):
+    for number, kept in enumerate(PermissionRules(session.active).list_for_tool(name), 1):
         shown = escape_invisible(format_rule(kept.rule))
         remove = f"%jp tools {name} --forget {number}"
         yield shown, f"you, {SCOPE_WORDS[kept.scope]}: remove it with {remove}"

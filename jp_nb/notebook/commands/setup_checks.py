@@ -15,7 +15,8 @@ from jp_nb.notebook.commands.mcp_checks import check_servers
 from jp_nb.notebook.commands.reports import describe_cassette
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.surroundings import find_surroundings, is_headless
-from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute, get_running_kernel
+from jp_nb.notebook.prompt.current_page import get_running_kernel
+from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute
 from jp_nb.packages import list_versions
 from jp_nb.providers.network.endpoint import find_dialect
 from jp_nb.providers.network.local_server import (
@@ -79,7 +80,7 @@ def _describe_prompts(session: Session) -> str:
     # The channel of the next question, and the reason if forms are not supported.
     config = session.config.prompt
     presence = Presence.detect()
-    forms = "" if presence.no_forms is None else f"; no forms: {presence.no_forms}"
+    forms = "" if presence.no_forms_reason is None else f"; no forms: {presence.no_forms_reason}"
     match presence.route(config):
         case FormRoute():
             way = "form in the cell, then stdin"

@@ -19,7 +19,7 @@ from jp_nb.notebook.published import OUTPUT_CHANGES, Published, read_mapping
 SendOutput = Callable[[], Any]
 
 
-class Clears(Protocol):
+class ClearOutput(Protocol):
     """Receiver of the request of a tool to clear outputs; with `wait`, before its next output."""
 
     def __call__(self, *, wait: bool) -> None:
@@ -40,15 +40,15 @@ class ToolOutput:
     Attributes:
         watches: True while tools run.
         function_has_image: True if the last function displayed an image.
-        clears: Called on the thread of a tool that clears outputs.
-        cleared: Called on any thread when a tool has cleared the cell's outputs.
+        on_clear: Called on the thread of a tool that clears outputs.
+        on_cleared: Called on any thread when a tool has cleared the cell's outputs.
     """
 
     def __init__(self, kernel: Any, *, hold: bool, interval: float = BATCH_INTERVAL_S) -> None:
         self.watches = False
         self.function_has_image = False
-        self.clears: Clears = lambda *, wait: None
-        self.cleared: Callable[[], None] = lambda: None
+        self.on_clear: ClearOutput = lambda *, wait: None
+        self.on_cleared: Callable[[], None] = lambda: None
         self._holds = hold
         self._session = kernel.session
         self._replaced: Callable[..., Any] | None = None  # `send` of the session until `close`
@@ -81,32 +81,37 @@ class ToolOutput:
         if self._outbox is not None:
             self._outbox.release()
 
-    def function_begins(self) -> None:
+    def begin_function(self) -> None:
         """Note that a tool's function begins on this thread."""
         flush_streams()
-        self._of_function.is_new = self.function_has_image = False
+        self._of_function.is_new = False
+        self.function_has_image = False
         self._figures = list_open_figures()
         self._function_runs = True
 
-    def function_ends(self) -> bool:
-        """Note that the function has ended, show its figures, and return `function_has_output`."""
+    def end_function(self) -> bool:
+        """Note that the function has ended, and show its figures.
+
+        Return `has_new_function_output`.
+        """
         if list_open_figures() - self._figures:
             show_figures()
-        has_output = self.function_has_output()
+        has_output = self.has_new_function_output()
         self._function_runs = False
         return has_output
 
-    def function_has_output(self) -> bool:
+    def has_new_function_output(self) -> bool:
         """Return True if the running function has shown anything since the last call."""
         return self._of_function.take_new()
 
-    def others_have_output(self) -> bool:
+    def has_new_output_of_others(self) -> bool:
         """Return True if other tools have shown anything since the last call."""
         return self._of_others.take_new()
 
     def take(self, *, of_function: bool) -> list[SendOutput]:
         """Return the held output, as functions that send it."""
-        return (self._of_function if of_function else self._of_others).take()
+        held = self._of_function if of_function else self._of_others
+        return held.take()
 
     def _watch_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         send = partial(self._send, stream, message, *args, **kwargs)
@@ -116,7 +121,7 @@ class ToolOutput:
             return send()
 
         if published.kind == "clear_output":
-            self.clears(wait=bool(published.content.get("wait")))
+            self.on_clear(wait=bool(published.content.get("wait")))
 
         held = self._of_function if self._function_runs else self._of_others
         held.is_new = True
@@ -130,7 +135,7 @@ class ToolOutput:
 
         sent = send()
         if published.kind == "clear_output":
-            self.cleared()
+            self.on_cleared()
 
         return sent
 

@@ -136,7 +136,7 @@ class TurnDisplay:
 
         self._has_begun = True
         if self._tools is not None:
-            self._tools.cleared = self._show_again
+            self._tools.on_cleared = self._show_again
             self._tools.open()
 
         if self._printed is not None:
@@ -213,7 +213,7 @@ class TurnDisplay:
 
         self._batch_is_over = False
         if self._tools is not None:
-            if self._tools.others_have_output():
+            if self._tools.has_new_output_of_others():
                 self._events.append(_NewPart(self._tools.take(of_function=False)))
             self._tools.watches = False
 
@@ -284,7 +284,7 @@ class TurnDisplay:
                 self._update()  # the function's output comes below
 
             if self._tools is not None:
-                self._tools.function_begins()
+                self._tools.begin_function()
 
             if self._printed is not None:
                 self._printed.function = event.call_id
@@ -301,7 +301,7 @@ class TurnDisplay:
             if self._tools is None:
                 return
 
-            has_output = self._tools.function_ends()
+            has_output = self._tools.end_function()
             if self._tools.function_has_image:
                 self._calls_with_image.add(event.call_id)
 
@@ -351,7 +351,7 @@ class TurnDisplay:
         """Show a form in an output; `so_far` shows the current part above the form."""
         with self._lock:
             self._apply_events()
-            if self._tools is not None and self._tools.function_has_output():
+            if self._tools is not None and self._tools.has_new_function_output():
                 self._outputs.start_part([])  # the form comes below that output
             self._outputs.show_form(bundle, so_far, queue_line=self._waiting.queue_line())
             self._send_now()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jp_nb.notebook.display.cell_output import OutputFactory
-from jp_nb.notebook.prompt.presence import get_running_kernel
+from jp_nb.notebook.prompt.current_page import get_running_kernel
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 
 

@@ -26,6 +26,7 @@ from jp_nb.agent.prompting.prompts import (
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.pending_output import show_figures
+from jp_nb.notebook.prompt.current_page import find_sender, note_page
 from jp_nb.notebook.prompt.deadlines import IdleClock
 from jp_nb.notebook.prompt.form_bridge import FormBridge
 from jp_nb.notebook.prompt.form_control import FormMessage
@@ -36,7 +37,6 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_outputs,
     make_text,
 )
-from jp_nb.notebook.prompt.presence import find_sender, note_page
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, format_without_form
 from jp_nb.session.threads.cell_jobs import Timer

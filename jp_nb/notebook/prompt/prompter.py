@@ -31,16 +31,10 @@ from jp_nb.agent.prompting.prompts import (
     with_sender,
 )
 from jp_nb.config.tree.app import PromptConfig
+from jp_nb.notebook.prompt.current_page import find_sender, get_running_kernel, has_input
 from jp_nb.notebook.prompt.deadlines import Deadline, Expired
 from jp_nb.notebook.prompt.form_output import FormOutput, SeparateOutput
-from jp_nb.notebook.prompt.presence import (
-    FormRoute,
-    Presence,
-    StdinRoute,
-    find_sender,
-    get_running_kernel,
-    has_input,
-)
+from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_dialogue import InputConsole, StdinChannel
@@ -128,7 +122,7 @@ class NotebookPrompter:
 
     def cell_interrupted(self) -> None:
         """Show no further prompt until the next turn: the cell has ended."""
-        self._presence = replace(self._presence, cell_runs=False)
+        self._presence = replace(self._presence, runs_cell=False)
 
     async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
         """Show `prompt` and wait for the answer. Cancelling the task removes the prompt."""
@@ -257,7 +251,7 @@ class NotebookPrompter:
     # --- on screen ---------------------------------------------------------------------------
 
     def _show_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
-        reason = f"no page showed the form within {route.patience:g} s"
+        reason = f"no page showed the form within {route.patience_s:g} s"
         try:
             if self._pump is None:
                 self._pump = CommPump(get_running_kernel(), self._loop)
@@ -274,17 +268,19 @@ class NotebookPrompter:
                 on_end=lambda end: self._end(waiting, end),
             )
             self._form = Form(waiting.prompt, context)
-            self._form.show(route.patience, lambda: self._try_stock_widgets(waiting, route, reason))
+            self._form.show(
+                route.patience_s, lambda: self._try_stock_widgets(waiting, route, reason)
+            )
         except Exception:
             log.warning("The form could not be shown", exc_info=True)
             self._handle_unseen_form(waiting, route, "the form could not be shown")
 
     def _show_form_without_input(self, waiting: OpenPrompt[Any]) -> None:
         # The page that ran the cell shows no input box. Any page of the notebook shows a form.
-        if self._presence.no_forms is not None:
+        if self._presence.no_forms_reason is not None:
             self._end(waiting, Unavailable(prompt_text.NO_INPUT))
             return
-        route = FormRoute(self._settings.rendered_timeout_s, stdin=False, stays=True)
+        route = FormRoute(self._settings.rendered_timeout_s, falls_back_to_stdin=False, stays=True)
         self._show_form(waiting, route)
 
     def _try_stock_widgets(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
@@ -305,14 +301,18 @@ class NotebookPrompter:
         if route.stays:
             # No input box opens by itself. It would take the focus from a user who types in the
             # page, and a line typed for a cell would answer the prompt.
-            if route.stdin:  # before the notice, which tells the user to interrupt the kernel
+            if (
+                route.falls_back_to_stdin
+            ):  # before the notice, which tells the user to interrupt the kernel
                 self._loop.replace_next_interrupt(lambda: self._answer_interrupt(waiting))
 
             self._unseen = SeparateOutput(of_turn=self._place is not None)
-            self._unseen.show_note(prompt_text.format_unseen_notice(stdin=route.stdin))
+            self._unseen.show_note(
+                prompt_text.format_unseen_notice(stdin=route.falls_back_to_stdin)
+            )
             if self._form is not None:
                 self._form.stay()
-        elif route.stdin:
+        elif route.falls_back_to_stdin:
             self._switch_to_stdin(waiting)
         else:
             self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))

@@ -34,7 +34,7 @@ THINKING_SIGNATURE_KEY: Final = "anthropic_thinking_signature"
 REDACTED_THINKING_KEY: Final = "anthropic_redacted_thinking"
 _TRANSFORMATIONS: Final = {"thinking_dropped": True, "thinking_mismatch_allowed": False}
 """Types of `input_transformations`, with True if the model did not get the thinking."""
-_FINISH: Final[Mapping[str, FinishReason]] = {
+_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "end_turn": "completed",
     "stop_sequence": "completed",
     "tool_use": "completed",
@@ -53,7 +53,7 @@ _USAGE: Final[Mapping[str, str]] = {
 
 
 class AnthropicDecoder(Decoder):
-    """Decoder for one response of Anthropic Messages.
+    """Decoder for one response of Anthropic Messages, a list of *blocks* with an index each.
 
     `on_message` gets the message of the first event. `find_signatures` returns the signatures
     of the thinking at paths in the request, such as `messages.1.content.0`. `request` is the body
@@ -252,7 +252,7 @@ class AnthropicDecoder(Decoder):
     def _flush_pending_call(self, out: EventBuffer) -> None:
         flush = self._pending_flush
         self._pending_flush = None
-        if flush is not None and _FINISH.get(self._stop_reason or "") != "max_tokens":
+        if flush is not None and _FINISH_REASONS.get(self._stop_reason or "") != "max_tokens":
             out.add(flush)
 
     def _apply_message_delta(self, message: WireObject, out: EventBuffer) -> None:
@@ -295,12 +295,16 @@ class AnthropicDecoder(Decoder):
         out.add(Usage(**counts))
 
     def _make_finished(self) -> Finished:
-        word = self._stop_reason
-        reason: FinishReason = "completed" if word is None else _FINISH.get(word, "other")
+        stop_reason = self._stop_reason
+        reason: FinishReason = "completed"
+        if stop_reason is not None:
+            reason = _FINISH_REASONS.get(stop_reason, "other")
+
         if reason == "refused":
             details = (self._stop_details.get(name) for name in ("category", "explanation"))
             return Finished(reason, ": ".join(str(text) for text in details if text) or None)
-        detail = word if reason == "other" else None
+
+        detail = stop_reason if reason == "other" else None
         return Finished(reason, detail)
 
 

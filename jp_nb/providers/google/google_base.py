@@ -18,7 +18,8 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import Attachment, Finished, ModelList, ModelRequest, ProviderEvent, Retry
 from jp_nb.errors import ProviderError
 from jp_nb.json_schema import Schema, check_references
-from jp_nb.providers.google.google_decoder import GOOGLE_REFUSAL, ContinuedDecoder
+from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder
+from jp_nb.providers.google.google_errors import GOOGLE_REFUSAL
 from jp_nb.providers.google.google_rendering import GoogleRendering
 from jp_nb.providers.google.google_schemas import adapt_for_google
 from jp_nb.providers.http_provider import HttpProvider

@@ -15,19 +15,15 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, ToolCallStart
 from jp_nb.errors import ProviderError
-from jp_nb.providers.google.google_decoder import (
-    GOOGLE_NAME,
-    THOUGHT_SIGNATURE_KEY,
-    ContinuedDecoder,
-    end_with_error,
-)
+from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY, ContinuedDecoder
+from jp_nb.providers.google.google_errors import GOOGLE_NAME, end_with_error
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
-_FINISH: Final[Mapping[str, FinishReason]] = {
+_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "STOP": "completed",
     "MAX_TOKENS": "max_tokens",
     "CONTINUATION": "max_tokens",  # after the last continuation
@@ -103,7 +99,7 @@ class GenerateDecoder(ContinuedDecoder):
 
         self._flush(out)
         word = self._reason or "STOP"
-        reason = _FINISH.get(word, "other")
+        reason = _FINISH_REASONS.get(word, "other")
         is_told = reason in ("other", "refused")
         detail = (self._detail or word) if is_told else None
         out.add(Finished(reason, detail))

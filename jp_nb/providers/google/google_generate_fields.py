@@ -32,7 +32,9 @@ def build_request_fields(
 ) -> WireMessage:
     """Return all members of the request body except `contents`.
 
-    The other arguments are those of the dialect `interactions`.
+    `thinking` is the level, and True if the thoughts are not shown; None without settings of
+    reasoning. `allowed_tools` are the names of the tools that the model may call; None for all. The
+    function adds parameters that the API does not have to `omitted`.
     """
     fields: WireMessage = {}
     if system := [{"text": text} for text in request.system if text.strip()]:

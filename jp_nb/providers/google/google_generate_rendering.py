@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from jp_nb.agent.provider import Attachment
 from jp_nb.images import Image
-from jp_nb.providers.google.google_decoder import THOUGHT_SIGNATURE_KEY
+from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY
 from jp_nb.providers.google.google_rendering import (
     Content,
     GoogleRendering,

@@ -18,12 +18,8 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import Finished, FinishReason, Flush, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json, is_json_object
-from jp_nb.providers.google.google_decoder import (
-    GOOGLE_NAME,
-    THOUGHT_SIGNATURE_KEY,
-    ContinuedDecoder,
-    end_with_error,
-)
+from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY, ContinuedDecoder
+from jp_nb.providers.google.google_errors import GOOGLE_NAME, end_with_error
 from jp_nb.providers.google.google_interactions_steps import (
     CONTENTS_FIELD,
     STEPS_KEY,
@@ -44,7 +40,7 @@ MAX_UNKNOWN: Final = 20
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-_FINISH: Final[Mapping[str, FinishReason]] = {
+_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "completed": "completed",
     "requires_action": "completed",
     "incomplete": "max_tokens",
@@ -337,7 +333,7 @@ class InteractionsDecoder(ContinuedDecoder):
             out.add(end_with_error(error or {"message": "the interaction failed"}))
             return
 
-        reason: FinishReason = _FINISH.get(status, "other")
+        reason: FinishReason = _FINISH_REASONS.get(status, "other")
         if reason != "max_tokens":
             self._flush_pending_call(out)
 

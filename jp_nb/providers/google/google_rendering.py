@@ -12,7 +12,7 @@ from typing import Self
 
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.images import Image
-from jp_nb.providers.google.google_decoder import GOOGLE_NAME
+from jp_nb.providers.google.google_errors import GOOGLE_NAME
 from jp_nb.providers.request_parts.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     encode_content,

@@ -49,7 +49,7 @@ _PART_KINDS: Final[Mapping[str, _PartKind]] = {
 """Kinds of the parts of a content that is a list. Others, such as images, are omitted."""
 _TEXT_FIELDS: Final = ("text", "summary", "content")
 _REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items
-_FINISH: Final[Mapping[str, FinishReason]] = {
+_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "stop": "completed",
     "tool_calls": "completed",
     "function_call": "completed",
@@ -114,7 +114,7 @@ class ChatDecoder(Decoder):
 
         self._flush_open_items(out)
         word = self._finish_reason or "stop"
-        reason = _FINISH.get(word, "other")
+        reason = _FINISH_REASONS.get(word, "other")
         self._calls.finish(out, is_cut=reason == "max_tokens")
         if self._refusal:
             out.add(Finished("refused", "".join(self._refusal)))

@@ -195,16 +195,10 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             return super()._recover(error, request, rendering)
 
         text = str(error).lower()
-        refused = self._refused_by(request.model)
-        fields = build_request_fields(request, refused=refused)
-        reasoning = fields.get("reasoning") or {}
-        effort = reasoning.get("effort")
-
-        if effort in NEXT_EFFORTS and f"'{effort}'" in text:
-            return self._refuse(f"effort {effort}", request, error)
-        for name, pattern in _REFUSABLE.items():
-            if (name in fields or name in reasoning) and pattern.search(text):
-                return self._refuse(name, request, error)
+        part = self._find_refused_part(request, text)
+        if part is not None:
+            self._refuse(part, request.model)
+            return Retry(error.without_address)
 
         is_compared = rendering.last_response_id and self._diagnostics.are_wanted
         if is_compared and _CACHE_OPTIONS.search(text):
@@ -212,10 +206,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             return Retry(error.without_address)
 
         if rendering.encrypted_items and _STALE.search(text):
-            named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in text]
-            # Valid encrypted content covers all before it, so all that is later is invalid as well.
-            stale = frozenset(range(min(named, default=0), len(request.context)))
-            self._keep_rendering(request.context, rendering.without(stale))
+            self._drop_stale_items(request, rendering, text)
             return Retry(error.without_address, drop_metadata=ENCRYPTED_KEY)
 
         can_move_images = rendering.has_result_images and rendering.images_in_results
@@ -226,9 +217,30 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
 
         return super()._recover(error, request, rendering)
 
-    def _refuse(self, name: str, request: ModelRequest, error: ProviderError) -> Retry:
-        self._refused[request.model] = self._refused_by(request.model) | {name}
-        return Retry(error.without_address)
+    def _find_refused_part(self, request: ModelRequest, error: str) -> str | None:
+        """Return the part of the request that the text `error` refuses, if it is a known one."""
+        fields = build_request_fields(request, refused=self._refused_by(request.model))
+        reasoning = fields.get("reasoning") or {}
+        effort = reasoning.get("effort")
+        if effort in NEXT_EFFORTS and f"'{effort}'" in error:
+            return f"effort {effort}"
+
+        for name, pattern in _REFUSABLE.items():
+            if (name in fields or name in reasoning) and pattern.search(error):
+                return name
+        return None
+
+    def _refuse(self, part: str, model: str) -> None:
+        self._refused[model] = self._refused_by(model) | {part}
+
+    def _drop_stale_items(
+        self, request: ModelRequest, rendering: ResponsesRendering, error: str
+    ) -> None:
+        """Render the conversation again without encrypted items from the first that is invalid."""
+        named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in error]
+        # Valid encrypted content covers all before it, so all that is later is invalid as well.
+        stale = frozenset(range(min(named, default=0), len(request.context)))
+        self._keep_rendering(request.context, rendering.without(stale))
 
     def open_batches(self) -> ModelBatches:
         """Return the Batch API."""

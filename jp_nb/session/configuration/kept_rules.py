@@ -70,7 +70,7 @@ class PermissionRules:
         """The scopes for which the user can keep a rule."""
         return ("session",) if self._notebook is None else ("session", "notebook")
 
-    def of_tool(self, tool: str) -> Sequence[KeptRule]:
+    def list_for_tool(self, tool: str) -> Sequence[KeptRule]:
         """Return the rules about the tool of this name."""
         return [rule for rule in (*self._session, *self._stored) if rule.tool == tool]
 
@@ -96,7 +96,7 @@ class PermissionRules:
             UsageError: There is no such rule.
             StorageError: The change cannot be stored.
         """
-        rules = self.of_tool(tool)
+        rules = self.list_for_tool(tool)
         if not 0 < number <= len(rules):
             raise UsageError(
                 f"there is no kept rule {number} about {tool}. `%jp tools {tool}` lists the rules"

@@ -72,7 +72,7 @@ class PythonTool(Tool):
         self.function = function
         self._options = options
         self._code = getattr(function, "__code__", None)
-        self.name = _tool_name(function, options.get("name"))
+        self.name = _check_tool_name(function, options.get("name"))
         self.is_async = _is_async(function)
         self.thread = options.get("thread", False)
         if self.thread and self.is_async:
@@ -146,7 +146,7 @@ class PythonTool(Tool):
             "read_only": options.get("read_only"),
         }
         if access:
-            registration["access"] = {"config": _rules(self.name, access)}
+            registration["access"] = {"config": _read_access_rules(self.name, access)}
 
         return {key: x for key, x in registration.items() if x is not None}
 
@@ -166,7 +166,7 @@ class PythonTool(Tool):
 
     @cached_property
     def definition(self) -> tuple[str, ...]:
-        """Name, signature, and docstring. If they do not change, advice about the tool does not."""
+        """Name, signature, and docstring. The session gives advice about each of them once."""
         return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -221,7 +221,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return callable(function) and inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _tool_name(function: object, name: str | None) -> str:
+def _check_tool_name(function: object, name: str | None) -> str:
     if isinstance(function, type):
         raise UsageError(
             f"{function.__name__} is a class, and a tool must be a function. {WRAP_HINT}"
@@ -247,7 +247,7 @@ def _tool_name(function: object, name: str | None) -> str:
     return name
 
 
-def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
+def _read_access_rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
     from jp_nb.config.validation import validate_layer  # few tools have rules
 
     if not all(isinstance(rule, ConfigRule) for rule in access):

@@ -16,20 +16,21 @@ AFTERWARDS = {
     (True, True): "then stdin after an interrupt",
     (False, True): "then still the form",
 }
-"""The way to ask after no page has shown the form, by `stdin` and `stays` of the route."""
+"""The way to ask after no page has shown the form, by fields of the route."""
 
 
 def prompt_route(facts: Mapping[str, Any] | None, **settings: Any) -> str:
     """Return the way to ask the user of a front end, in words.
 
-    `facts` name the true ones of `kernel`, `cell_runs`, `allow_stdin`, `cell_id`, `terminal`, and
-    `page`, and the reason `no_forms`; None means those of this process. `settings` are those of
+    `facts` are fields of `Presence`; None means those of this process. `settings` are those of
     `prompt` in the configuration.
     """
     known = presence.Presence.detect() if facts is None else presence.Presence(**facts)
     route = known.route(make("prompt_settings", **settings))
     if isinstance(route, presence.FormRoute):
-        return f"form for {route.patience:g} s, {AFTERWARDS[route.stdin, route.stays]}"
+        return (
+            f"form for {route.patience_s:g} s, {AFTERWARDS[route.falls_back_to_stdin, route.stays]}"
+        )
     if isinstance(route, presence.StdinRoute):
         return route.channel
 
@@ -37,16 +38,16 @@ def prompt_route(facts: Mapping[str, Any] | None, **settings: Any) -> str:
     return f"unavailable: {route.reason}"
 
 
-NOTEBOOK = {"kernel": True, "allow_stdin": True, "cell_id": True}
-CONSOLE = {"kernel": True, "allow_stdin": True}
-PAGE = {**NOTEBOOK, "page": True}
-CONSOLE_BESIDE_A_PAGE = {**CONSOLE, "page": True}
+NOTEBOOK = {"has_kernel": True, "allows_stdin": True, "has_cell_id": True}
+CONSOLE = {"has_kernel": True, "allows_stdin": True}
+PAGE = {**NOTEBOOK, "has_page": True}
+CONSOLE_BESIDE_A_PAGE = {**CONSOLE, "has_page": True}
 NO_FORMS = "this kernel receives no form input"
-OTHER_KERNEL = {**NOTEBOOK, "no_forms": NO_FORMS}
-HEADLESS = {"kernel": True}
-TERMINAL = {"terminal": True}
+OTHER_KERNEL = {**NOTEBOOK, "no_forms_reason": NO_FORMS}
+HEADLESS = {"has_kernel": True}
+TERMINAL = {"has_terminal": True}
 PIPE: dict[str, bool] = {}
-CALLBACK = {**NOTEBOOK, "cell_runs": False}
+CALLBACK = {**NOTEBOOK, "runs_cell": False}
 
 RUNS_HEADLESS = "unavailable: the front end does not allow input (the notebook runs headless)"
 NEVER = "unavailable: prompt.channel is 'never'"

@@ -28,7 +28,9 @@ def settings(**values: Any) -> Any:
 @pytest.fixture
 def prompter(monkeypatch: pytest.MonkeyPatch) -> NotebookPrompter:
     """A prompter in a terminal."""
-    monkeypatch.setattr("jp_nb.notebook.prompt.presence.get_running_kernel", lambda: None)
+    for module in ("presence", "current_page"):
+        name = f"jp_nb.notebook.prompt.{module}.get_running_kernel"
+        monkeypatch.setattr(name, lambda: None)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     made = NotebookPrompter(CellLoop())
     made.cell_begins(settings())

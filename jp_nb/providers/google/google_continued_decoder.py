@@ -1,63 +1,23 @@
-"""Decode the responses of Gemini: errors, and responses that take several requests.
+"""Decoder for responses of Gemini that take several requests.
 
-Both dialects use it: `google_interactions_decoder.py` and `google_generate_decoder.py`.
+The decoders of both dialects extend it: `google_interactions_decoder.py` and
+`google_generate_decoder.py`.
 
 Source: `docs/providers.md`, https://ai.google.dev/gemini-api/docs.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from jp_nb.agent.provider import Finished, Usage
-from jp_nb.providers.network.errors import classify_stream_error
+from jp_nb.agent.provider import Usage
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
-GOOGLE_NAME: Final = "google"
 THOUGHT_SIGNATURE_KEY: Final = "google_thought_signature"
 """Metadata key of an entry for the signature of its reasoning."""
-GOOGLE_REFUSAL: Final = re.compile(
-    r"safety|blocked|prohibited|recitation|spii|blocklist", re.IGNORECASE
-)
-"""Words of an error that mean that the API refuses the content."""
-# https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
-_STATUS_OF_CODE: Final[Mapping[int, int]] = {
-    **{2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400},
-    **{10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401},
-}
-
-
-def end_with_error(error: Any) -> Finished:
-    """Return the end of a response that its server refused.
-
-    `error` is `{"code": int | str, "message"}`. A code can be a word, a URI that ends in one, an
-    HTTP status, or a code of gRPC.
-
-    Raises:
-        ProviderError: The error is not a refusal.
-    """
-    fields = error if isinstance(error, dict) else {"message": error}
-    code = fields.get("code")
-    message = fields.get("message")
-
-    if isinstance(code, str):
-        code = code.rpartition("/")[2]
-    elif isinstance(code, int):
-        code = _STATUS_OF_CODE.get(code, code)
-
-    if GOOGLE_REFUSAL.search(f"{code} {message}"):
-        return Finished("refused", str(message or code))
-
-    word = fields.get("status")
-    raise classify_stream_error(
-        {"message": message, "code": code, "type": word}, provider=GOOGLE_NAME
-    )
-
-
 MAX_REQUEST_CONTINUATIONS: Final = 5
 """How often a response is continued that reached the limit of one request."""
 

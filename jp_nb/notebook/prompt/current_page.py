@@ -1,0 +1,49 @@
+"""The page that sent the current message of the kernel, such as the request of the running cell.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+from jp_nb.notebook.kernel_pages import KernelPages
+
+
+def get_running_kernel() -> Any:
+    """Return the IPython kernel of this process; None without a kernel."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None)
+
+
+def note_page() -> None:
+    """Record that a page of this kernel shows forms."""
+    if (kernel := get_running_kernel()) is not None:
+        KernelPages.of(kernel).has_page = True
+
+
+def find_sender(kind: Literal["comm_msg", "execute_request"]) -> str | None:
+    """Return the collaborator whose page sent the current message, if it is of that kind.
+
+    It is None if collaborators have no names, as for a single user.
+    """
+    kernel = get_running_kernel()
+    message = kernel.get_parent("shell") if kernel is not None else {}
+    if (message.get("header") or {}).get("msg_type") != kind:
+        return None
+
+    return KernelPages.of(kernel).find_sender(message)
+
+
+def has_input() -> bool:
+    """Return False if the page that sent the request of the running cell shows no input box.
+
+    The page was reloaded, or has run the cell again. Call it on the cell's thread.
+    """
+    kernel = get_running_kernel()
+    if kernel is None:
+        return True
+
+    return KernelPages.of(kernel).can_show_input(kernel.get_parent("shell")) is not False
