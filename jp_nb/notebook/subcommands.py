@@ -217,6 +217,8 @@ _TABLE: Final = (
     ),
     Subcommand("undo", "continue without the last turn",
                "commands.conversation_commands:undo_turn"),
+    Subcommand("revert", "take back the edits of cells that a turn has applied, after a review",
+               "commands.revert_command:revert_edits", "[TURN]", "the number of a turn", "turn"),
     Subcommand("switch", "switch to another conversation; without an id, list all",
                "commands.conversation_commands:switch_to_conversation",
                "[ID]", "the id of a conversation",

@@ -57,6 +57,10 @@ class EditedCells:
         cells[number] = DocumentCell(**{**kept, **facts})
         self._cells = tuple(cells)
 
+    def drop(self, cell_id: str) -> None:
+        """Delete a cell, as the user does."""
+        self._cells = tuple(cell for cell in self._cells if cell.cell_id != cell_id)
+
     def to_json(self) -> dict[str, Any]:
         """Return the cells and the mark of the last change, as a page saves them."""
         cells = [asdict(cell) for cell in self._cells]

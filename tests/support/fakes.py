@@ -38,6 +38,10 @@ class FakePrompter:
         self._shown = 0
         self._open: set[asyncio.Future[Any]] = set()
 
+    def give(self, *ends: Any) -> None:
+        """Let the next prompts end with `ends`, and drop those that are left."""
+        self._ends = list(ends)
+
     def unavailable(self) -> Any | None:
         return None if self.away is None else make("unavailable", self.away)
 

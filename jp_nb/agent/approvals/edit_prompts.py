@@ -27,7 +27,10 @@ from jp_nb.toolkit.question_types.select_answer import Option
 
 WHY_CAPTION = "The model's reason"
 ATTENTION_CAPTION = "Read these lines carefully"
+USER_WHY_CAPTION = "What is proposed"
+WARNING_CAPTION = "Origin"
 CONFLICTS_CAPTION = "Changed since the model read them"
+USER_CONFLICTS_CAPTION = "Cannot be applied"
 LEFT_OUT_CAPTION = "Not applied"
 UNDO_CAPTION = "Outputs"
 UNDO_NOTE = (
@@ -49,7 +52,9 @@ def make_review_prompt(review: EditReview, plan: EditPlan) -> ActionPrompt:
     count = len(plan.edits)
     edits = f"{count} {pluralize('edit', count)}"
     text = f"Apply {edits} to this notebook?"
-    if review.conflicts:
+    if review.conflicts and review.proposer == "user":
+        text = "Some edits cannot be applied. Nothing was applied yet."
+    elif review.conflicts:
         text = "Cells have changed since the model read them. Nothing was applied yet."
     elif not review.document.can_change:
         text = f"The model proposes {count} new {pluralize('cell', count)}. Show the source?"
@@ -78,12 +83,15 @@ def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
         if can_change and any(each.edit.is_run for each in plan.edits):
             yield Action("R", f"{apply} and run", "apply_run")
 
-    if review.conflicts:
+    for_model = review.proposer == "model"
+    if review.conflicts and for_model:
         yield Action("t", "Tell the model", "tell", is_separated=True)
-    yield Action("n", "Reject", "reject", is_separated=not review.conflicts)
-    yield Action("N", "Reject all edits of this turn", "reject_turn")
+    yield Action("n", "Reject", "reject", is_separated=not (review.conflicts and for_model))
+    if for_model:
+        yield Action("N", "Reject all edits of this turn", "reject_turn")
     yield Action("p", "Print the differences", "print", on_form=False)
-    yield Action("r", "Reject and say why …", "reason", is_separated=True)
+    if for_model:
+        yield Action("r", "Reject and say why …", "reason", is_separated=True)
     if len(review.edits) > 1:
         yield Action("c", "Choose edits …", "choose")
     if any(can_edit(each) for each in plan.edits):
@@ -96,11 +104,15 @@ def can_edit(planned: PlannedEdit) -> bool:
 
 
 def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
-    yield PromptDetail(WHY_CAPTION, review.why)
+    for_model = review.proposer == "model"
+    if review.warning:
+        yield PromptDetail(WARNING_CAPTION, review.warning)
+    yield PromptDetail(WHY_CAPTION if for_model else USER_WHY_CAPTION, review.why)
 
     conflicts = [f"Edit {number}: {reason}" for number, reason in sorted(review.conflicts.items())]
     if conflicts:
-        yield PromptDetail(CONFLICTS_CAPTION, "\n".join(conflicts))
+        caption = CONFLICTS_CAPTION if for_model else USER_CONFLICTS_CAPTION
+        yield PromptDetail(caption, "\n".join(conflicts))
         yield from _list_conflict_details(review)
 
     warnings = list(_list_warnings(plan))

@@ -116,6 +116,8 @@ class EditRequests:
     def _read_file(self, review: EditReview) -> dict[int, bool]:
         """Return the decisions of the answers file, by the number of the edit."""
         decided: dict[int, bool] = {}
+        if review.warning:
+            return decided
         for each in review.plan.edits:
             answer = self._turn.prepared.edit_decision(list_decision_names(each, review))
             if isinstance(answer, GivenAnswer | DeclinedByFile):

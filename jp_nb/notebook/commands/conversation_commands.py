@@ -24,8 +24,8 @@ from jp_nb.session.past_turns.resume import TurnResumption
 from jp_nb.text import one_line, plain, pluralize
 
 TAKE_EDITS_BACK = (
-    "Take them back with Edit > Undo Cell Operation, or `Z` in command mode. The record keeps the "
-    "sources before"
+    "Take them back with Edit > Undo Cell Operation, or `Z` in command mode; or go back to that "
+    "turn, and run `%jp revert`"
 )
 
 

@@ -5,17 +5,19 @@ Source: `docs/cells.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.errors import ToolError
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin.earlier_edits import find_earlier_edits
 from jp_nb.toolkit.builtin.edit_results import EditResults
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.editing.cell_edits import EDITS_SCHEMA, read_edits
+from jp_nb.toolkit.editing.document_cells import DocumentCells
 from jp_nb.toolkit.editing.edit_plan import plan_edits
 from jp_nb.toolkit.editing.edit_review import (
     CellChange,
@@ -74,10 +76,10 @@ class EditCells(Tool):
 
         decision = context.edit_decision
         if decision is None:
-            review = await _find_earlier_or_review(arguments, context, notebook)
+            review = await self._propose(arguments, context, notebook)
             if isinstance(review, Success | ToolFailure):
                 return review
-            if context.needs_review:
+            if context.needs_review or review.proposer == "user":
                 return NeedsReview(review)
             everything = frozenset(edit.number for edit in review.edits)
             decision = EditDecision(review, everything, may_run=True, decider="unattended")
@@ -108,17 +110,36 @@ class EditCells(Tool):
             await results.run_cells(notebook, cell, changed.ids)
         return results.make_outcome(changed)
 
+    async def _propose(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, notebook: NotebookAccess
+    ) -> EditReview | Success | ToolFailure:
+        """Return the review of the edits; or the result of an earlier run that was interrupted."""
+        operation = context.edit_operation
+        if operation is not None and operation.may_be_applied:
+            found = await find_earlier_edits(operation, arguments, notebook)
+            if found is not None:
+                return found
+        return await _make_review(arguments, notebook)
 
-async def _find_earlier_or_review(
-    arguments: Mapping[str, JsonValue], context: ToolContext, notebook: NotebookAccess
-) -> EditReview | Success | ToolFailure:
-    """Return the result of an earlier run of the call, which was interrupted, or a new review."""
-    operation = context.edit_operation
-    if operation is not None and operation.may_be_applied:
-        found = await find_earlier_edits(operation, arguments, notebook)
-        if found is not None:
-            return found
-    return await _make_review(arguments, notebook)
+
+class UserEdits(EditCells):
+    """Edits that a command of the user proposes. `make_review` gets the cells of the notebook.
+
+    It raises `ToolError` if there is nothing to propose. Models cannot call it.
+    """
+
+    registration: Mapping[str, JsonValue] = {}
+
+    def __init__(self, make_review: Callable[[DocumentCells], EditReview]) -> None:
+        self._make_review = make_review
+
+    async def _propose(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, notebook: NotebookAccess
+    ) -> EditReview | Success | ToolFailure:
+        document = await notebook.document()
+        if not document.can_change:
+            raise ToolError(f"Cells cannot be edited here: {document.why}.")
+        return self._make_review(document)
 
 
 async def _make_review(
@@ -145,4 +166,5 @@ async def _find_conflicts(
             if cell_id in reasons:
                 conflicts[edit.number] = reasons[cell_id]
     document = await notebook.document()
-    return replace(decision.review, document=document, conflicts=conflicts)
+    earlier = decision.review.conflicts
+    return replace(decision.review, document=document, conflicts={**earlier, **conflicts})

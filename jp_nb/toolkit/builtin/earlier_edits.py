@@ -88,7 +88,7 @@ def list_earlier_edits(change: JsonValue, new_ids: Mapping[str, str]) -> list[Js
     edits: list[JsonObject] = []
     for item in given:
         edit = as_object(item)
-        for name in ("cell", "after"):
+        for name in ("cell", "after", "place_before"):
             value = edit.get(name)
             if isinstance(value, str):
                 edit = {**edit, name: new_ids.get(value, value)}

@@ -218,6 +218,8 @@ class EditResults:
                 entry["source_before"] = each.before
             if each.place:
                 entry["after"] = ids.get(each.place, each.place)
+            if each.place_before:
+                entry["place_before"] = ids.get(each.place_before, each.place_before)
             if edit.number in self._decision.sources and self._may_keep(each.after):
                 entry["edited"] = each.after
             edits.append(entry)

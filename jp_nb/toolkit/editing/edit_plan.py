@@ -31,6 +31,7 @@ class PlannedEdit:
         before: Its source before this edit; "" for a new cell.
         after: Its source after this edit; "" if it is deleted.
         place: The key of the cell before the new or moved cell, or `start`.
+        place_before: The same before the edit, of a deleted or moved cell.
     """
 
     edit: CellEdit
@@ -39,6 +40,7 @@ class PlannedEdit:
     before: str
     after: str
     place: str = ""
+    place_before: str = ""
 
     @property
     def changes_source(self) -> bool:
@@ -216,10 +218,17 @@ class _Planner:
                 self._plan(edit, draft, before=draft.source, after=draft.source)
 
     def _plan(
-        self, edit: CellEdit, draft: _Draft, *, before: str, after: str, place: str = ""
+        self,
+        edit: CellEdit,
+        draft: _Draft,
+        *,
+        before: str,
+        after: str,
+        place: str = "",
+        place_before: str = "",
     ) -> None:
         draft.edited_by.append(edit.number)
-        planned = PlannedEdit(edit, draft.cell, draft.kind, before, after, place)
+        planned = PlannedEdit(edit, draft.cell, draft.kind, before, after, place, place_before)
         self._planned.append(planned)
 
     def _insert(self, edit: CellEdit, source: str) -> None:
@@ -259,8 +268,9 @@ class _Planner:
             raise refuse(edit.number, f"the metadata of {_name(cell)} has `deletable: false`.")
         self._refuse_busy(edit, draft)
 
+        place_before = self._get_place(edit.cell)
         self._order.remove(edit.cell)
-        self._plan(edit, draft, before=draft.source, after="")
+        self._plan(edit, draft, before=draft.source, after="", place_before=place_before)
         draft.deleted_by = edit.number
 
     def _move(self, edit: CellEdit) -> None:
@@ -270,12 +280,25 @@ class _Planner:
             raise refuse(edit.number, "a cell cannot be moved after itself.")
 
         previous = list(self._order)
+        place_before = self._get_place(edit.cell)
         self._check_place(edit)
         self._order.remove(edit.cell)
         place = self._place(edit, edit.cell)
         if self._order == previous:
             raise refuse(edit.number, NOTHING_CHANGES)
-        self._plan(edit, draft, before=draft.source, after=draft.source, place=place)
+        self._plan(
+            edit,
+            draft,
+            before=draft.source,
+            after=draft.source,
+            place=place,
+            place_before=place_before,
+        )
+
+    def _get_place(self, key: str) -> str:
+        """Return the key of the cell before `key`, or `start`."""
+        index = self._order.index(key)
+        return self._order[index - 1] if index else START
 
     def _find(self, edit: CellEdit) -> _Draft:
         """Return the cell of `edit`, and check its version."""
@@ -355,7 +378,7 @@ class _Planner:
 
         self._anchors[key] = anchor
         self._order.insert(position, key)
-        return self._order[position - 1] if position else START
+        return self._get_place(key)
 
     def _is_placed_at(self, key: str, anchor: str) -> bool:
         seen: set[str] = set()

@@ -27,12 +27,20 @@ class EditReview:
 
     With conflicts, the chosen edits were not applied: cells have changed since the model read them.
     `document` then has the present cells.
+
+    Attributes:
+        why: The reason for the edits.
+        proposer: `user` if a command of the user proposes the edits.
+        warning: What the user should know about the origin of the edits. Only the user may then
+            decide about them, and no answers file.
     """
 
     edits: tuple[CellEdit, ...]
     document: DocumentCells
     why: str
     conflicts: Mapping[int, str] = field(default_factory=dict)
+    proposer: Literal["model", "user"] = "model"
+    warning: str = ""
 
     @property
     def plan(self) -> EditPlan:
