@@ -1,8 +1,9 @@
 """Run a tool's code in the user's namespace, inside the running cell, as IPython runs a cell.
 
-The execution counter, `In`, `Out`, `_`, and the history do not change, and no cell hooks run.
+`run_code` changes neither the execution counter, nor `In`, `Out`, `_`, and the history.
+`run_own_cell` runs the source of another cell, with a place in the history. No cell hooks run.
 
-Source: `docs/notebook-tools.md`, `docs/decisions.md` D94.
+Source: `docs/notebook-tools.md`, `docs/cells.md`, `docs/decisions.md` D94, D295.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import CodeType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from jp_nb.notebook.cell_history import history_entry
 from jp_nb.notebook.display.capture import OutputCapture, capture_cell
 from jp_nb.notebook.display.pending_output import list_open_figures, show_figures
+from jp_nb.notebook.display.run_outputs import RunOutputs
 from jp_nb.notebook.last_errors import CODE_FILE
 from jp_nb.text import plain
 from jp_nb.toolkit.function_tools.tool_errors import error_summary
@@ -30,9 +34,100 @@ MAX_CODE_FRAMES: Final = 20
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
-def run_code(
-    shell: Any, code: str, record_error: Callable[[BaseException, str], None] | None = None
-) -> CodeRun:
+RecordError = Callable[[BaseException, str], None]
+
+
+class OwnCell(Protocol):
+    """A cell whose code runs inside of another cell."""
+
+    @property
+    def shows_in_turn(self) -> bool:
+        """True if its outputs appear in the turn while it runs."""
+        ...
+
+    def begin(self) -> None:
+        """Note that the cell runs."""
+        ...
+
+    def end(self, count: int, outputs: RunOutputs) -> bool:
+        """Store the execution count and the outputs; return False if that was not possible."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _CodeRunner:
+    """Runs code with the file name `name`.
+
+    With `outputs`, the code is that of a cell: values go into `Out`, and its error is an output.
+    """
+
+    shell: Any
+    code: str
+    name: str
+    record_error: RecordError | None = None
+    outputs: RunOutputs | None = None
+
+    def run(self) -> CodeRun:
+        figures = list_open_figures()
+        error: BaseException | None = None
+
+        with capture_cell(self.shell) as capture:
+            try:
+                _run(self.shell, self.code, self.name, capture, in_history=self.outputs is not None)
+            except KeyboardInterrupt as exc:
+                if self.outputs is not None:
+                    self._show_error(exc, self._find_begin(exc), "")
+                raise
+            except BaseException as exc:  # including `SystemExit`: it ends the code, not the turn
+                error = exc
+
+            if list_open_figures() - figures:
+                show_figures()
+
+        if error is None:
+            return CodeRun(capture.outputs())
+
+        begin = self._find_begin(error)
+        sys.last_type = type(error)
+        sys.last_value = error
+        sys.last_traceback = begin
+        if sys.version_info >= (3, 12):
+            sys.last_exc = error
+
+        if self.record_error is not None:
+            self.record_error(error, self.code)
+
+        summary = error_summary(error)
+        if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
+            summary = f"{type(error).__name__}: {error.msg}"
+        self._show_error(error, begin, summary)
+
+        frames = _describe_frames(self.shell, error, begin, self.name)
+        return CodeRun(capture.outputs(), plain(summary, limit=10_000), plain(frames, limit=10_000))
+
+    def _find_begin(self, error: BaseException) -> TracebackType | None:
+        """Return the traceback of `error` from the code on."""
+        begin = error.__traceback__
+        while begin is not None and begin.tb_frame.f_code.co_filename != self.name:
+            begin = begin.tb_next
+        return begin
+
+    def _show_error(self, error: BaseException, begin: TracebackType | None, summary: str) -> None:
+        shell = self.shell
+        if isinstance(error, SyntaxError) and begin is None:
+            lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
+        else:
+            lines = shell.InteractiveTB.structured_traceback(type(error), error, begin)
+
+        if self.outputs is not None:
+            self.outputs.add_error(error, summary.partition(": ")[2], lines)
+            return
+
+        # Not as an `error` output, because runners would count the whole cell as failed.
+        print(shell.InteractiveTB.stb2text(lines), file=sys.stderr)
+
+
+def run_code(shell: Any, code: str, record_error: RecordError | None = None) -> CodeRun:
     """Run `code` in the namespace of `shell`, on the cell's thread.
 
     If the code raises an exception, `record_error` is called with the exception and the code.
@@ -40,52 +135,37 @@ def run_code(
     Raises:
         KeyboardInterrupt: If the kernel is interrupted.
     """
-    figures = list_open_figures()
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     name = f"{CODE_FILE}{digest}>"
     _cache_lines(name, code)
-    error: BaseException | None = None
+    return _CodeRunner(shell, code, name, record_error).run()
 
-    with capture_cell(shell) as capture:
+
+def run_own_cell(
+    shell: Any, source: str, cell: OwnCell, record_error: RecordError | None = None
+) -> CodeRun:
+    """Run the `source` of `cell` as `run_code` does, with a place in the history.
+
+    Its outputs are stored in the cell, or stay in the turn if that is not possible.
+
+    Raises:
+        KeyboardInterrupt: If the kernel is interrupted.
+    """
+    kernel = shell.kernel
+    cell.begin()
+
+    with history_entry(shell, source) as count:
+        outputs = RunOutputs(kernel, count, shows=cell.shows_in_turn)
+        name = shell.compile.cache(source, count, raw_code=source)
+        runner = _CodeRunner(shell, source, name, record_error, outputs)
         try:
-            _run(shell, code, name, capture)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as exc:  # including `SystemExit`: it ends the code, not the turn
-            error = exc
-
-        if list_open_figures() - figures:
-            show_figures()
-
-    if error is None:
-        return CodeRun(capture.outputs())
-
-    begin = error.__traceback__
-    while begin is not None and begin.tb_frame.f_code.co_filename != name:
-        begin = begin.tb_next
-
-    sys.last_type = type(error)
-    sys.last_value = error
-    sys.last_traceback = begin
-    if sys.version_info >= (3, 12):
-        sys.last_exc = error
-
-    if record_error is not None:
-        record_error(error, code)
-
-    # Not as an `error` output, because runners would count the whole cell as failed.
-    if isinstance(error, SyntaxError) and begin is None:
-        lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
-    else:
-        lines = shell.InteractiveTB.structured_traceback(type(error), error, begin)
-
-    print(shell.InteractiveTB.stb2text(lines), file=sys.stderr)
-    summary = error_summary(error)
-    if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
-        summary = f"{type(error).__name__}: {error.msg}"
-
-    frames = _describe_frames(shell, error, begin, name)
-    return CodeRun(capture.outputs(), plain(summary, limit=10_000), plain(frames, limit=10_000))
+            with outputs.collecting():
+                return runner.run()
+        finally:
+            if cell.end(count, outputs):
+                outputs.remove()
+            else:
+                outputs.keep()
 
 
 def _cache_lines(name: str, source: str) -> None:
@@ -93,7 +173,7 @@ def _cache_lines(name: str, source: str) -> None:
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
 
-def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
+def _run(shell: Any, code: str, name: str, capture: OutputCapture, *, in_history: bool) -> None:
     source = shell.transform_cell(code)
     if source != code:
         _cache_lines(name, source)
@@ -104,9 +184,10 @@ def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
     with ExitStack() as stack:
         stack.enter_context(shell.builtin_trap)
         stack.enter_context(shell.display_trap)
-        # IPython does not display the value of code that ends with a semicolon.
-        quiet = ";" in source and bool(shell.displayhook.semicolon_at_end_of_expression(source))
-        stack.enter_context(_display_values(shell, capture, quiet=quiet))
+        if not in_history:
+            # IPython does not display the value of code that ends with a semicolon.
+            quiet = ";" in source and bool(shell.displayhook.semicolon_at_end_of_expression(source))
+            stack.enter_context(_display_values(shell, capture, quiet=quiet))
         # The kernel's loop is busy with the cell, so top-level `await` runs in a separate one. With
         # a factory, the runner does not replace the event loop of the thread.
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from pydantic import JsonValue
+
+from jp_nb.json_values import JsonObject
+from jp_nb.notebook.display.run_outputs import MAX_STORED_CHARS, RunOutputs
 from jp_nb.storage.cell_snapshot import (
     EDITS_EVENT,
     RAN_EVENT,
@@ -28,6 +32,10 @@ from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 from jp_nb.toolkit.notebook_access import CellState, NotebookCell, NotebookCells
 
 ID_CHARS: Final = 8
+TEXT_OMITTED: Final = (
+    f"jp_nb: Printed text was omitted: the outputs have more than {MAX_STORED_CHARS:,} "
+    "characters.\n"
+)
 
 
 class FileCells:
@@ -40,6 +48,7 @@ class FileCells:
         self._inserted = 0
         self._operation = ""
         self._new_ids: Mapping[str, str] = {}
+        self._counts: dict[str, int] = {}  # of cells that ran in a turn, by id
 
     @classmethod
     def find(cls) -> FileCells | None:
@@ -51,7 +60,10 @@ class FileCells:
         """Return the cells for the tools that read them, with the states of `executed`."""
         started = read_started_cells()
         known = {cell.source: cell for cell in executed}
-        cells = tuple(_with_state(cell, started, known) for cell in self._cells)
+        cells = tuple(
+            _with_state(cell, started, known, self._counts.get(cell.cell_id))
+            for cell in self._cells
+        )
         return NotebookCells(cells, "file")
 
     def document(self) -> DocumentCells:
@@ -80,9 +92,11 @@ class FileCells:
         self._new_ids = ids
         return ChangeResult("applied", ids)
 
-    def note_run(self, cell_id: str) -> None:
-        """Report to the runner that a cell ran in a turn."""
-        append_run_event(**{RAN_EVENT: cell_id})
+    def store_run(self, cell_id: str, count: int, outputs: list[JsonValue]) -> None:
+        """Report to the runner that a cell ran in a turn, with its outputs."""
+        self._counts[cell_id] = count
+        event: JsonObject = {RAN_EVENT: cell_id, "count": count, "outputs": outputs}
+        append_run_event(**event)
 
     def _make_id(self, source: str) -> str:
         # Not random: equal inputs give equal notebooks.
@@ -93,6 +107,26 @@ class FileCells:
             made = f"jp-{hashlib.sha256(data).hexdigest()[:ID_CHARS]}"
             if made not in taken:
                 return made
+
+
+@dataclass(frozen=True, slots=True)
+class CellOfFile:
+    """A cell of the notebook file that runs inside of a turn. Implements `OwnCell`."""
+
+    file: FileCells
+    cell_id: str
+    shows_in_turn: bool = False
+
+    def begin(self) -> None:
+        """Do nothing: nobody watches."""
+
+    def end(self, count: int, outputs: RunOutputs) -> bool:
+        """Report the outputs to the runner, which writes them into the cell."""
+        stored: list[Any] = outputs.to_json()
+        if not outputs.is_complete:
+            stored.append({"output_type": "stream", "name": "stderr", "text": TEXT_OMITTED})
+        self.file.store_run(self.cell_id, count, stored)
+        return True
 
 
 def _is_new(key: str) -> bool:
@@ -114,9 +148,14 @@ def _read_cell(number: int, cell: SnapshotCell) -> DocumentCell:
 
 
 def _with_state(
-    cell: DocumentCell, started: list[str], known: Mapping[str, NotebookCell]
+    cell: DocumentCell,
+    started: list[str],
+    known: Mapping[str, NotebookCell],
+    count_in_turn: int | None,
 ) -> NotebookCell:
     listed = NotebookCell(cell.number, cell.source, cell.kind, cell.cell_id)
+    if count_in_turn is not None:
+        return replace(listed, execution_count=count_in_turn, state="ran")
     if cell.cell_id not in started:
         return listed
 

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.cell_reports import read_cells
-from jp_nb.notebook.code_runs import run_code
-from jp_nb.notebook.file_cells import FileCells
+from jp_nb.notebook.code_runs import OwnCell, run_code, run_own_cell
+from jp_nb.notebook.file_cells import CellOfFile, FileCells
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.page_refusal import NO_OPEN_PAGE
 from jp_nb.notebook.page.surroundings import is_headless
-from jp_nb.notebook.page_document import PageDocument
+from jp_nb.notebook.page_document import CellOfPage, PageDocument
 from jp_nb.notebook.running_cells import RunningCell
 from jp_nb.session.host import RecordStore
 from jp_nb.toolkit.editing.document_cells import DocumentCells
@@ -134,11 +134,18 @@ class KernelNotebook:
             print(f"jp_nb: A new {kind} cell:\n\n{source}\n")
 
     def run_cell(self, cell_id: str, source: str) -> CodeRun:
-        """Run the cell with this id and source, on the cell's thread."""
-        run = self.execute(source)
+        """Run the cell with this id and source, on the cell's thread.
+
+        Its outputs are stored in the cell, if the page or the runner can do that.
+        """
+        own: OwnCell
         if self.file is not None:
-            self.file.note_run(cell_id)
-        return run
+            own = CellOfFile(self.file, cell_id)
+        elif isinstance(self.store, LiveStore):
+            own = CellOfPage(self.store, cell_id, source)
+        else:
+            return self.execute(source)
+        return run_own_cell(self.shell, source, own, self.record_error)
 
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace, on the cell's thread."""

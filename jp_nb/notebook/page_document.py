@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.json_values import JsonObject
+from jp_nb.notebook.display.run_outputs import MAX_STORED_CHARS, RunOutputs
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.toolkit.editing.document_cells import CELL_KINDS, CellKind, DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_review import CellChange, CellConflict, ChangeResult
@@ -31,6 +32,10 @@ NOT_READ: Final = (
 )
 NO_ANSWER: Final = "the page did not answer within {:g} s"
 OTHER_ORDER: Final = "The page applied the change, but its cells are in another order."
+OUTPUTS_ELSEWHERE: Final = (
+    f"jp_nb: The outputs have more than {MAX_STORED_CHARS:,} characters. They are in the cell "
+    "with the request.\n"
+)
 NOT_THERE: Final = "When it was asked again, the page did not have this change."
 
 
@@ -117,6 +122,37 @@ class PageDocument:
         if state.operation == operation:
             return ChangeResult("applied", state.ids or {}, operation=operation)
         return ChangeResult("unknown", operation=operation, note=NOT_THERE)
+
+
+@dataclass(frozen=True, slots=True)
+class CellOfPage:
+    """A cell of the open page that runs inside of a turn. Implements `OwnCell`."""
+
+    store: LiveStore
+    cell_id: str
+    source: str
+    shows_in_turn: bool = True
+
+    def begin(self) -> None:
+        """Let the page clear the cell, and show that it runs."""
+        self.store.show_run(self.cell_id, self.source)
+
+    def end(self, count: int, outputs: RunOutputs) -> bool:
+        """Let the page store the outputs, and wait for its answer."""
+        stored: list[Any] = [_make_note(OUTPUTS_ELSEWHERE)]
+        if outputs.is_complete:
+            stored = outputs.to_json()
+
+        try:
+            asked = self.store.ask_to_store_run(self.cell_id, self.source, count, stored)
+            answer = _read_object(asked.result(CHANGE_TIMEOUT_S))
+        except (StorageError, TimeoutError):
+            return False
+        return answer.get("outcome") == "stored" and outputs.is_complete
+
+
+def _make_note(text: str) -> JsonObject:
+    return {"output_type": "stream", "name": "stderr", "text": text}
 
 
 async def _wait(answer: Future[str], timeout_s: float) -> str:

@@ -23,10 +23,11 @@ MAX_ENDED: Final = 32
 
 @dataclass(slots=True)
 class RunningCell:
-    """A running cell, and its outputs so far."""
+    """A running cell, its outputs so far, and the functions that are called when it ends."""
 
     request: Mapping[str, Any]
     outputs: CellOutputs = field(default_factory=CellOutputs)
+    at_end: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def session(self) -> str:
@@ -169,6 +170,13 @@ class RunningCells:
         with self._lock:
             self._unseen.pop(request, None)
 
+    def call_at_end(self, request: Mapping[str, Any], function: Callable[[], None]) -> None:
+        """Call `function` when the cell that `request` runs has ended and its reply is sent."""
+        with self._lock:
+            cell = self._cells.get(get_message_id(request))
+            if cell is not None:
+                cell.at_end.append(function)
+
     def cell_ids(self) -> frozenset[str]:
         """Return the ids of the running cells."""
         with self._lock:
@@ -181,7 +189,12 @@ class RunningCells:
 
     def _end(self, request: str) -> None:
         ended = self._cells.pop(request, None)
-        if ended is None or not ended.cell_id:
+        if ended is None:
+            return
+
+        for function in ended.at_end:
+            function()
+        if not ended.cell_id:
             return
 
         for earlier, cell in list(self._unseen.items()):

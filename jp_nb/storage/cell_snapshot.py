@@ -7,7 +7,7 @@ The kernel appends its changes to the events of the run (`run_events.py`):
 
     {"edits": [{"kind": "insert", "cell": "new:1", "after": "a1", "cell_kind": "code",
                 "source": "x"}], "ids": {"new:1": "jp-1f0c"}}
-    {"ran": "jp-1f0c"}                                  a cell that ran in a turn
+    {"ran": "jp-1f0c", "count": 3, "outputs": []}       a cell that ran in a turn
 
 Source: `docs/cells.md`.
 """

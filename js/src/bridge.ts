@@ -11,6 +11,7 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage, User } from '@jupyterlab/services';
 
+import { beginRun, endRun } from './cellruns';
 import { applyEdits, describeDocument } from './cells';
 import { EndLines, wordsOfEnd } from './endlines';
 import { FormKeeper } from './forms';
@@ -808,6 +809,16 @@ export class Bridge {
           this.onEdit(data);
         }
         break;
+      case 'run':
+        if (data.to === this.page && !this.readOnly) {
+          beginRun(this.context.model, this.views, data);
+        }
+        break;
+      case 'ran':
+        if (data.to === this.page) {
+          void this.onRan(data);
+        }
+        break;
       case 'save':
         // Two pages that write one file at once can corrupt it.
         if (!data.to || data.to === this.page) {
@@ -931,6 +942,14 @@ export class Bridge {
       return;
     }
     this.answer(data, applyEdits(this.context.model, this.views, data, makeId));
+  }
+
+  /** Store the outputs of a cell that the kernel has run inside of a turn. */
+  private async onRan(data: Received<'ran'>): Promise<void> {
+    const answer = this.readOnly
+      ? { outcome: 'refused', why: 'this notebook is read-only' }
+      : await endRun(this.context.model, this.views, data);
+    this.answer(data, answer);
   }
 
   /** Answer a request for cells, in pieces. */

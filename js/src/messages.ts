@@ -29,6 +29,8 @@ export type KernelMessage =
   | IKernelCells
   | IKernelDocument
   | IKernelEdit
+  | IKernelRun
+  | IKernelRan
   | IKernelInput
   | IKernelEnded
   | IKernelShow;
@@ -227,6 +229,30 @@ export interface IKernelEdit {
     [k: string]: unknown;
   }[];
   expected: {
+    [k: string]: unknown;
+  }[];
+}
+export interface IKernelRun {
+  type: 'run';
+  v: number;
+  seq: number;
+  ctl: boolean;
+  path: string;
+  to: string;
+  cell: string;
+  source: string;
+}
+export interface IKernelRan {
+  type: 'ran';
+  v: number;
+  seq: number;
+  ctl: boolean;
+  path: string;
+  to: string;
+  cell: string;
+  source: string;
+  count: number;
+  outputs: {
     [k: string]: unknown;
   }[];
 }

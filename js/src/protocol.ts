@@ -30,7 +30,7 @@ export type Answer = WithoutCommon<PageMessage>;
 type WithoutCommon<Message> = Message extends unknown ? Omit<Message, 'v' | 'page'> : never;
 
 /** The features that the page lists in `hello`. */
-export const FEATURES = ['cells', 'exchange', 'input', 'ended', 'printed', 'edits'];
+export const FEATURES = ['cells', 'exchange', 'input', 'ended', 'printed', 'edits', 'runs'];
 
 /** The messages that name the one page of a shared document that writes. */
 const WRITES = ['append', 'switch', 'exchange', 'chunk'];

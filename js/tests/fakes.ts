@@ -62,6 +62,13 @@ export class FakeCell {
     readonly type = 'code'
   ) {}
 
+  clearExecution(): void {
+    this.outputs.clear();
+    this.executionCount = null;
+    this.executionState = 'idle';
+    this.trusted = true;
+  }
+
   readonly sharedModel = {
     getSource: () => this.source,
     getOutputs: () => this.outputs.toJSON(),

@@ -126,7 +126,7 @@ def test_inserted_cells_run_with_the_option_only(tmp_path: Path) -> None:
         {"op": "insert", "source": "print(x + 1)"},
         {"op": "insert", "source": "print('in the turn')", "run": True},
     ]
-    for run_inserted, printed in ((False, [[], []]), (True, [["2\n"], []])):
+    for run_inserted, printed in ((False, [[], []]), (True, [["2\n"], ["in the turn\n"]])):
         path = write(tmp_path, *edits)
         notebook = execute(path, run_inserted=run_inserted)
         outputs = [[each.text for each in cell.outputs] for cell in notebook.cells[3:]]
@@ -277,3 +277,46 @@ def test_replay_with_recorded_results_edits_nothing(tmp_path: Path) -> None:
 
     ran = execute(path, settings={**replay, "providers.cassette.tools": "run"})
     assert sources(ran)[1] == "x = 2"
+
+
+CODE_OF_CELL = """import sys
+print('printed')
+print('warned', file=sys.stderr)
+value = 40
+value + 2"""
+
+
+@pytest.mark.req("CELL-23", "CELL-24")
+def test_cell_that_runs_in_the_turn_has_its_outputs_and_its_place_in_the_history(
+    tmp_path: Path,
+) -> None:
+    look = "print([In[4], In[5]], Out, _4, value)"
+    path = write(
+        tmp_path,
+        {"op": "insert", "source": CODE_OF_CELL, "run": True},
+        {"op": "insert", "source": "%time\n1 / 0", "run": True},
+        {"op": "insert", "source": "never = 1", "run": True},
+        cells=(look,),
+    )
+    notebook = execute(path, run_inserted=True)
+    request, inserted, failed, never, after = notebook.cells[2:]
+    assert "printed" not in [each.get("text") for each in request.outputs]
+    assert [cell.execution_count for cell in notebook.cells] == [1, 2, 3, 4, 5, 6, 7]
+    shown = [(each.output_type, each.get("name")) for each in inserted.outputs]
+    assert shown == [("stream", "stdout"), ("stream", "stderr"), ("execute_result", None)]
+    assert inserted.outputs[0].text == "printed\n"
+    assert inserted.outputs[2].execution_count == 4
+    assert inserted.outputs[2].data["text/plain"] == "42"
+
+    assert failed.outputs[-1].output_type == "error"
+    assert failed.outputs[-1].ename == "ZeroDivisionError"
+    assert "line 2" in "".join(failed.outputs[-1].traceback)
+    assert never.outputs == []  # as an inserted cell, it runs after the turn
+
+    [printed] = [each.text for each in after.outputs]
+    stored = [CODE_OF_CELL, "get_ipython().run_line_magic('time', '')\n1 / 0"]
+    assert printed == f"{stored} {{4: 42}} 42 40\n"
+    content = response(tmp_path)["content"]
+    assert "printed" in content
+    assert "Not run, because a cell before failed" in content
+    assert "ZeroDivisionError" in content

@@ -2,67 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any
-
 import pytest
-import tomlkit
 
-from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.labextension.edit_proposals import ASK, cells, on, propose, result, version
+from tests.support.browser import Lab, OpenNotebook
 from tests.support.page_actions import LOAD, MODEL, click
 
 pytestmark = pytest.mark.browser
-
-ASK = "%%jp -m scripted/edits -t cells\nTidy up."
-FILL = f"""cells => {{
-    const {{ sharedModel }} = {MODEL};
-    cells.forEach(([id, source], index) => sharedModel.insertCell(index + 2, {{
-        cell_type: "code", id, source, metadata: {{ trusted: true }}, execution_count: 7,
-        outputs: [{{ output_type: "stream", name: "stdout", text: `output of ${{id}}` }}],
-    }}));
-    sharedModel.undoManager?.clear();
-}}"""
-CELLS = f"""() => Array.from({MODEL}.cells, cell => [
-    cell.id, cell.sharedModel.getSource(), JSON.stringify(cell.sharedModel.toJSON().outputs ?? []),
-])"""
-
-
-def version(source: str) -> str:
-    return hashlib.sha256(source.encode()).hexdigest()[:12]
-
-
-def on(op: str, cell: str, present: str, **more: Any) -> dict[str, Any]:
-    return {"op": op, "cell": cell, "version": version(present), **more}
-
-
-def propose(lab: Lab, page: NotebookPage, *edits: dict[str, Any]) -> None:
-    """Let the model propose `edits`, and wait for the review."""
-    arguments = {"edits": list(edits), "why": "It is untidy."}
-    replies = [
-        {"tool_calls": [{"name": "edit_cells", "arguments": arguments}]},
-        {"text": "That is all."},
-    ]
-    script = tomlkit.dumps({"replies": replies})
-    (lab.root / "edits.toml").write_text(script, encoding="utf-8")
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
-    page.page.evaluate(FILL, [["a", "one"], ["b", "two"], ["c", "three"], ["d", "four"]])
-    page.run_cell(1)
-    page.form().get_by_text("It is untidy.").wait_for()
-
-
-def cells(page: NotebookPage) -> list[list[str]]:
-    """Return id, source, and outputs of the cells below the request."""
-    found: list[list[str]] = page.page.evaluate(CELLS)
-    return found[2:]
-
-
-def result(page: NotebookPage) -> str:
-    """Wait for the result that the model read."""
-    page.wait_for_record("record.events.filter(e => e.type === 'tool_call_response').length === 1")
-    events = page.page.evaluate(f"{MODEL}.getMetadata('jp').events")
-    [found] = [event["content"] for event in events if event["type"] == "tool_call_response"]
-    return str(found)
 
 
 @pytest.mark.req("CELL-16", "CELL-18", "CELL-19", "CELL-22")

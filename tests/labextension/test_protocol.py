@@ -157,6 +157,8 @@ def messages_of_strangers(path: str) -> list[dict[str, Any]]:
         {**good, "type": "show", "to": 7, "cell": "x", "code": "1", "outputs": []},
         {**good, "type": "show", "cell": "x", "code": "1", "outputs": [7]},
         *({**good, "type": "ended", **forged} for forged in FORGED_ENDS),
+        {**good, "type": "run", "to": "another page", "cell": "x", "source": "1"},
+        {**good, "type": "ran", "to": 7, "cell": "x", "source": "1", "count": 1, "outputs": []},
     ]
 
 

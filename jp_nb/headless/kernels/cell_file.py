@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from jp_nb.record.documents.document import RECORD_KEY
@@ -32,12 +33,16 @@ class CellFile:
 
     With `run_inserted`, code cells that the kernel inserted also run, if they are below the cell
     that inserted them.
+
+    Attributes:
+        last_count: The largest execution count of cells that ran in a turn.
     """
 
     def __init__(self, notebook: Any, events: Path, *, run_inserted: bool) -> None:
         self._notebook = notebook
         self._events = events
         self._offset = 0
+        self.last_count = 0
         self._run_inserted = run_inserted
         self._has_ids = (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
         # Each cell by its key. The objects are kept, so that no other object gets their `id()`.
@@ -77,7 +82,13 @@ class CellFile:
                 ran = self._cells.get(event[RAN_EVENT])
                 if ran is not None:
                     self._skipped.append(ran)
+                    self._store_run(ran, event)
         return changed
+
+    def _store_run(self, cell: Any, event: Mapping[str, Any]) -> None:
+        cell.execution_count = event["count"]
+        cell.outputs = [from_dict(output) for output in event["outputs"]]
+        self.last_count = max(self.last_count, event["count"])
 
     def _read_events(self) -> list[dict[str, Any]]:
         try:

@@ -209,6 +209,9 @@ class KernelClient(NotebookClient):
                 await super().async_execute_cell(current, index, execution_count=count)
             finally:
                 self._apply_edits()
+                # Cells that ran in a turn have numbers of the kernel, too.
+                last_count = self._cell_file.last_count
+                self.code_cells_executed = max(self.code_cells_executed, last_count)
 
     def _find_next(self, current: Any, done: list[Any]) -> tuple[int, Any] | None:
         """Return the first cell below `current` that is to be executed, and its index."""

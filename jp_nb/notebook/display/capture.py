@@ -64,7 +64,8 @@ class OutputCapture:
         if kind == "stream":
             self.add_text(str(content.get("name", "stdout")), str(content.get("text", "")))
         elif kind in ("display_data", "execute_result"):
-            output = _Output("display", display_id=display_id)
+            shown_as: OutputKind = "result" if kind == "execute_result" else "display"
+            output = _Output(shown_as, display_id=display_id)
             self._fill(output, content)
             self._append(output)
         elif kind == "update_display_data" and display_id is not None:

@@ -38,7 +38,8 @@ class Hello:
         has_document: True if the notebook's metadata has the key `jp` or a carrier.
         document: The `jp` object, not validated.
         supports_cells: True if the page can send its cells. The other flags name other messages:
-            `exchange`, `input`, `ended`, `edit`, and `show` with text that user code has printed.
+            `exchange`, `input`, `ended`, `edit`, `ran`, and `show` with text that user code has
+            printed.
         session: Jupyter session in the header of all messages of the page, if it shares a
             document.
         client: The same, for each page.
@@ -57,6 +58,7 @@ class Hello:
     supports_ended: bool = False
     supports_printed: bool = False
     supports_edits: bool = False
+    supports_runs: bool = False
     session: str = ""
     client: str = ""
     user: str | None = None
@@ -82,6 +84,7 @@ class Hello:
             supports_ended="ended" in supported,
             supports_printed="printed" in supported,
             supports_edits="edits" in supported,
+            supports_runs="runs" in supported,
             session=str(data.get("session", "")),
             client=str(data.get("client", "")),
             user=read_user_name(data.get("user")),

@@ -328,6 +328,20 @@ class LiveStore:
         """
         return self._requests.ask_edit(operation, steps, expected)
 
+    def show_run(self, cell: str, source: str) -> bool:
+        """Let the page show that a cell with this source runs; return False if no page can."""
+        return self._requests.show_run(cell, source)
+
+    def ask_to_store_run(
+        self, cell: str, source: str, count: int, outputs: list[JsonValue]
+    ) -> Future[str]:
+        """Ask the page to store the outputs of a cell that has run.
+
+        Raises:
+            StorageError: If no page is open.
+        """
+        return self._requests.ask_to_store_run(cell, source, count, outputs)
+
     def ask_cells(self, whole: int | str | None) -> Future[str]:
         """Ask the page for the short form of its cells, and the long form of the cell `whole`.
 

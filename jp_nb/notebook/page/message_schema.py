@@ -87,6 +87,14 @@ KERNEL_MESSAGES: Final[Mapping[str, Fields]] = {
     "cells": {"to": _TEXT, "whole": {"type": ["integer", "string", "null"]}},
     "document": {"to": _TEXT},
     "edit": {"to": _TEXT, "operation": _TEXT, "steps": _OBJECTS, "expected": _OBJECTS},
+    "run": {"to": _TEXT, "cell": _TEXT, "source": _LONG_TEXT},
+    "ran": {
+        "to": _TEXT,
+        "cell": _TEXT,
+        "source": _LONG_TEXT,
+        "count": _COUNT,
+        "outputs": _OBJECTS,
+    },
     "input": {"request": _TEXT},
     "ended": {
         "request": _TEXT,

@@ -127,6 +127,29 @@ class PageRequests:
         """
         return self._ask("edit", operation=operation, steps=steps, expected=expected)
 
+    def show_run(self, cell: str, source: str) -> bool:
+        """Let the page show that a cell with this source runs; return False if no page can."""
+        with self._link.state:
+            hello = self._link.followed_page
+            if hello is None or not hello.supports_runs:
+                return False
+            message = self._link.numbering.make_message(
+                "run", to=hello.page, cell=cell, source=source
+            )
+
+        self._link.send(message)
+        return True
+
+    def ask_to_store_run(
+        self, cell: str, source: str, count: int, outputs: list[JsonValue]
+    ) -> Future[str]:
+        """Ask the page to store the outputs of a cell that has run, and its execution count.
+
+        Raises:
+            StorageError: If no page is open.
+        """
+        return self._ask("ran", cell=cell, source=source, count=count, outputs=outputs)
+
     def receive_cells(self, data: Mapping[str, Any]) -> None:
         """Add a piece of an answer to `ask_cells`. The caller holds the lock of the link."""
         self._cells.add_piece(data)
