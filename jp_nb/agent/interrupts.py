@@ -101,22 +101,22 @@ def decide_without_menu(
     if in_menu or is_repeated:
         return replace(ESCALATED_VERDICT, by="unattended") if unattended else ESCALATED_VERDICT
 
-    action = _configured_action(phase, settings)
+    action = _get_configured_action(phase, settings)
     if action in ("continue", "restart", "stop", "abort"):
         by: Decider = "unattended" if unattended else "setting"
         return Verdict(action, by=by)
     return STOP_VERDICT if unattended else None
 
 
-def stream_menu(request: str) -> ActionPrompt:
+def make_stream_menu(request: str) -> ActionPrompt:
     """Return the menu of an interrupt while a model responds to `request`."""
     line, is_cut = begin_line(request, MAX_MENU_REQUEST_CHARS)
-    words = spell_invisible(line)
-    if is_cut or len(words) > MAX_MENU_REQUEST_CHARS:
-        words = f"{words[:MAX_MENU_REQUEST_CHARS]}…"
+    shown = spell_invisible(line)
+    if is_cut or len(shown) > MAX_MENU_REQUEST_CHARS:
+        shown = f"{shown[:MAX_MENU_REQUEST_CHARS]}…"
 
     return ActionPrompt(
-        f"{MENU_TITLE}: the answer to “{words}”",
+        f"{MENU_TITLE}: the answer to “{shown}”",
         (
             Action("c", "Continue", "continue"),
             Action("r", "Tell the model something …", "reply"),
@@ -126,7 +126,7 @@ def stream_menu(request: str) -> ActionPrompt:
     )
 
 
-def tool_menu(
+def make_tool_menu(
     tools: Sequence[str], *, interrupted: Sequence[str] = (), disabled: Collection[Choice] = ()
 ) -> ActionPrompt:
     """Return the menu of an interrupt during tool calls.
@@ -169,7 +169,7 @@ async def ask_menu(
     If the user closes the menu, the turn continues. If the configured action is a reply, a question
     for the message replaces the menu, and the turn ends if the user closes the question.
     """
-    if _configured_action(phase, settings) == "reply":
+    if _get_configured_action(phase, settings) == "reply":
         return await _ask_reply(ask, phase) or replace(STOP_VERDICT, by="person")
 
     while True:
@@ -189,7 +189,7 @@ async def ask_menu(
                 return STOP_VERDICT
 
 
-def _configured_action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt"]:
+def _get_configured_action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt"]:
     if phase == "streaming":
         return settings.streaming.action
     action = settings.tool_call.action

@@ -32,18 +32,18 @@ _HEADING: Final = (
 )
 
 
-def inbox(options: argparse.Namespace) -> int:
+def run_inbox(options: argparse.Namespace) -> int:
     """Show the open decisions of a batch, and ask the user about them."""
-    found = Inbox(options.folder)
+    inbox = Inbox(options.folder)
     if options.list:
-        _print_lines(found.format_list())
+        _print_lines(inbox.format_list())
         return 0
 
     if options.text:
-        return _ask_on_terminal(found)
+        return _ask_on_terminal(inbox)
 
-    if not found.groups:
-        _print_lines([found.format_heading()])
+    if not inbox.groups:
+        _print_lines([inbox.format_heading()])
         return 0
     if problem := explain_no_display():
         raise UsageError(f"{problem} Use `--text` to answer here, or `--list` to see what is open")
@@ -72,28 +72,28 @@ def ask_in_cell(folder: str | os.PathLike[str], ask: AskPrompt) -> None:
     Raises:
         PromptUnavailable: No user is available. The decisions are printed before.
     """
-    found = Inbox(folder)
-    if not found.groups:
-        _print_lines([found.format_heading()])
+    inbox = Inbox(folder)
+    if not inbox.groups:
+        _print_lines([inbox.format_heading()])
         return
 
     try:
-        InboxDialogue(found, ask).run()
+        InboxDialogue(inbox, ask).run()
     except PromptUnavailable:
-        _print_lines(found.format_list())
+        _print_lines(inbox.format_list())
         raise
     except BaseException:  # an interrupt, or a full disk: earlier answers are in the file
-        _print_result(found)
+        _print_result(inbox)
         raise
-    _print_result(found)
+    _print_result(inbox)
 
 
-def _ask_on_terminal(found: Inbox) -> int:
+def _ask_on_terminal(inbox: Inbox) -> int:
     from jp_nb.notebook.prompt.stdin import ask_on_stdin
     from jp_nb.notebook.prompt.stdin_dialogue import InputConsole
 
-    if not found.groups:
-        _print_lines([found.format_heading()])
+    if not inbox.groups:
+        _print_lines([inbox.format_heading()])
         return 0
 
     console = InputConsole(None)
@@ -103,15 +103,15 @@ def _ask_on_terminal(found: Inbox) -> int:
         return ask_on_stdin(prompt, console, "terminal")
 
     try:
-        InboxDialogue(found, ask).run()
+        InboxDialogue(inbox, ask).run()
     finally:
-        _print_result(found)
+        _print_result(inbox)
     return 0
 
 
-def _print_result(found: Inbox) -> None:
-    step = found.format_next_step()
-    lines = [found.format_heading()]
+def _print_result(inbox: Inbox) -> None:
+    step = inbox.format_next_step()
+    lines = [inbox.format_heading()]
     if step:
         lines.append(step)
     _print_lines(lines)

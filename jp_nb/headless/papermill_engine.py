@@ -15,7 +15,7 @@ from papermill.engines import NBClientEngine
 from papermill.log import logger
 
 from jp_nb.headless.runner import INCOMPLETE_RECORD, join_streams, lift_record
-from jp_nb.record.documents.merge import find_unreadable_carriers
+from jp_nb.record.documents.carrier import find_unreadable_carriers
 from jp_nb.storage import environment as environment_module
 
 

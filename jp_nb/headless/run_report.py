@@ -22,7 +22,7 @@ from jp_nb.headless.kernels.execution import CellFailure, CellStatus
 from jp_nb.headless.run_events_reading import CassetteUse, ReportedDecision, RunEvents
 from jp_nb.headless.runner import RunResult
 from jp_nb.json_values import JsonObject, as_object, make_storable
-from jp_nb.record.documents import merge
+from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document, get_conversation_id, get_others
 from jp_nb.record.entries.clock import parse_timestamp, utc_now
 from jp_nb.record.entries.events import InquiryRequest
@@ -182,7 +182,7 @@ def _format_error(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
 
 def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
     """Yield the turns of this run, those of the active conversation last."""
-    stored = merge.read_carrier(result.notebook.metadata)
+    stored = carrier.read_carrier(result.notebook.metadata)
     if stored is None:
         return
 

@@ -30,9 +30,9 @@ from jp_nb.headless.kernels.time_limits import TimeLimits
 from jp_nb.headless.parameter_cell import inject_parameters
 from jp_nb.headless.run_events_reading import RunEvents, read_events
 from jp_nb.json_values import as_object
-from jp_nb.record.documents import merge
+from jp_nb.record.documents import segments
+from jp_nb.record.documents.carrier import find_unreadable_carriers, lift_carrier, read_carrier
 from jp_nb.record.documents.document import RECORD_KEY, count_entries
-from jp_nb.record.documents.merge import find_unreadable_carriers, lift_carrier, read_carrier
 from jp_nb.record.entries.clock import make_epoch_clock
 from jp_nb.session.journals.headless_journals import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
@@ -229,12 +229,12 @@ def _finish(
     lift_record(client)
     metadata = client.nb.metadata
 
-    written = merge.read_segments(metadata) if RECORD_KEY in metadata else None
+    written = segments.read_segments(metadata) if RECORD_KEY in metadata else None
     if isinstance(written, dict):
         with suppress(OSError, StorageError):  # recovered when the notebook is opened
             whole = complete_document(JournalFolder(), written, notebook=str(path))
             if whole != written:
-                merge.store_segments(metadata, whole)
+                segments.store_segments(metadata, whole)
 
     join_streams(client.nb)
     write_notebook(client.nb, target)

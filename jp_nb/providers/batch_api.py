@@ -32,7 +32,7 @@ BATCH_SECONDS: Final = 300.0
 """Time limit for each request about a batch, such as the upload of all its requests; also the
 longest wait for the next answer of a list."""
 _ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:-]{0,199}")  # never `.` or `..`
-_NO_ENDPOINT: Final = (404, 405, 501)
+_NO_ENDPOINT_STATUSES: Final = (404, 405, 501)
 _END: Final = object()
 
 
@@ -99,7 +99,7 @@ class HttpBatches(ABC):
             try:
                 state = await self._submit(requests)
             except ProviderError as exc:
-                if exc.status in _NO_ENDPOINT:
+                if exc.status in _NO_ENDPOINT_STATUSES:
                     provider = self._http.endpoint.provider
                     raise ProviderError(
                         f'the server of {provider} has no batch API ({exc}). Omit `mode="batch"`'
@@ -111,8 +111,8 @@ class HttpBatches(ABC):
         """Return the state of a batch."""
         self._check_id(batch_id)
         async with self._limit_time("name the state of the batch"):
-            with_state = await self._find(self._get_address(batch_id))
-        return self._read_state(batch_id, as_object(with_state))
+            answer = await self._fetch(self._get_address(batch_id))
+        return self._read_state(batch_id, as_object(answer))
 
     async def read_answers(
         self, state: BatchState, requests: Mapping[str, ModelRequest]
@@ -163,7 +163,7 @@ class HttpBatches(ABC):
         """Tell the server to answer no further request of a batch."""
         self._check_id(batch_id)
         async with self._limit_time("cancel the batch"):
-            await self._find(f"{self._get_address(batch_id)}/cancel", {})
+            await self._fetch(f"{self._get_address(batch_id)}/cancel", {})
 
     @abstractmethod
     async def _submit(self, requests: Mapping[str, Mapping[str, JsonValue]]) -> JsonValue:
@@ -198,7 +198,7 @@ class HttpBatches(ABC):
     def _limit_time(self, task: str) -> AbstractAsyncContextManager[None]:
         return self._http.limit_time(BATCH_SECONDS, task)
 
-    async def _find(self, address: str, body: JsonValue = None) -> JsonValue:
+    async def _fetch(self, address: str, body: JsonValue = None) -> JsonValue:
         try:
             return await self._http.fetch(address, body)
         except ProviderError as exc:

@@ -79,7 +79,7 @@ class Backend:
         self.slept.append(seconds)
 
     async def ask(self, question: jp.Question = SURE, context: Any | None = None) -> Any:
-        asked = replace(inquiry(question), spent=lambda _, usage: self.usage.append(usage))
+        asked = replace(inquiry(question), on_usage=lambda _, usage: self.usage.append(usage))
         return await self.real.inquire(context or waiting_context(), asked)
 
     async def failure(self, question: jp.Question = SURE) -> str:

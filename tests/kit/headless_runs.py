@@ -11,7 +11,7 @@ from typing import Any
 
 from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.carrier_store import CarrierStore
-from jp_nb.record.documents import merge
+from jp_nb.record.documents import carrier
 from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
 from jp_nb.record.documents.document import Document, count_entries
 from jp_nb.record.documents.signing import Trust
@@ -44,7 +44,7 @@ class HeadlessRun:
         self.is_deaf = False
         self.trust: Any = None
         self._metadata = dict(metadata or {})
-        loaded = merge.read_carrier(self._metadata)
+        loaded = carrier.read_carrier(self._metadata)
         if loaded is None:
             self._document = Document.new(clock=_read_clock, made="headless")
         else:
@@ -127,7 +127,7 @@ class HeadlessRun:
     def lifted(self) -> dict[str, Any]:
         """Return these metadata after the record was lifted from the widget."""
         metadata = self.metadata()
-        merge.lift_carrier(metadata)
+        carrier.lift_carrier(metadata)
         return metadata
 
     @staticmethod
@@ -141,7 +141,7 @@ class HeadlessRun:
     @staticmethod
     def list_damaged(metadata: Mapping[str, Any]) -> list[Any]:
         """Return the damaged states of records in the widgets of a notebook."""
-        return merge.find_unreadable_carriers(metadata)
+        return carrier.find_unreadable_carriers(metadata)
 
     @staticmethod
     def read_trust(stored: Any, key: Path) -> Any:

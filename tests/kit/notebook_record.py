@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from pydantic import SecretBytes
 
+from jp_nb.record.documents import carrier, merge, segments
 from jp_nb.record.documents import document as documents
-from jp_nb.record.documents import merge
 from jp_nb.record.documents.conversation_list import (
     drop_conversation,
     list_conversations,
@@ -170,12 +170,12 @@ class NotebookRecord:
     @staticmethod
     def read_metadata(metadata: Mapping[str, Any]) -> Any:
         """Return the `jp` object in the metadata of a notebook, also from segments or a carrier."""
-        return merge.read_carrier(metadata)
+        return carrier.read_carrier(metadata)
 
     @staticmethod
     def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
         """Move the object from the state of a widget into the metadata of the notebook."""
-        return merge.lift_carrier(metadata)
+        return carrier.lift_carrier(metadata)
 
     @staticmethod
     def store_in_segments(stored: Mapping[str, Any], *sizes: int) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class NotebookRecord:
             part = stored["events"][start : start + size]
             conversation = stored["conversation"]["id"]
             metadata[f"jp.{number}"] = {"conversation": conversation, "from": start, "events": part}
-            check = merge.compute_checksum(part)
+            check = segments.compute_checksum(part)
             sealed.append({"segment": number, "length": size, "check": check})
             start += size
 

@@ -8,7 +8,7 @@ from typing import Any
 from jp_nb.agent.approvals.call_draft import permission_actions
 from jp_nb.agent.call_steps.change_review import approval_prompt
 from jp_nb.agent.call_steps.result_delivery import DELIVERY_ACTIONS
-from jp_nb.agent.interrupts import stream_menu, tool_menu
+from jp_nb.agent.interrupts import make_stream_menu, make_tool_menu
 from tests.kit.kinds import make
 
 
@@ -36,9 +36,9 @@ def decision_prompt(kind: str, /, *values: Any) -> Any:
         case "delivery", (tool, *details):
             return _new_decision(f"Deliver {tool} result to assistant?", DELIVERY_ACTIONS, details)
         case "stream_menu", (request,):
-            return stream_menu(request)
+            return make_stream_menu(request)
         case "tool_menu", (tools,):
-            return tool_menu(tools)
+            return make_tool_menu(tools)
         case "approval", (tool, *changes):
             return approval_prompt(tool, tuple(changes))
 

@@ -19,7 +19,7 @@ from jp_nb.agent.compacting.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.display import TransientEvent
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiries.llm_inquiry import LlmInquiryBackend
-from jp_nb.agent.interrupts import ask_menu, decide_without_menu, stream_menu, tool_menu
+from jp_nb.agent.interrupts import ask_menu, decide_without_menu, make_stream_menu, make_tool_menu
 from jp_nb.agent.model_requests.chat_model import ChatModel
 from jp_nb.agent.offered_tools.tool_set import offer_tools
 from jp_nb.agent.prompting.prompt_queue import SafeAsk
@@ -140,7 +140,7 @@ class TurnBench:
     @staticmethod
     def make_interrupt_menu(*tools: str, request: str | None = None) -> Any:
         """Return the menu of an interrupt of `tools`, or of the answer to `request`."""
-        return tool_menu(tools) if request is None else stream_menu(request)
+        return make_tool_menu(tools) if request is None else make_stream_menu(request)
 
     async def ask_about_interrupt(self, phase: Any, menu: Any) -> dict[str, Any]:
         """Return the decision of the user in `menu`."""

@@ -50,11 +50,11 @@ def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path
 
 
 def test_replayed_error_is_raised_without_delay() -> None:
-    error = make("failed_response", "busy", "rate_limit", 429, 20.0).error()
+    error = make("failed_response", "busy", "rate_limit", 429, 20.0).make_error()
     assert (error.kind, error.status, error.retryable, error.retry_after) == (
         "rate_limit", 429, True, 0.0
     )  # fmt: skip
-    final = make("failed_response", "no", "quota", 402).error()
+    final = make("failed_response", "no", "quota", 402).make_error()
     assert (final.retryable, final.retry_after) == (False, None)
 
 

@@ -22,7 +22,7 @@ from jp_nb.agent.interrupts import (
     Verdict,
     ask_menu,
     decide_without_menu,
-    tool_menu,
+    make_tool_menu,
 )
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
@@ -114,7 +114,7 @@ class BatchInterrupts:
             if not calls and not self._changes.has_approved:
                 disabled.append("restart")
 
-            menu = tool_menu(self._open_names(), interrupted=interrupted, disabled=disabled)
+            menu = make_tool_menu(self._open_names(), interrupted=interrupted, disabled=disabled)
             verdict = await ask_menu(ask, "tool_call", self._settings, menu)
             raise_if_cancelled()
             self.menu = None

@@ -93,7 +93,7 @@ class ModelQuestions:
                 inquiry.question,
                 call.number,
                 waits=partial(self._wait_for_model, call),
-                spent=partial(self._count_usage, inquiry),
+                on_usage=partial(self._count_usage, inquiry),
                 when_idle=self._activity.when_idle,
             )
 

@@ -181,7 +181,9 @@ class Compactor:
 
         async def summarize(step: CompactionStep, context: RequestContext) -> str:
             summarizer = self.settings.summarizer(resolved, step.rule)
-            return await summarizer.summarize(context, waits=self._wait, spent=self.turn.tokens.add)
+            return await summarizer.summarize(
+                context, waits=self._wait, on_usage=self.turn.tokens.add
+            )
 
         stream = self.turn.record.stream
         providers = self.settings.providers()

@@ -119,7 +119,11 @@ class Summarizer:
     conversation_id: str = ""
 
     async def summarize(
-        self, context: RequestContext, *, waits: WaitCallback, spent: Callable[[str, Usage], None]
+        self,
+        context: RequestContext,
+        *,
+        waits: WaitCallback,
+        on_usage: Callable[[str, Usage], None],
     ) -> str:
         """Return the summary of `context`, the context of turns that are not compacted.
 
@@ -139,7 +143,7 @@ class Summarizer:
         request = self.model.make_request(
             own, tools=self.tools, conversation_id=self.conversation_id
         )
-        entries = await request_response(self.model, request, waits=waits, spent=spent)
+        entries = await request_response(self.model, request, waits=waits, on_usage=on_usage)
 
         messages = (entry.message for entry in entries if isinstance(entry, ChatResponse))
         text = "".join(filter(None, messages)).strip()

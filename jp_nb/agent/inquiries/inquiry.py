@@ -33,7 +33,7 @@ class ModelInquiry:
     Attributes:
         id: Id in the record, `<call>.<question>.<attempt>`.
         number: Position among the open calls with this id, from 1. Models repeat ids.
-        spent: Receives the model and the tokens of each request, including failed ones.
+        on_usage: Receives the model and the tokens of each request, including failed ones.
         when_idle: Waits until each other task of the batch is done, or waits here or for a prompt.
     """
 
@@ -43,7 +43,7 @@ class ModelInquiry:
     question: Question
     number: int
     waits: WaitCallback = field(compare=False)
-    spent: Callable[[str, Usage], None] = field(compare=False)
+    on_usage: Callable[[str, Usage], None] = field(compare=False)
     when_idle: Callable[[], Awaitable[None]] = field(compare=False)
 
     @property

@@ -78,7 +78,7 @@ class LlmInquiryBackend:
             if model.is_replayed:
                 await inquiry.when_idle()
             entries = await request_response(
-                model, request, waits=inquiry.waits, spent=inquiry.spent, sleep=self.sleep
+                model, request, waits=inquiry.waits, on_usage=inquiry.on_usage, sleep=self.sleep
             )
         except asyncio.CancelledError:
             if is_cancelled():

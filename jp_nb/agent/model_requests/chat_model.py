@@ -113,13 +113,13 @@ async def request_response(
     request: ModelRequest,
     *,
     waits: WaitCallback,
-    spent: Callable[[str, Usage], None],
+    on_usage: Callable[[str, Usage], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> list[Entry]:
     """Return the entries of one complete response to `request`, with retries.
 
-    `spent` receives the model and the tokens of each attempt, including failed ones. Canceling the
-    task cancels the request.
+    `on_usage` receives the model and the tokens of each attempt, including failed ones. `waits` is
+    called before each pause. Canceling the task cancels the request.
 
     Raises:
         ProviderError: No attempt succeeded.
@@ -127,7 +127,7 @@ async def request_response(
     name = model.full_name
     model.before_sending(model.provider, model.provider_name)
     return await with_retries(
-        partial(request_once, model.provider, request, partial(spent, name)),
+        partial(request_once, model.provider, request, partial(on_usage, name)),
         model=name,
         limits=model.request,
         waits=waits,
@@ -136,7 +136,7 @@ async def request_response(
 
 
 async def request_once(
-    provider: Provider, request: ModelRequest, spent: Callable[[Usage], None]
+    provider: Provider, request: ModelRequest, on_usage: Callable[[Usage], None]
 ) -> list[Entry] | Retry:
     """Return the entries of one response, or `Retry` if the provider asks for another request.
 
@@ -155,13 +155,13 @@ async def request_once(
                     entries.append(entry)
     finally:
         if builder.usage != Usage():
-            spent(builder.usage)
+            on_usage(builder.usage)
 
     return _finish_entries(builder, entries)
 
 
 def receive_entries(
-    events: Iterable[ProviderEvent], spent: Callable[[Usage], None]
+    events: Iterable[ProviderEvent], on_usage: Callable[[Usage], None]
 ) -> list[Entry] | Retry:
     """Return the entries of a response whose `events` are complete. Raises as `request_once`."""
     builder = ResponseBuilder()
@@ -169,7 +169,7 @@ def receive_entries(
     entries = [entry for entry in fed if entry is not None]
 
     if builder.usage != Usage():
-        spent(builder.usage)
+        on_usage(builder.usage)
     return _finish_entries(builder, entries)
 
 

@@ -33,7 +33,7 @@ class FailedResponse:
     retry_after: float | None = None
     is_protocol: bool = False
 
-    def error(self) -> ProviderError:
+    def make_error(self) -> ProviderError:
         """Return the error. A replay retries without a pause, so `retry_after` is 0."""
         made = ProtocolError if self.is_protocol else ProviderError
         error = made(self.message, kind=self.kind, status=self.status, retry_after=self.retry_after)
@@ -106,14 +106,14 @@ class ExchangeRecorder:
             self._events[-1] = replace(last, text="".join(self._texts))
         self._texts.clear()
 
-    def failed(self, error: ProviderError) -> Exchange:
+    def end_failed(self, error: ProviderError) -> Exchange:
         """Return the exchange of a request that failed with `error`."""
         text = self._hide(error.without_address)
         is_protocol = isinstance(error, ProtocolError)
         end = FailedResponse(text, error.kind, error.status, error.retry_after, is_protocol)
         return self._make_exchange(end)
 
-    def incomplete(self) -> Exchange:
+    def end_incomplete(self) -> Exchange:
         """Return the exchange of a response that ended without `Finished`."""
         return self._make_exchange(IncompleteResponse())
 

@@ -21,7 +21,7 @@ from jp_nb.agent.interrupts import (
     Verdict,
     ask_menu,
     decide_without_menu,
-    stream_menu,
+    make_stream_menu,
 )
 from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
@@ -77,7 +77,7 @@ class StreamInterrupts:
             menu_task.cancel()
 
     async def _show_menu(self) -> None:
-        menu = stream_menu(self._turn.record.request)
+        menu = make_stream_menu(self._turn.record.request)
         ask = SafeAsk(self._turn.prompter)
         try:
             verdict = await ask_menu(ask, "streaming", self._settings, menu)

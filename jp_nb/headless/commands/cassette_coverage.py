@@ -17,7 +17,7 @@ from jp_nb.errors import ConfigError, StorageError
 from jp_nb.headless.commands.key_search import Finding, KeySearch
 from jp_nb.headless.files import read_notebook
 from jp_nb.record.changes.config_history import Projection
-from jp_nb.record.documents import merge
+from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, Compaction
@@ -82,7 +82,7 @@ def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
     cassette does not name is no change: the user may have used it once in a live notebook.
     """
     try:
-        stream = Document.load(merge.read_carrier(metadata), clock=utc_now).conversation
+        stream = Document.load(carrier.read_carrier(metadata), clock=utc_now).conversation
     except StorageError:
         return []
 
@@ -129,7 +129,7 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
     Returns None if there is none, or the record is damaged, compacted, or not of a headless run.
     """
     try:
-        document = Document.load(merge.read_carrier(metadata), clock=utc_now)
+        document = Document.load(carrier.read_carrier(metadata), clock=utc_now)
     except StorageError:
         return None
 

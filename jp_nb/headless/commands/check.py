@@ -24,7 +24,7 @@ from jp_nb.headless.commands.key_search import Finding, KeySearch
 from jp_nb.headless.files import read_notebook
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.changes.config_history import Projection
-from jp_nb.record.documents import merge
+from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import (
     CONVERSATION_KEYS,
     RECORD_KEY,
@@ -81,10 +81,10 @@ def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
 
 
 def _check_record(metadata: Any, keys: KeySearch) -> Iterator[Finding]:
-    if merge.find_unreadable_carriers(metadata):
-        yield "metadata.widgets", merge.DAMAGED
+    if carrier.find_unreadable_carriers(metadata):
+        yield "metadata.widgets", carrier.DAMAGED
 
-    stored = merge.read_carrier(metadata)
+    stored = carrier.read_carrier(metadata)
     if stored is None:
         return
 

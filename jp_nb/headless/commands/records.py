@@ -30,7 +30,7 @@ from jp_nb.interop.directory_writer import Dialect, write_directory
 from jp_nb.interop.jp_entries import format_jp_entry
 from jp_nb.interop.json_text import read_value, same_json
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.documents import merge
+from jp_nb.record.documents import carrier, segments
 from jp_nb.record.documents.document import (
     RECORD_VERSION,
     Document,
@@ -122,7 +122,7 @@ def _read_compared(name: str) -> tuple[ComparedRecord, list[str]]:
         return ComparedRecord(), []
 
     notebook = read_notebook(Path(name))
-    stored = merge.read_carrier(notebook.metadata)
+    stored = carrier.read_carrier(notebook.metadata)
     record = ComparedRecord()
     if stored is not None:
         record = ComparedRecord.of(_load_document(stored, name, tolerant=True))
@@ -159,10 +159,10 @@ def load_stored(path: Path | str) -> JsonValue:
         StorageError: The notebook cannot be read, or contains no conversation.
     """
     metadata = read_notebook(Path(path)).metadata
-    stored = merge.read_carrier(metadata)
+    stored = carrier.read_carrier(metadata)
     if stored is None:
-        if merge.find_unreadable_carriers(metadata):
-            raise StorageError(f"{path}: {merge.DAMAGED}")
+        if carrier.find_unreadable_carriers(metadata):
+            raise StorageError(f"{path}: {carrier.DAMAGED}")
         raise StorageError(f"{path} contains no conversation")
     return stored
 
@@ -194,11 +194,11 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
         cells = [nbformat.v4.new_code_cell(LOAD)]
         target = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
-    merge.lift_carrier(target.metadata)
+    carrier.lift_carrier(target.metadata)
     done = "imported"
     stored = jp
 
-    if merge.read_carrier(target.metadata) is not None:
+    if carrier.read_carrier(target.metadata) is not None:
         document = load_conversation(notebook)  # a damaged record is an error
         identifier = loaded.conversation.id
         is_active = document.conversation.id == identifier
@@ -221,7 +221,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
             )
         stored = document.to_json()
 
-    merge.store_segments(target.metadata, stored)
+    segments.store_segments(target.metadata, stored)
     write_notebook(target, notebook)
 
     names = as_object(get_properties(jp).get("origin")).get("left_out")

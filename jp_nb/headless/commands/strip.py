@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.file_writing import replace_file
-from jp_nb.record.documents.merge import CARRIER_MODULE, WIDGET_STATE, WIDGETS
+from jp_nb.record.documents.carrier import CARRIER_MODULE, WIDGET_STATE, WIDGETS
 from jp_nb.text import plain
 
 _RECORD: Final = re.compile(r"jp(\.[0-9]+|_edit)?")

@@ -30,8 +30,8 @@ from jp_nb.headless.kernels.cell_file import CellFile
 from jp_nb.headless.kernels.kernel_client import KernelBounds, KernelClient
 from jp_nb.headless.kernels.time_limits import Overrun, TimeLimits, format_running_tools
 from jp_nb.headless.run_events_reading import read_events
+from jp_nb.record.documents.carrier import CARRIER_MODULE
 from jp_nb.record.documents.document import get_conversation_id
-from jp_nb.record.documents.merge import CARRIER_MODULE
 from jp_nb.storage.run_events import append_event
 
 CellStatus = Literal["passed", "failed", "not run"]

@@ -65,7 +65,7 @@ def _list_setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]
     """Return the settings that a record would set if it were trusted: path and value."""
     rows = []
     for path, value in sorted(ignored.items()):
-        if path.startswith("("):
+        if path.startswith("("):  # a note about settings, such as `NOT_FOLLOWED`
             shown = escape_invisible(path)
         else:
             shown = format_consent_value(path, value)

@@ -2,7 +2,7 @@
 
 A runner such as nbclient saves the states of widgets in the notebook. The record is cut into chunks
 (`events.0`, `events.1`, …), because each update of a state sends the whole value of a key.
-`jp_nb/record/documents/merge.py` describes the shape of the carrier, and reads it.
+`jp_nb/record/documents/carrier.py` describes the shape of the carrier, and reads it.
 
 Source: `docs/record.md`, `docs/decisions.md` D33.
 """
@@ -22,7 +22,7 @@ from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
 from jp_nb.notebook.page.control_channel import CellContext
 from jp_nb.notebook.page.page_refusal import IN_NOTEBOOK
 from jp_nb.notebook.page.pageless_stores import PagelessStore
-from jp_nb.record.documents import merge
+from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import Clock, ReproducibleClock, utc_now
 
@@ -155,9 +155,9 @@ class CarrierStore(PagelessStore):
             return
 
         state: JsonObject = {
-            "_model_module": merge.CARRIER_MODULE,
+            "_model_module": carrier.CARRIER_MODULE,
             "_model_module_version": "1",
-            "_model_name": merge.CARRIER_MODEL,
+            "_model_name": carrier.CARRIER_MODEL,
             "seen": dict(self._seen),
             "jp": self._read_head(),
         }

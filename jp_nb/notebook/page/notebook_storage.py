@@ -27,7 +27,7 @@ from jp_nb.notebook.page.notebook_path import (
 from jp_nb.notebook.page.page_refusal import is_text_notebook
 from jp_nb.notebook.page.pageless_stores import MemoryStore
 from jp_nb.notebook.page.surroundings import TERMINAL, find_surroundings, is_headless
-from jp_nb.record.documents import merge
+from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import (
     Document,
     NewerVersionError,
@@ -201,12 +201,12 @@ def _read_record(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[st
 
     found = notebook.get("metadata") if isinstance(notebook, dict) else None
     metadata: JsonObject = found if isinstance(found, dict) else {}
-    damaged = merge.find_unreadable_carriers(metadata)
+    damaged = carrier.find_unreadable_carriers(metadata)
     notices = []
     if damaged:
         notices.append("The notebook has a damaged copy of the record, which is kept unchanged.")
 
-    return merge.read_carrier(metadata), damaged, notices
+    return carrier.read_carrier(metadata), damaged, notices
 
 
 PAGE_TIMEOUT_S = 3.0

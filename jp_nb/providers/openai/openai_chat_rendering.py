@@ -85,7 +85,7 @@ class ChatRendering(Rendering):
         content: list[WireMessage] | str = text
 
         if images:
-            content = [_text_part(text)] if text.strip() else []
+            content = [_make_text_part(text)] if text.strip() else []
             for image in images:
                 content += _format_image(image, f"[{image.noun}: {image.words}]")
 
@@ -141,12 +141,12 @@ class ChatRendering(Rendering):
         place += 1
         if call_index not in self._image_messages:
             self._image_messages.add(call_index)
-            content = [_text_part(RESULT_IMAGES_INTRO)]
+            content = [_make_text_part(RESULT_IMAGES_INTRO)]
             self._insert(place, {"role": "user", "content": content})
 
         parts = self._edit(place)["content"]
         if any(image.media_type == PDF for image in images):
-            parts[0] = _text_part(RESULT_PDFS_INTRO)
+            parts[0] = _make_text_part(RESULT_PDFS_INTRO)
 
         name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
         for image in images:
@@ -156,8 +156,8 @@ class ChatRendering(Rendering):
 
 def _format_image(image: Image, words: str) -> list[WireMessage]:
     is_pdf = image.media_type == PDF
-    pdf = _pdf_part(format_file_name(image), image.text) if is_pdf else None
-    return [_text_part(words), pdf or _image_part(image.media_type, image.text)]
+    pdf = _make_pdf_part(format_file_name(image), image.text) if is_pdf else None
+    return [_make_text_part(words), pdf or _make_image_part(image.media_type, image.text)]
 
 
 def format_system_messages(
@@ -176,7 +176,7 @@ def format_system_messages(
         return []
 
     if request.model.startswith(profile.cached_by_mark):
-        parts = [_text_part(text) for text in texts]
+        parts = [_make_text_part(text) for text in texts]
         parts[-1]["cache_control"] = {"type": "ephemeral"}
         return [{"role": "system", "content": parts}]
     return [{"role": "system", "content": "\n\n".join(texts)}]
@@ -197,7 +197,7 @@ def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> F
     text = "" if system else xml
     content: str | list[WireMessage] = text or parts
     if text and parts:
-        content = [_text_part(text), *parts]
+        content = [_make_text_part(text), *parts]
 
     messages = (encode_json({"role": "user", "content": content}),) if content else ()
     return FormattedAttachments(messages, system, omitted)
@@ -212,19 +212,19 @@ def _format_binary_parts(attachment: Attachment) -> list[WireMessage]:
     media_type = attachment.media_type
     data = encode_content(content)
     if media_type == PDF:
-        return [_pdf_part(name, data)]
-    return [_text_part(name), _image_part(media_type, data)]
+        return [_make_pdf_part(name, data)]
+    return [_make_text_part(name), _make_image_part(media_type, data)]
 
 
-def _pdf_part(name: str, base64_data: str) -> WireMessage:
+def _make_pdf_part(name: str, base64_data: str) -> WireMessage:
     url = f"data:{PDF};base64,{base64_data}"
     return {"type": "file", "file": {"filename": name, "file_data": url}}
 
 
-def _image_part(media_type: str, base64_data: str) -> WireMessage:
+def _make_image_part(media_type: str, base64_data: str) -> WireMessage:
     url = f"data:{media_type};base64,{base64_data}"
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _text_part(text: str) -> WireMessage:
+def _make_text_part(text: str) -> WireMessage:
     return {"type": "text", "text": text}

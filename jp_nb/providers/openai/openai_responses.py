@@ -212,7 +212,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         can_move_images = rendering.has_result_images and rendering.images_in_results
         if can_move_images and _IMAGE_REFUSAL.search(text):
             self._images_in_results = False
-            self._keep_rendering(request.context, rendering.without(result_images=True))
+            self._keep_rendering(request.context, rendering.copy_without(result_images=True))
             return Retry(error.without_address)
 
         return super()._recover(error, request, rendering)
@@ -240,7 +240,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in error]
         # Valid encrypted content covers all before it, so all that is later is invalid as well.
         stale = frozenset(range(min(named, default=0), len(request.context)))
-        self._keep_rendering(request.context, rendering.without(stale))
+        self._keep_rendering(request.context, rendering.copy_without(stale))
 
     def open_batches(self) -> ModelBatches:
         """Return the Batch API."""

@@ -76,7 +76,7 @@ def format_attachments(
     """Format attachments as a user message before the context."""
     sent, omitted = split_attachments(attachments, media_types)
     xml = format_documents_xml(sent)
-    parts = [_text_part(xml)] if xml else []
+    parts = [_make_text_part(xml)] if xml else []
 
     for attachment in sent:
         if isinstance(attachment.content, str):
@@ -84,50 +84,50 @@ def format_attachments(
         name = format_attachment_name(attachment)
         data = encode_content(attachment.content)
         if attachment.media_type == PDF:
-            parts.append(_pdf_part(name, data))
+            parts.append(_make_pdf_part(name, data))
         else:
-            parts += [_text_part(name), _image_part(attachment.media_type, data)]
+            parts += [_make_text_part(name), _make_image_part(attachment.media_type, data)]
 
-    messages = (encode_json(_user_message(parts)),) if parts else ()
+    messages = (encode_json(_make_user_message(parts)),) if parts else ()
     return FormattedAttachments(messages, omitted=omitted)
 
 
 def format_system_item(texts: Sequence[str], role: str) -> WireMessage | None:
     """Return the system texts as an item of `role`; None without a text."""
-    parts = [_text_part(text) for text in texts if text.strip()]
+    parts = [_make_text_part(text) for text in texts if text.strip()]
     if not parts:
         return None
     return {"type": "message", "role": role, "content": parts}
 
 
-def _text_part(text: str) -> WireMessage:
+def _make_text_part(text: str) -> WireMessage:
     return {"type": "input_text", "text": text}
 
 
-def _image_part(media_type: str, base64_data: str) -> WireMessage:
+def _make_image_part(media_type: str, base64_data: str) -> WireMessage:
     url = f"data:{media_type};base64,{base64_data}"
     return {"type": "input_image", "image_url": url, "detail": "auto"}
 
 
-def _pdf_part(name: str, base64_data: str) -> WireMessage:
+def _make_pdf_part(name: str, base64_data: str) -> WireMessage:
     url = f"data:{PDF};base64,{base64_data}"
     return {"type": "input_file", "filename": name, "file_data": url}
 
 
-def _text_and_image_parts(
+def _make_text_and_image_parts(
     text: str, images: Sequence[Image], origin: str = ""
 ) -> list[WireMessage]:
-    parts = [_text_part(text)] if text.strip() else []
+    parts = [_make_text_part(text)] if text.strip() else []
     for image in images:
-        parts.append(_text_part(f"[{image.noun}: {image.words}{origin}]"))
+        parts.append(_make_text_part(f"[{image.noun}: {image.words}{origin}]"))
         if image.media_type == PDF:
-            parts.append(_pdf_part(format_file_name(image), image.text))
+            parts.append(_make_pdf_part(format_file_name(image), image.text))
         else:
-            parts.append(_image_part(image.media_type, image.text))
+            parts.append(_make_image_part(image.media_type, image.text))
     return parts
 
 
-def _user_message(parts: list[WireMessage]) -> WireMessage:
+def _make_user_message(parts: list[WireMessage]) -> WireMessage:
     return {"type": "message", "role": "user", "content": parts}
 
 
@@ -139,7 +139,7 @@ class ResponsesRendering(Rendering):
     the results of tools: then they follow in a user message.
     """
 
-    continue_request: ClassVar[WireMessage] = _user_message([_text_part(CONTINUE_PROMPT)])
+    continue_request: ClassVar[WireMessage] = _make_user_message([_make_text_part(CONTINUE_PROMPT)])
     appended = OPENAI_APPENDED | OTHERS_APPENDED
 
     def __init__(
@@ -165,9 +165,9 @@ class ResponsesRendering(Rendering):
 
     def make_empty(self) -> Self:
         """Return an empty rendering that keeps what the API has rejected in this one."""
-        return self.without()
+        return self.copy_without()
 
-    def without(
+    def copy_without(
         self, stale_items: frozenset[int] = frozenset(), *, result_images: bool = False
     ) -> Self:
         """Return an empty rendering without the reasoning of `stale_items`, or `result_images`."""
@@ -201,7 +201,7 @@ class ResponsesRendering(Rendering):
             change.format_tool_names(),
             change.format_attachment_names(),
         ]
-        if parts := [_text_part(text) for text in texts if text.strip()]:
+        if parts := [_make_text_part(text) for text in texts if text.strip()]:
             items.append({"type": "message", "role": self._system_role, "content": parts})
 
         new_tools = change.list_new_tools()
@@ -259,8 +259,8 @@ class ResponsesRendering(Rendering):
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         self._drop_empty_answer()
         self._follows_reasoning = False
-        if parts := _text_and_image_parts(text, images):
-            self.messages.append(_user_message(parts))
+        if parts := _make_text_and_image_parts(text, images):
+            self.messages.append(_make_user_message(parts))
 
     def _add_text(self, text: str) -> None:
         if text:
@@ -345,7 +345,7 @@ class ResponsesRendering(Rendering):
         self.has_result_images = self.has_result_images or bool(images)
 
         if images and self.images_in_results:
-            output = _text_and_image_parts(text, images)
+            output = _make_text_and_image_parts(text, images)
 
         place = len(self.messages)
         if self.messages[-1]["type"] not in _CALL_TYPES:
@@ -358,8 +358,8 @@ class ResponsesRendering(Rendering):
             name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
             has_pdf = any(image.media_type == PDF for image in images)
             intro = RESULT_PDFS_INTRO if has_pdf else RESULT_IMAGES_INTRO
-            parts = _text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")
-            self._insert(place + 1, _user_message(parts))
+            parts = _make_text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")
+            self._insert(place + 1, _make_user_message(parts))
 
     def _find_batch_end(self, call_id: str, call_index: int) -> int:
         # Items that were inserted before a call have moved it.

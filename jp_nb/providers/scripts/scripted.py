@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -24,22 +23,17 @@ from jp_nb.agent.inquiries.llm_inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
     Attachment,
     Finished,
-    Flush,
     ModelInfo,
     ModelList,
     ModelRequest,
     ProviderEvent,
     SentRequest,
     TextPart,
-    ToolCallArguments,
-    ToolCallStart,
 )
 from jp_nb.config.tree.provider_settings import Scripted
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.json_values import compact_json, encode_utf8
-from jp_nb.providers.response_parts.answer_text import AnswerText
-from jp_nb.providers.response_parts.event_buffer import EventBuffer
-from jp_nb.providers.schemas.answer_schemas import pass_schema
+from jp_nb.providers.scripts.reply_events import make_inquiry_events, make_reply_events
 from jp_nb.providers.scripts.script_files import ReadScript, list_scripts, load_script, read_script
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME, Reply, Script
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
@@ -47,8 +41,6 @@ from jp_nb.record.request_context.context import ContextItem, RequestContext
 
 POSITION_KEY: Final = "scripted_reply"
 """Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""
-_PIECES: Final = 3
-_WORD: Final = re.compile(r"\s*\S+|\s+$")
 _EXCERPT: Final = 400
 
 
@@ -72,7 +64,7 @@ class ScriptedProvider:
         # Number of the next reply, by conversation and script, for replies without an entry:
         self._next: dict[tuple[str, str], int] = {}
 
-    def script(self, model: str) -> Script:
+    def get_script(self, model: str) -> Script:
         """Return the script of `model`, read again if the file has changed.
 
         Raises:
@@ -89,7 +81,7 @@ class ScriptedProvider:
             ConfigError: The script is missing or malformed.
             ProviderError: No reply is left, the reply expects another request, or is an error.
         """
-        script = self.script(request.model)
+        script = self.get_script(request.model)
 
         last = request.context.items[-1].entry if len(request.context) else None
         marks = last.metadata if isinstance(last, ChatRequest) else {}
@@ -97,13 +89,13 @@ class ScriptedProvider:
         # The model answers a question of a tool.
         question = marks.get(INQUIRY_KEY)
         if isinstance(question, str) and question:
-            for event in _make_inquiry_events(script, question, request):
+            for event in make_inquiry_events(script, question, request):
                 yield event
             return
 
         # The model summarizes the conversation.
         if script.summary is not None and SUMMARY_KEY in marks:
-            for event in _make_events(Reply(text=script.summary), 0, {}):
+            for event in make_reply_events(Reply(text=script.summary), 0, {}):
                 yield event
             yield Finished()
             return
@@ -114,7 +106,7 @@ class ScriptedProvider:
         self._next[request.conversation_id, script.name] = number
         metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number}"}
 
-        for event in _make_events(reply, number, metadata, request.schema):
+        for event in make_reply_events(reply, number, metadata, request.schema):
             if reply.chunk_ms is not None and isinstance(event, TextPart):
                 await asyncio.sleep(reply.chunk_ms / 1000)
             yield event
@@ -179,7 +171,7 @@ class ScriptedProvider:
         Raises:
             ConfigError: The script is missing, or its `requests` do not contain `text`.
         """
-        script = self.script(model)
+        script = self.get_script(model)
         if script.requests and not any(each in text for each in script.requests):
             raise ConfigError(
                 f"No model is configured. `{SCRIPTED_NAME}/{model}` is a script that only "
@@ -209,26 +201,6 @@ class ScriptedProvider:
 def create(name: str, config: Scripted) -> ScriptedProvider:
     """Return the provider that searches the folders of `config` for scripts."""
     return ScriptedProvider(folders=[Path(folder) for folder in config.folders])
-
-
-def _make_inquiry_events(
-    script: Script, question: str, request: ModelRequest
-) -> Iterator[ProviderEvent]:
-    if question not in script.inquiries:
-        known = ", ".join(repr(key) for key in sorted(script.inquiries)) or "none"
-        raise ProviderError(
-            f"the script {script.name!r} has no answer to the question {question!r} "
-            f"of a tool; its [inquiries] have {known}"
-        )
-    data: dict[str, JsonValue] = {"answer": script.inquiries[question]}
-
-    match request.schema:
-        case {"properties": {"inquiry_id": {"const": constant}}}:
-            data = {"inquiry_id": constant, **data}
-
-    yield TextPart(0, "structured", json.dumps(data, ensure_ascii=False))
-    yield Flush(0)
-    yield Finished()
 
 
 def count_used_replies(context: RequestContext, script: str) -> int:
@@ -299,62 +271,3 @@ def _format_item(item: ContextItem) -> str:
         case ChatResponse() as entry:
             text = entry.message if entry.message is not None else entry.reasoning
             return text if text is not None else json.dumps(entry.data, ensure_ascii=False)
-
-
-def _make_events(
-    reply: Reply,
-    number: int,
-    metadata: Mapping[str, JsonValue],
-    schema: Mapping[str, JsonValue] | None = None,
-) -> Iterator[ProviderEvent]:
-    slow = reply.chunk_ms is not None
-    index = 0
-    texts: list[tuple[Literal["message", "reasoning", "structured"], str | None]] = [
-        ("reasoning", reply.reasoning),
-        ("message", reply.text),
-    ]
-
-    if "data" in reply.model_fields_set:
-        texts.append(("structured", json.dumps(reply.data, ensure_ascii=False)))
-
-    for kind, text in texts:
-        if text:
-            pieces = _split_text(text, slow=slow)
-            if kind == "message" and schema is not None:
-                yield from _find_answer(index, pieces, schema)
-            else:
-                yield from (TextPart(index, kind, piece) for piece in pieces)
-            if reply.error is None:
-                yield Flush(index, metadata)
-            index += 1
-
-    for call_number, call in enumerate(reply.tool_calls, start=1):
-        yield ToolCallStart(index, f"call_{number}_{call_number}", call.name)
-        yield ToolCallArguments(index, json.dumps(call.arguments, ensure_ascii=False))
-        if reply.error is None:
-            yield Flush(index, metadata)
-        index += 1
-
-    if reply.usage is not None:
-        yield reply.usage
-
-
-def _find_answer(
-    index: int, pieces: Sequence[str], schema: Mapping[str, JsonValue]
-) -> Iterator[ProviderEvent]:
-    # As from a server that does not enforce the schema.
-    answer = AnswerText(pass_schema(schema))
-    buffer = EventBuffer()
-    for piece in pieces:
-        answer.feed(index, piece, buffer)
-        yield from buffer.take()
-
-    answer.finish(index, buffer)
-    yield from buffer.take()
-
-
-def _split_text(text: str, *, slow: bool) -> list[str]:
-    if slow:
-        return _WORD.findall(text)
-    size = -(-len(text) // _PIECES)
-    return [text[start : start + size] for start in range(0, len(text), size)]

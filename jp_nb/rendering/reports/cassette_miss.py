@@ -30,12 +30,12 @@ def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> st
     """Return line, model, and last message of `exchange`: `line 7, anthropic/opus: Hello`."""
     model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
     last = cassette.parts.get(("message", exchange.last_message))
-    said = ""
+    text = ""
     if last is not None:
-        said = str(last.value.get("text") or last.value.get("name") or "")
+        text = str(last.value.get("text") or last.value.get("name") or "")
 
     # Before the text is cut, because a part of a key is not recognized as a key.
-    hidden = hide_secrets(plain(said, limit=sys.maxsize))
+    hidden = hide_secrets(plain(text, limit=sys.maxsize))
     return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=60)}"
 
 
@@ -67,13 +67,14 @@ def _truncate_line(line: str) -> str:
 
 
 _Change = tuple[str, JsonValue, JsonValue]
+"""A part of the request, with its recorded value and its new one."""
 
 
 def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[_Change]:
     for key, old, new in _diff_fields(recorded.settings, asked.settings):
         if key == "parameters":
-            for name, one, other in _diff_fields(as_object(old), as_object(new)):
-                yield f"parameter {name}", one, other
+            for name, before, after in _diff_fields(as_object(old), as_object(new)):
+                yield f"parameter {name}", before, after
         else:
             yield key.replace("_", " "), old, new
 
@@ -104,12 +105,12 @@ def _diff_fields(old: JsonObject, new: JsonObject) -> Iterator[_Change]:
 def _diff_pairs(
     recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
 ) -> Iterator[tuple[int, JsonObject, JsonObject]]:
-    for number, (one, other) in enumerate(zip_longest(recorded, asked), 1):
-        if one is not None and other is not None and one.id == other.id:
+    for number, (old, new) in enumerate(zip_longest(recorded, asked), 1):
+        if old is not None and new is not None and old.id == new.id:
             continue
 
-        before = dict(one.value) if one else {}
-        after = dict(other.value) if other else {}
+        before = dict(old.value) if old else {}
+        after = dict(new.value) if new else {}
         yield number, before, after
 
 
@@ -126,6 +127,7 @@ def _diff_named_parts(
 
         for field, before, after in _diff_fields(old[name], new[name]):
             yield f"{kind} {name}, {field}", before, after
+
     old_order = [str(part.value.get(key)) for part in recorded]
     new_order = [str(part.value.get(key)) for part in asked]
     if old_order != new_order and sorted(old_order) == sorted(new_order):

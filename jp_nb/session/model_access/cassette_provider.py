@@ -84,7 +84,7 @@ class CassetteProvider:
             yield event
 
         if isinstance(exchange.end, FailedResponse):
-            raise exchange.end.error()
+            raise exchange.end.make_error()
         if not isinstance(exchange.end, IncompleteResponse):
             yield exchange.end
 
@@ -111,11 +111,11 @@ class CassetteProvider:
                     yield event
         except ProviderError as exc:
             if not ended:
-                self._cassette.keep(recorder.failed(exc))
+                self._cassette.keep(recorder.end_failed(exc))
             raise
 
         if not ended:
-            self._cassette.keep(recorder.incomplete())
+            self._cassette.keep(recorder.end_incomplete())
 
     def results(self, context: RequestContext) -> Sequence[RecordedResult] | None:
         """Return the recorded results of the last calls in `context`; None if tools must run."""

@@ -227,7 +227,7 @@ class Resolver:
         """
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
         if model.provider == SCRIPTED_NAME:
-            self._make_scripted().script(model.name)
+            self._make_scripted().get_script(model.name)
 
     def look_at_project(self, config: AppConfig) -> None:
         """Read the instructions and skills of the project, so that their files can be pending."""

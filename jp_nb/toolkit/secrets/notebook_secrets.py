@@ -54,13 +54,13 @@ class NotebookSecrets(Privacy):
 
         # Each is searched in each text.
         self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:500]
-        self._equal = found.equal
+        self._equal = found.whole_values
         self._all = "\0".join(self._texts)
 
-        short = sorted(x for x in found.equal if type(x) is str and len(x) < SHORTEST_KNOWN)
+        short = sorted(x for x in found.whole_values if type(x) is str and len(x) < SHORTEST_KNOWN)
         patterns = map(_pattern_of_short_secret, short[:100])  # the pattern must stay small
         self._short = re.compile("|".join(patterns)) if short else None
-        self._has_numbers = any(type(known) in (int, float) for known in found.equal)
+        self._has_numbers = any(type(known) in (int, float) for known in found.whole_values)
 
     def __call__(self, text: str, *, code: bool = False) -> str:
         """Return `text` without secrets. The number of lines stays. `code` means Python code."""

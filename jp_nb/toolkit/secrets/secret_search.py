@@ -57,17 +57,17 @@ class SecretSearch:
 
     Attributes:
         texts: Secrets that are hidden inside of texts.
-        equal: Secrets that are hidden if a whole value is equal.
+        whole_values: Secrets that are hidden if a whole value is equal.
     """
 
     def __init__(self) -> None:
         self.texts: set[str] = set()
-        self.equal: set[str | int | float] = set()
-        self._left = MAX_SEARCHED_VALUES
+        self.whole_values: set[str | int | float] = set()
+        self._values_left = MAX_SEARCHED_VALUES
         self._seen: dict[int, object] = {}
         self._readers: dict[type, PartReader] = {}
 
-    def _reader(self, value: object) -> PartReader:
+    def _find_reader(self, value: object) -> PartReader:
         kind = type(value)
         if kind not in self._readers:
             self._readers[kind] = find_part_reader(value)
@@ -78,16 +78,20 @@ class SecretSearch:
         if is_secret_name(name):
             self._add_text(value, alone=True)
         elif len(value) >= SHORTEST_KNOWN and not _is_path(value):
-            self.equal.add(value.strip())
+            self.whole_values.add(value.strip())
             if _looks_random(value):
                 self.texts.add(value.strip())
 
     def walk(self, name: str | None, value: object) -> None:
-        """Collect the secrets in the variable `name`."""
+        """Collect the secrets in the variable `name`, breadth first.
+
+        Secrets are values with the name of a secret, API keys in texts, and the contents of objects
+        such as `pydantic.SecretStr`. Values inside of containers are searched as well.
+        """
         todo: deque[tuple[str | None, object, int]] = deque([(name, value, 0)])
-        while todo and self._left > 0:
+        while todo and self._values_left > 0:
             name, value, depth = todo.popleft()
-            self._left -= 1
+            self._values_left -= 1
             if type(value) in PLAIN_TYPES and name is None:
                 continue
 
@@ -96,7 +100,7 @@ class SecretSearch:
             elif type(value) is str:
                 if len(value) >= _SHORTEST_KEY:
                     self.texts.update(find_api_keys(value[:MAX_READ_BYTES]))
-            elif self._reader(value) is read_secret_content:
+            elif self._find_reader(value) is read_secret_content:
                 _, content = next(read_secret_content(value, True))
                 self._add_secret("", content)
             elif (
@@ -105,21 +109,25 @@ class SecretSearch:
                 and not is_environment(value)
             ):
                 self._seen[id(value)] = value
-                parts = self._reader(value)
+                parts = self._find_reader(value)
                 try:
                     todo.extend((key, part, depth + 1) for key, part in parts(value, False))
                 except FAILURES:
                     continue  # another thread changed the container, or its code raised
 
     def _add_secret(self, name: str, value: object) -> None:
-        # All texts and numbers in the value of a secret name. `tokens` may also be words.
+        """Add all texts and numbers in the value of a secret `name`.
+
+        A text is *alone* if it is the value, or in a short container. Others, and texts under names
+        with `token`, may be words, so only random ones are added.
+        """
         is_words = re.search("token", name, re.IGNORECASE) is not None
         todo: deque[tuple[object, bool]] = deque([(value, True)])
         seen: dict[int, object] = {}
 
-        while todo and self._left > 0:
+        while todo and self._values_left > 0:
             value, alone = todo.popleft()
-            self._left -= 1
+            self._values_left -= 1
             text = decode_as_text(value)
 
             if text is not None:
@@ -128,13 +136,13 @@ class SecretSearch:
                     self._add_text(text, alone=alone)
             elif type(value) in (int, float):
                 if abs(value) >= LEAST_NUMBER and (alone or not is_words):  # type: ignore[arg-type]
-                    self.equal.add(value)  # type: ignore[arg-type]
+                    self.whole_values.add(value)  # type: ignore[arg-type]
                     with suppress(ValueError):  # more digits than `sys.get_int_max_str_digits()`
-                        self.equal.add(str(value))
+                        self.whole_values.add(str(value))
             elif type(value) not in PLAIN_TYPES and id(value) not in seen:
                 seen[id(value)] = value
                 try:
-                    items = [part for _, part in self._reader(value)(value, True)]
+                    items = [part for _, part in self._find_reader(value)(value, True)]
                 except FAILURES:
                     continue
 
@@ -143,10 +151,10 @@ class SecretSearch:
 
     def _add_text(self, text: str, *, alone: bool) -> None:
         text = text.strip()
-        if len(text) < MIN_SECRET_CHARS or len(self.equal) > MAX_COMPARED_SECRETS:
+        if len(text) < MIN_SECRET_CHARS or len(self.whole_values) > MAX_COMPARED_SECRETS:
             return
 
-        self.equal.add(text)
+        self.whole_values.add(text)
         if len(text) >= SHORTEST_KNOWN and (alone or not SINGLE_WORD.fullmatch(text)):
             self.texts |= {text, text.encode().decode("latin-1")}
             lines = map(str.strip, text.split("\n"))
