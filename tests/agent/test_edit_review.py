@@ -54,6 +54,34 @@ def details(prompt: Any) -> dict[str, Any]:
     return {each.caption: each.value for each in prompt.exhibits}
 
 
+@pytest.mark.req("CELL-9", "CELL-18")
+async def test_sizes_of_differences_and_lost_outputs_are_above_what_they_are_about() -> None:
+    cells = make("edited_cells", "one\nsame", "two", THIS)
+    cells.set("a", has_outputs=True)
+    edits = [
+        {"op": "insert", "source": "new\nlines"},
+        {
+            "op": "replace",
+            "cell": "a",
+            "version": cells.version("a"),
+            "source": "uno\ndue\nsame\n",
+        },
+    ]
+    bench, _ = await run(yes("apply"), edits=edits, document=cells)
+    [prompt] = bench.person.asked
+    assert [(each.caption, each.size) for each in prompt.exhibits] == [
+        ("The model's reason", ""),
+        ("Outputs", None),
+        ("Edit 1: Insert a new code cell below this cell", "2 lines added"),
+        (
+            "Edit 2: Replace cell 0 (one), which loses its outputs",
+            "3 lines added, 2 lines removed",
+        ),
+    ]
+    ends = "… the new source has a line break at its end"
+    assert prompt.exhibits[-1].value.split("\n")[-1] == ends
+
+
 @pytest.mark.req("CELL-9", "CELL-11")
 async def test_review_shows_reason_differences_and_choices() -> None:
     bench, cells = await run(yes("apply"))

@@ -21,7 +21,11 @@ from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import DocumentCell
 from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
 from jp_nb.toolkit.editing.edit_review import EditReview
-from jp_nb.toolkit.editing.source_diff import describe_hidden_characters, format_diff
+from jp_nb.toolkit.editing.source_diff import (
+    describe_diff_size,
+    describe_hidden_characters,
+    format_diff,
+)
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.select_answer import Option
 
@@ -106,32 +110,37 @@ def can_edit(planned: PlannedEdit) -> bool:
 def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
     for_model = review.proposer == "model"
     if review.warning:
-        yield PromptDetail(WARNING_CAPTION, review.warning)
-    yield PromptDetail(WHY_CAPTION if for_model else USER_WHY_CAPTION, review.why)
+        yield PromptDetail(WARNING_CAPTION, review.warning, size="")
+    why_caption = WHY_CAPTION if for_model else USER_WHY_CAPTION
+    yield PromptDetail(why_caption, review.why, size="")
 
     conflicts = [f"Edit {number}: {reason}" for number, reason in sorted(review.conflicts.items())]
     if conflicts:
         caption = CONFLICTS_CAPTION if for_model else USER_CONFLICTS_CAPTION
-        yield PromptDetail(caption, "\n".join(conflicts))
+        yield PromptDetail(caption, "\n".join(conflicts), size="")
         yield from _list_conflict_details(review)
 
     warnings = list(_list_warnings(plan))
     if warnings:
-        yield PromptDetail(ATTENTION_CAPTION, "\n".join(warnings))
+        yield PromptDetail(ATTENTION_CAPTION, "\n".join(warnings), size="")
+    if any(_loses_outputs(each) for each in plan.edits):
+        yield PromptDetail(UNDO_CAPTION, UNDO_NOTE)
 
     for each in plan.edits:
         title = describe_edit(each)
         if each.changes_source:
-            yield PromptDetail(title, format_diff(each.before, each.after), language="diff")
+            yield _make_diff(title, each.before, each.after)
         else:
             yield PromptDetail(title, _describe_effect(each))
 
-    if any(_loses_outputs(each) for each in plan.edits):
-        yield PromptDetail(UNDO_CAPTION, UNDO_NOTE)
-
     left_out = [f"Edit {number}: {reason}" for number, reason in sorted(plan.dropped.items())]
     if left_out:
-        yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out))
+        yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out), size="")
+
+
+def _make_diff(caption: str, before: str, after: str) -> PromptDetail:
+    size = describe_diff_size(before, after)
+    return PromptDetail(caption, format_diff(before, after), language="diff", size=size)
 
 
 def _list_conflict_details(review: EditReview) -> Iterator[PromptDetail]:
@@ -144,8 +153,7 @@ def _list_conflict_details(review: EditReview) -> Iterator[PromptDetail]:
         if edit.kind == "replace":
             yield PromptDetail(f"Edit {edit.number}: the proposed source", edit.source)
         elif edit.kind == "patch":
-            patch = format_diff(edit.old, edit.new)
-            yield PromptDetail(f"Edit {edit.number}: the proposed patch", patch, language="diff")
+            yield _make_diff(f"Edit {edit.number}: the proposed patch", edit.old, edit.new)
 
 
 def _list_warnings(plan: EditPlan) -> Iterator[str]:
@@ -183,6 +191,8 @@ def describe_edit(each: PlannedEdit) -> str:
         title += f", {_describe_place(edit)}"
     if edit.kind == "delete" and each.cell is not None and each.cell.has_outputs:
         title += ", with its outputs"
+    if _loses_outputs(each):
+        title += ", which loses its outputs"
     return f"{title}{runs}"
 
 

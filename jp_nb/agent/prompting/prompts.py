@@ -139,12 +139,14 @@ class QuestionPrompt(Prompt[Answered]):
 class PromptDetail:
     """Exact content that the user decides about: an object key by key, a text line by line.
 
-    `language` is the one of code, such as `python`.
+    `language` is the one of code, such as `python`. `size` are words behind the caption, in place
+    of the number of lines of a text.
     """
 
     caption: str
     value: Mapping[str, JsonValue] | str
     language: str | None = None
+    size: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,10 @@ def list_exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
         else:
             lines = format_object(exhibit.value)
 
-        caption = exhibit.caption if count == ONE_LINE else f"{exhibit.caption}: {count}"
+        size = exhibit.size
+        if size is None:
+            size = "" if count == ONE_LINE else count
+        caption = f"{exhibit.caption}: {size}" if size else exhibit.caption
         shown.append(CaptionedLines(caption, lines))
 
     return shown

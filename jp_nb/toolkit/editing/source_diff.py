@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
-from jp_nb.text import make_lookalike_key, spell_lines
+from jp_nb.text import make_lookalike_key, pluralize, spell_lines
 
 CONTEXT_LINES: Final = 3
 """Unchanged lines that are shown before and after a change."""
@@ -171,6 +171,18 @@ def format_diff(before: str, after: str) -> str:
         verb = "has" if after.endswith("\n") else "has no"
         lines.append(f"… the new source {verb} a line break at its end")
     return "\n".join(lines)
+
+
+def describe_diff_size(before: str, after: str) -> str:
+    """Return the numbers of lines that a difference adds and removes, in words."""
+    # The text behind the last line break is a line only if there is any.
+    kinds = Counter(line.kind for line in diff_lines(before, after) if line.text)
+    parts = [
+        f"{kinds[kind]} {pluralize('line', kinds[kind])} {kind}"
+        for kind in ("added", "removed")
+        if kinds[kind]
+    ]
+    return ", ".join(parts)
 
 
 def describe_hidden_characters(before: str, after: str) -> list[str]:
