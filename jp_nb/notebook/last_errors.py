@@ -26,23 +26,34 @@ class LastErrors:
         self._shell = shell
         self._error: Exception | None = None
         self._raw_cell: str | None = None
+        self._cell_id: str | None = None
         self._jp_nb_error: JpNbError | None = None
 
     def on_cell_end(self, result: Any) -> None:
         """Record the error of a cell. This is a callback for `post_run_cell`."""
         error = getattr(result, "error_before_exec", None) or getattr(result, "error_in_exec", None)
-        raw_cell = getattr(getattr(result, "info", None), "raw_cell", None)
+        info = getattr(result, "info", None)
+        raw_cell = getattr(info, "raw_cell", None)
         if not isinstance(raw_cell, str):
             raw_cell = None
-        self.record(error, raw_cell)
+        cell_id = getattr(info, "cell_id", None)
+        if not isinstance(cell_id, str):
+            cell_id = None
+        self.record(error, raw_cell, cell_id)
 
-    def record(self, error: BaseException | None, raw_cell: str | None = None) -> None:
-        """Record `error` of a tool, or of the cell with the source `raw_cell`."""
+    def record(
+        self,
+        error: BaseException | None,
+        raw_cell: str | None = None,
+        cell_id: str | None = None,
+    ) -> None:
+        """Record `error` of a tool, or of the cell with this id and source."""
         if isinstance(error, JpNbError):
             self._jp_nb_error = error
         elif isinstance(error, Exception):
             self._error = error
             self._raw_cell = raw_cell
+            self._cell_id = cell_id
 
     def read(self) -> LastError:
         """Return the last error.
@@ -55,7 +66,7 @@ class LastErrors:
             error = getattr(sys, "last_value", None)
 
         if isinstance(error, Exception) and not isinstance(error, JpNbError):
-            return LastError(error, self._find_cell_label, self._raw_cell)
+            return LastError(error, self._find_cell_label, self._raw_cell, self._cell_id)
         if (ours := self._jp_nb_error) is None:
             message = "There is no error to explain: no cell of this kernel has failed yet."
             raise UsageError(message)

@@ -14,7 +14,7 @@ from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "First steps": ("models", "log", "undo", "new", "doctor"),
-    "Asking": ("q", "retry", "why", "resume", "code", "revert"),
+    "Asking": ("q", "retry", "why", "fix", "resume", "code", "revert"),
     "Conversations": (
         "switch", "fork", "compact", "drop", "save", "qna", "usage", "request", "export", "import",
     ),

@@ -162,6 +162,8 @@ _TABLE: Final = (
     ),
     Subcommand("why", "ask the model to explain the last error; TEXT is an additional question",
                "commands:explain_error", "[TEXT]", is_text=True),
+    Subcommand("fix", "ask the model to explain the last error, and to propose an edit of the "
+               "cell; TEXT is a hint", "commands:fix_error", "[TEXT]", is_text=True),
     Subcommand("retry", "ask the last request again, in a branch without the last turn",
                "commands:retry_turn", takes_description="only `-m MODEL`",
                options=(MagicOption(("-m", "--model"), "use this model, also for later turns",

@@ -128,11 +128,13 @@ class LastError:
     """The last exception of a cell or a tool, and the cell's source as written, if known.
 
     `label_of` returns the label of the cell whose code has this file name; None for other files.
+    `cell_id` is the id of the cell in the notebook; None if it is not known.
     """
 
     error: BaseException
     label_of: Callable[[str], str | None]
     raw_cell: str | None = None
+    cell_id: str | None = None
 
 
 class TurnOutput(Protocol):

@@ -124,3 +124,12 @@ def test_retry_and_replay_skip_the_explanation_of_an_error(ipython: IPythonShell
     assert last is not None
     assert (last.number, last.request, last.text) == (0, "Go out?", "Sunny.")
     assert ipython.value("assistant.model.id.name") == "other", "a setting made since counts"
+
+
+@pytest.mark.req("CELL-36")
+def test_fix_names_the_cell_that_failed_by_its_id(ipython: IPythonShell) -> None:
+    ipython.shell.run_cell("1 / 0", cell_id="failed-cell")
+    ipython.run("%jp fix")
+    sent = requests(ipython)[-1]
+    assert "The cell that failed has the id `failed-cell` and the version" in sent
+    assert "ZeroDivisionError" in sent

@@ -15,7 +15,7 @@ from tests.notebook.prompt.form_pages import (
     wait_until_selected,
 )
 from tests.support.browser import Lab
-from tests.support.page_actions import answer, keys, question
+from tests.support.page_actions import answer, click, keys, question
 from tests.support.prompt_pages import Opened
 
 pytestmark = pytest.mark.browser
@@ -100,7 +100,8 @@ def test_forms_are_answered_and_a_block_becomes_a_cell(opened: Opened) -> None:
     page.run_cell(3)
     page.output_text(3, contains="Two ways")
     page.run_cell(4)
-    page.output_text(4, contains="Inserted a new cell with code block 1")
+    click(page, "Apply 1 edit")
+    page.output_text(4, contains="Applied 1 of 1 edit.")
     page.page.wait_for_function("document.querySelectorAll('.jp-Notebook .jp-Cell').length === 7")
     sources = [page.cell(n).locator(".cm-content").inner_text() for n in (4, 5, 6)]
     assert sources == ["%jp code 1", "found = 6 * 7\nfound", "42"]

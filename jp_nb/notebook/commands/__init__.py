@@ -166,6 +166,14 @@ def explain_error(call: Invocation) -> None:
         ErrorExplanation(call.session).run(call.text)
 
 
+def fix_error(call: Invocation) -> None:
+    """Run `%jp fix`: ask the model to explain the last error, and to propose an edit."""
+    from jp_nb.session.turns.error_explanation import ErrorExplanation
+
+    with report_cancellation():
+        ErrorExplanation(call.session).fix(call.text)
+
+
 def retry_turn(call: Invocation) -> None:
     """Run `%jp retry`: ask the last request again, in a branch without the last turn."""
     from jp_nb.session.past_turns.turn_retry import TurnRetry

@@ -6,16 +6,24 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands import Invocation, report_cancellation
+from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.surroundings import is_headless
+from jp_nb.notebook.running_cells import RunningCell
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.turn_view import ToolCall
 from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks
 from jp_nb.rendering.transcripts.call_source import find_call_source
 from jp_nb.session.past_turns.call_ids import find_call
+from jp_nb.session.past_turns.user_edits import review_user_edits
 from jp_nb.text import escape_invisible, one_line
+from jp_nb.toolkit.editing.cell_edits import CellEdit
+from jp_nb.toolkit.editing.document_cells import DocumentCells
+from jp_nb.toolkit.editing.edit_review import EditReview
 from jp_nb.toolkit.function_tools.python import REGISTRY
 
 MAX_LISTED_BLOCKS = 30  # limit of code blocks that an error lists
@@ -44,6 +52,11 @@ def insert_code(call: Invocation) -> None:
         print(f"jp_nb: No cell can be inserted in a headless run. This is {description}:\n\n{text}")
         return
 
+    if _page_can_edit(call, kernel):
+        with report_cancellation():
+            review_user_edits(call.session.bench, "code", partial(_make_review, text, description))
+        return
+
     call.shell.set_next_input(text, replace=False)
     print(f"jp_nb: Inserted a new cell with {description}. The cell has not run.")
     lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
@@ -59,6 +72,21 @@ def insert_code(call: Invocation) -> None:
             f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
             "look like other characters."
         )
+
+
+def _page_can_edit(call: Invocation, kernel: Any) -> bool:
+    """Return True if the page that runs this cell can insert cells after a review."""
+    store = call.session.store
+    if kernel is None or not isinstance(store, LiveStore):
+        return False
+    running = RunningCell(kernel.get_parent("shell"))
+    return store.find_edit_refusal(running.session) is None
+
+
+def _make_review(text: str, description: str, document: DocumentCells) -> EditReview:
+    """Return the review of a new cell with the source `text` below the running cell."""
+    edit = CellEdit(1, "insert", source=text, key="new:1")
+    return EditReview((edit,), document, f"A new cell with {description}", proposer="user")
 
 
 def _find_code_block(call: Invocation) -> tuple[str, str]:

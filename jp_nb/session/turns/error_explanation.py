@@ -1,16 +1,22 @@
-"""Let the model explain the last exception of a cell: `%jp why`.
+"""Let the model explain the last exception of a cell, or fix it: `%jp why`, `%jp fix`.
 
 The explanation is a turn like that of a `%%jp` cell. Only its request is written by the program:
 the model gets the failing cell, the traceback, and values. The record also keeps the request as the
 user knows it, for example `why: KeyError: 'age'`.
 
-Source: `docs/guide.md`.
+`%jp fix` also switches the toolset `cells` on for the turn, and asks for an edit of the cell.
+
+Source: `docs/guide.md`, `docs/cells.md`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
+from jp_nb.config.directives import Directive
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.events import TYPED, ChatRequest
 from jp_nb.record.reading.marks import EXPLAINS_ERROR
@@ -18,6 +24,8 @@ from jp_nb.record.reading.turn_view import Turn
 from jp_nb.session.session import Session
 from jp_nb.session.turns.cell_requests import TurnRequest
 from jp_nb.session.turns.error_request import ErrorRequest
+
+CELLS_TOOLSET: Final = "cells"
 
 
 class ErrorExplanation:
@@ -44,12 +52,48 @@ class ErrorExplanation:
         turn_line = self._session.active.line
         return turn_line.run(run_turn)
 
-    def _read_turn_request(self, question: str) -> TurnRequest:
+    def fix(self, question: str = "") -> Turn:
+        """Let the model explain the last exception, and propose an edit of the cell.
+
+        The toolset `cells` is on in this turn. `question` is a hint for the model. Raises the
+        errors of `run`.
+        """
+        return self._session.active.line.run(partial(self._run_fix, question))
+
+    def _run_fix(self, question: str) -> Turn:
+        switched: list[str] = []
+
+        def read_turn_request() -> TurnRequest:
+            asked = self._read_turn_request(question, fixes=True)
+            switched.extend(self._list_tools_to_switch())
+            directives = [Directive("tool", CELLS_TOOLSET)] if switched else []
+            return replace(asked, directives=directives)
+
+        try:
+            return self._turns.run_request(read_turn_request)
+        finally:
+            self._switch_off(switched)
+
+    def _list_tools_to_switch(self) -> list[str]:
+        """Return the tools of `cells`, and those that it needs, which are off."""
+        conversation = self._session.config.conversation
+        names = conversation.list_switched_tools(CELLS_TOOLSET, on=True)
+        return [name for name in names if not conversation.get_tool_state(name)[0]]
+
+    def _switch_off(self, names: Sequence[str]) -> None:
+        """Switch the tools off that were on for one turn. A failed turn has done so already."""
+        conversation = self._session.config.conversation
+        on = [name for name in names if conversation.get_tool_state(name)[0]]
+        if on:
+            self._session.configure(*[Directive("no_tool", name) for name in on])
+
+    def _read_turn_request(self, question: str, *, fixes: bool = False) -> TurnRequest:
         max_chars = self._session.config.interpolation.max_chars
         error = ErrorRequest(self._host.last_error(), self._host.namespace)
         hide = self._turns.runner.secrets.hide
-        content = hide(error.write_for_model(question, room=max_chars))
-        typed = hide(error.write_for_user(question))
+        content = hide(error.write_for_model(question, room=max_chars, fixes=fixes))
+        command = "fix" if fixes else "why"
+        typed = hide(error.write_for_user(question, command=command))
 
         cell = self._host.cell_run()
         metadata: JsonObject = {**cell.metadata(), EXPLAINS_ERROR: True, TYPED: typed}

@@ -29,6 +29,7 @@ from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
 from jp_nb.session.host import LastError
 from jp_nb.text import one_line, plain
 from jp_nb.toolkit.data_sections import DataSection, frame_sections
+from jp_nb.toolkit.editing.document_cells import cell_version
 from jp_nb.toolkit.function_tools import tool_errors
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import ValueBudget
@@ -46,6 +47,12 @@ MAX_SHOWN_EXCEPTION_CHARS = 2000  # limit of the characters of an exception mess
 MAX_VALUE = 800  # limit of the characters of a value
 MIN_CHARS = 2000  # lower bound of the configured limit of a request
 DEFAULT_QUESTION = "Explain this error and how to fix it."
+FIX_TEXT = (
+    "Explain this error in a few sentences. Then propose the smallest edit that fixes it, with one "
+    "call of edit_cells. The user reviews it. If no edit of a cell fixes it, say so."
+)
+FAILED_CELL_TEXT = "The cell that failed has the id `{}` and the version {}."
+FIND_CELL_TEXT = "Find the cell with notebook_cells first."
 _CAUSED = "The error above was the direct cause of the following error:"
 _HANDLED = "During handling of the error above, another error occurred:"
 
@@ -69,10 +76,11 @@ class ErrorRequest:
         named = {name: value for name, _, value in self._names}
         self._hide = NotebookSecrets({**namespace, **named})
 
-    def write_for_model(self, question: str = "", *, room: int) -> str:
+    def write_for_model(self, question: str = "", *, room: int, fixes: bool = False) -> str:
         """Return the question, the cell, the traceback with causes, and the values of names.
 
-        Content of the notebook has at most about `room` characters, and is marked as data.
+        Content of the notebook has at most about `room` characters, and is marked as data. With
+        `fixes`, the model is asked to propose an edit of the cell.
         """
         room = max(room, MIN_CHARS)
         lines: list[str] = []
@@ -83,12 +91,25 @@ class ErrorRequest:
                 lines += ["", relation, ""]
 
         calls = DataSection("traceback, most recent call last", "\n".join(lines))
+        asked = question.strip() or DEFAULT_QUESTION
+        if fixes:
+            asked = self._ask_for_edit(question)
         return frame_sections(
-            f"{question.strip() or DEFAULT_QUESTION}\n",
+            f"{asked}\n",
             [*self._cell(room * 3 // 10), calls, *self._values(room // 4)],
         )
 
-    def write_for_user(self, question: str = "") -> str:
+    def _ask_for_edit(self, question: str) -> str:
+        """Return the request for an edit, with the id and version of the cell, if it is known."""
+        last = self._last
+        named = FIND_CELL_TEXT
+        if last.cell_id and last.raw_cell is not None:
+            named = FAILED_CELL_TEXT.format(
+                one_line(last.cell_id, limit=64), cell_version(last.raw_cell)
+            )
+        return "\n".join(filter(None, [question.strip(), FIX_TEXT, named]))
+
+    def write_for_user(self, question: str = "", *, command: str = "why") -> str:
         """Return the request as the user knows it: the question, and the name of the error."""
         error = self._last.error
         lines = self._cleared(
@@ -97,7 +118,7 @@ class ErrorRequest:
         # The description of a syntax error begins with its place.
         named = lines[-1] if isinstance(error, SyntaxError) else lines[0]
 
-        why = f"why: {one_line(named, limit=MAX_SOURCE_LINE_CHARS)}"
+        why = f"{command}: {one_line(named, limit=MAX_SOURCE_LINE_CHARS)}"
         return "\n".join(filter(None, [question.strip(), why]))
 
     def _cleared(self, text: str, *, code: bool = False) -> str:
