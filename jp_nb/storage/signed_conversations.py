@@ -11,17 +11,17 @@ Source: `docs/security.md`, `docs/decisions.md` D200.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from jp_nb.errors import StorageError
-from jp_nb.file_writing import replace_file
-from jp_nb.storage.file_locks import hold_file_lock
-from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.json_values import JsonObject, as_object, compact_json
+from jp_nb.storage.private_files import (
+    lock_private_file,
+    read_private_file,
+    replace_private_file,
+)
 from jp_nb.storage.user_folders import get_data_folder
 
 MAX_WORKSPACES: Final = 500
@@ -133,40 +133,22 @@ def _digest(text: str) -> str:
 
 def _change(change: Callable[[_Workspaces], None]) -> None:
     path = get_signed_conversations_path()
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with hold_file_lock(path.with_suffix(".lock"), timeout_s=_LOCK_TIMEOUT_S):
-            workspaces = _load()
-            before = _encode(workspaces)
-            change(workspaces)
-            after = _encode(workspaces)
-            if after != before:
-                replace_file(path, after, mode=0o600)
-    except OSError as exc:
-        raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    with lock_private_file(path, timeout_s=_LOCK_TIMEOUT_S):
+        workspaces = _load()
+        before = _encode(workspaces)
+        change(workspaces)
+        after = _encode(workspaces)
+        if compact_json(after) != compact_json(before):  # the order counts
+            replace_private_file(path, after)
 
 
 def _load() -> _Workspaces:
-    path = get_signed_conversations_path()
-    try:
-        return _parse(read_owned_file(path))
-    except (FileNotFoundError, NotADirectoryError):  # perhaps the user has no home folder
-        return {}
-    except ForeignFileError as exc:
-        raise StorageError(f"the list of what you signed is ignored: {exc}") from exc
-    except OSError as exc:
-        raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-
-
-def _parse(data: bytes) -> _Workspaces:
     """Return the workspaces of the file. Damaged parts are ignored, so they permit nothing."""
-    found: object = None
-    with suppress(ValueError, RecursionError):
-        found = json.loads(data)
-
-    listed = found.get("workspaces") if isinstance(found, dict) else None
+    path = get_signed_conversations_path()
+    found = read_private_file(path, ignored="the list of the conversations that you signed is")
     workspaces: _Workspaces = {}
-    for name, value in (listed if isinstance(listed, dict) else {}).items():
+
+    for name, value in as_object(found.get("workspaces")).items():
         if isinstance(value, dict):
             signed = value.get("signed")
             digests = signed if isinstance(signed, list) else []
@@ -176,7 +158,9 @@ def _parse(data: bytes) -> _Workspaces:
     return workspaces
 
 
-def _encode(workspaces: _Workspaces) -> bytes:
+def _encode(workspaces: _Workspaces) -> JsonObject:
     kept = list(workspaces.items())[-MAX_WORKSPACES:]
-    stored = {name: {"signed": each.signed, "all": each.all} for name, each in kept}
-    return json.dumps({"version": 1, "workspaces": stored}, indent=1).encode()
+    stored: JsonObject = {}
+    for name, workspace in kept:
+        stored[name] = {"signed": [*workspace.signed], "all": workspace.all}
+    return {"version": 1, "workspaces": stored}

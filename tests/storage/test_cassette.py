@@ -252,7 +252,7 @@ def test_recorded_error_hides_the_address_of_the_server() -> None:
         kind="connect",
     )
     error.address = "http://intern.example:8080/v1/chat"
-    end = make("exchange_recorder", requests()[0]).failed(error).end
+    end = make("exchange_recorder", requests()[0]).end_failed(error).end
     assert end == make(
         "failed_response",
         "cannot connect to llamacpp at [address]: the certificate is not that of [address]. "

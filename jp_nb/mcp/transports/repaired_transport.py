@@ -19,7 +19,6 @@ from jp_nb.mcp.transports.message_repair import remove_elicitation, repair_quest
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, WriteStream
-    from mcp.shared.message import SessionMessage
 
 
 class ReceivedMessages:

@@ -10,9 +10,7 @@ Source: `docs/security.md`, `docs/decisions.md` D230.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +18,12 @@ from pydantic import JsonValue
 
 from jp_nb.agent.approvals.permission_rules import KeptRule
 from jp_nb.config.argument_rules import check_conditions
-from jp_nb.errors import StorageError
-from jp_nb.file_writing import replace_file
-from jp_nb.storage.file_locks import hold_file_lock
-from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.storage.private_files import (
+    lock_private_file,
+    read_private_file,
+    replace_private_file,
+)
 from jp_nb.storage.user_folders import get_data_folder
 
 MAX_NOTEBOOKS: Final = 500
@@ -86,37 +86,18 @@ class NotebookRules:
 
 def _change(change: Callable[[_Notebooks], None]) -> None:
     path = get_permission_rules_path()
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with hold_file_lock(path.with_suffix(".lock"), timeout_s=_LOCK_TIMEOUT_S):
-            notebooks = _load()
-            change(notebooks)
-            replace_file(path, _encode(notebooks), mode=0o600)
-    except OSError as exc:
-        raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    with lock_private_file(path, timeout_s=_LOCK_TIMEOUT_S):
+        notebooks = _load()
+        change(notebooks)
+        replace_private_file(path, _encode(notebooks))
 
 
 def _load() -> _Notebooks:
-    path = get_permission_rules_path()
-    try:
-        return _parse(read_owned_file(path))
-    except (FileNotFoundError, NotADirectoryError):  # perhaps the user has no home folder
-        return {}
-    except ForeignFileError as exc:
-        raise StorageError(f"the rules that you kept are ignored: {exc}") from exc
-    except OSError as exc:
-        raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-
-
-def _parse(data: bytes) -> _Notebooks:
     """Return the rules of the file. Damaged parts are ignored, so they permit nothing."""
-    found: object = None
-    with suppress(ValueError, RecursionError):
-        found = json.loads(data)
-
-    listed = found.get("notebooks") if isinstance(found, dict) else None
+    found = read_private_file(get_permission_rules_path(), ignored="the rules that you kept are")
     notebooks: _Notebooks = {}
-    for name, stored in (listed if isinstance(listed, dict) else {}).items():
+
+    for name, stored in as_object(found.get("notebooks")).items():
         items = stored if isinstance(stored, list) else []
         rules = [rule for rule in map(_parse_rule, items) if rule is not None]
         if rules:
@@ -142,10 +123,10 @@ def _parse_rule(stored: object) -> KeptRule | None:
     return None
 
 
-def _encode(notebooks: Mapping[str, list[KeptRule]]) -> bytes:
+def _encode(notebooks: Mapping[str, list[KeptRule]]) -> JsonObject:
     kept = list(notebooks.items())[-MAX_NOTEBOOKS:]
-    stored = {name: list(map(_to_json, rules)) for name, rules in kept}
-    return json.dumps({"version": 1, "notebooks": stored}, indent=1).encode()
+    stored: JsonObject = {name: [_to_json(rule) for rule in rules] for name, rules in kept}
+    return {"version": 1, "notebooks": stored}
 
 
 def _to_json(rule: KeptRule) -> dict[str, JsonValue]:

@@ -19,10 +19,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.file_writing import replace_file
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.storage.file_locks import hold_file_lock
 from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.storage.private_files import lock_private_file, replace_private_file
 from jp_nb.storage.user_folders import get_data_folder
 
 MAX_CREDENTIAL_BYTES: Final = 5_000_000
@@ -122,12 +121,7 @@ def _read() -> JsonObject:
 
 def _change(change: Callable[[JsonObject], object]) -> None:
     path = get_credentials_path()
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with hold_file_lock(path.with_suffix(".lock")):
-            servers = _read()
-            change(servers)
-            text = json.dumps({"version": 1, "servers": servers}, indent=1)
-            replace_file(path, text.encode(), mode=0o600)
-    except OSError as exc:
-        raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    with lock_private_file(path):
+        servers = _read()
+        change(servers)
+        replace_private_file(path, {"version": 1, "servers": servers})
