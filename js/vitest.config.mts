@@ -15,6 +15,7 @@ export default defineConfig({
         'src/endlines.ts',
         'src/page/answers.ts',
         'src/page/plugins.ts',
+        'src/page/prose_editor.ts',
         'src/widgets/anymodel.ts',
         'src/widgets/choices.ts',
         'src/widgets/form.ts',

@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 from IPython.core.completer import SimpleCompletion
 
 from jp_nb.notebook.completion_names import Names
-from jp_nb.notebook.completion_offers import OFFERED, TabCompletions, match_prefix
+from jp_nb.notebook.completion_offers import (
+    OFFERED,
+    TabCompletions,
+    complete_path,
+    match_prefix,
+)
 from jp_nb.notebook.magic_options import MagicOption, Offer, Subcommand
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 from jp_nb.session.session import Session
@@ -29,19 +34,20 @@ MAX_COMPLETION_CHARS = 200  # longer texts are not offered
 
 _CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")
 _MAGIC = re.compile(r"\s*(?P<mark>%%?)jp\s+(?P<asks>q\s)?")
+_MENTION = re.compile(r"(?:^|[\s(\[{\"'>])@(?P<name>[\w./~-]*)$")
 _PLACEHOLDER = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
 
 
 def complete_cell(cell: str, line: int, column: int, names: Names) -> TabCompletions:
     """Return the completions at the cursor, in `line` and `column` of `cell`, counted from 0.
 
-    Below `%%jp` is the text of the request, in which only names after `{{` are completed.
+    Below `%%jp` is the text of the request, in which only names after `{{` and `@` are completed.
     """
     lines = cell.split("\n")
     before = lines[line][:column]
     first = next((i for i, text in enumerate(lines) if text.strip()), 0)
     if line != first and _CELL_MAGIC.match(lines[first]):
-        return _limit(_complete_placeholder(before, names))
+        return _limit(_complete_text(before, names))
     if line != first and _CELL_MAGIC.match(before):
         return TabCompletions(column, [])
     return complete_line(before, names)
@@ -53,7 +59,7 @@ def complete_line(before: str, names: Names) -> TabCompletions:
     if magic is None:
         return TabCompletions(len(before), [])
     if magic["asks"] and magic["mark"] == "%":
-        return _limit(_complete_placeholder(before, names))
+        return _limit(_complete_text(before, names))
 
     begin = magic.start("asks") if magic["asks"] else magic.end()
     done, typed = _split_words(before, begin)
@@ -84,6 +90,32 @@ def _limit(found: TabCompletions) -> TabCompletions:
         text for text in found.texts if text.isprintable() and len(text) <= MAX_COMPLETION_CHARS
     ]
     return TabCompletions(found.start, list(dict.fromkeys(texts))[:MAX_COMPLETIONS], found.notes)
+
+
+def _complete_text(before: str, names: Names) -> TabCompletions:
+    """Complete a name after `{{`, or after `@`, in the text of a request."""
+    mention = _MENTION.search(before)
+    if mention is None:
+        return _complete_placeholder(before, names)
+
+    # `@data` becomes `{{data}}`, and `@notes.md` becomes its path as code.
+    typed = mention["name"]
+    start = mention.start("name") - 1
+    hidden = () if typed.startswith("_") else ("_",)
+    variables = [name for name in names.variables if not name.startswith(hidden)]
+    notes: dict[str, str] = {}
+    for name in match_prefix(typed, sorted(variables)).texts:
+        notes[f"{{{{{name}}}}}"] = "variable"
+
+    files = complete_path(typed, names)
+    for name in files.texts:
+        path = typed[: files.start] + name
+        if path.endswith("/"):
+            notes[f"@{path}"] = "folder"
+        elif "`" not in path:
+            notes[f"`{path}`"] = "file"
+
+    return TabCompletions(start, list(notes), notes)
 
 
 def _complete_placeholder(before: str, names: Names) -> TabCompletions:

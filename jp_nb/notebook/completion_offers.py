@@ -64,9 +64,14 @@ def _complete_config_file(text: str, names: Names) -> TabCompletions:
 
 
 def _complete_attachment(text: str, names: Names) -> TabCompletions:
-    found = _complete_file(text, names.entries, suffixes=("",))
+    found = complete_path(text, names)
     variables = [name for name in names.variables if text and not name.startswith("_")]
     return _combine(found, match_prefix(text, sorted(variables)))
+
+
+def complete_path(text: str, names: Names) -> TabCompletions:
+    """Return the files and folders that complete the path `text`; folders end with `/`."""
+    return _complete_file(text, names.entries, suffixes=("",))
 
 
 def _complete_file(

@@ -1,9 +1,11 @@
 import { Signal } from '@lumino/signaling';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import type { IElement } from '../src/page/blocks';
 import { codeOf, isPlainBlock, showsAnswers } from '../src/page/blocks';
 import { insertBelow } from '../src/page/insertion';
+import { MentionProvider, offerCells } from '../src/page/mentions';
+import { findMention, isProse, startOf } from '../src/page/prose';
 import { DEFAULTS, PageSettings } from '../src/page/settings';
 import schema from '../settings/page.json';
 import { FakeCell, FakeNotebook } from './fakes';
@@ -70,6 +72,107 @@ describe('inserted cells', () => {
     notebook.readOnly = true;
     expect(insertBelow(notebook.model, 'a', 'x')).toBe(-1);
     expect(notebook.list).toHaveLength(1);
+  });
+});
+
+describe('requests as prose', () => {
+  it.each(['%%jp', '\n  %%jp -m x\nHi', '%%jp\tq'])('%j', text => expect(isProse(text)).toBe(true));
+
+  it.each(['', '%%jpx', 'x\n%%jp', '%jp log', '%%bash', `${'\n'.repeat(600)}%%jp`])(
+    'not %j',
+    text => expect(isProse(text)).toBe(false)
+  );
+
+  it('are found by their start', () => {
+    const text = { sliceString: (from: number, to: number) => 'x'.repeat(9999).slice(from, to) };
+    expect(startOf(text)).toHaveLength(500);
+  });
+
+  const find = (marked: string) => {
+    const offset = marked.indexOf('|');
+    return findMention(marked.replace('|', ''), offset);
+  };
+
+  it.each([
+    ['%%jp\n@|', 5, ''],
+    ['%%jp\nLook at @da| now', 13, 'da'],
+    ['%%jp -n\n\n(@a/b.c|)', 10, 'a/b.c']
+  ])('%j has a name after @', (text, start, name) => expect(find(text)).toEqual({ start, name }));
+
+  it.each([
+    '%%jp @|',
+    '%%jp\nada@ex|',
+    '%%jp\n@a b|',
+    '@|',
+    'x = 1\n@|',
+    '%%jp\n`@`|',
+    '\n%%jp @a|'
+  ])('%j has none', text => expect(find(text)).toBeNull());
+});
+
+describe('completions after @', () => {
+  const notebook = new FakeNotebook(new FakeCell('a1', '\n  df = 1\n'), new FakeCell('b2'));
+  const panel = { content: { model: notebook.model } };
+  const provider = new MentionProvider(() => panel as never);
+  const reply = (matches: string[], cursor_start = 5) => ({
+    requestComplete: () => Promise.resolve({ content: { status: 'ok', matches, cursor_start } })
+  });
+  const fetch = (kernel: unknown, text = '%%jp\n@') =>
+    provider.fetch({ text, offset: text.length }, { session: { kernel } } as never);
+
+  it('are names of the kernel, and cells of the page', async () => {
+    const kernel = reply(['{{df}}', '`a b.md`', '@docs/', 'print']);
+    const { start, end, items } = await fetch(kernel);
+    expect([start, end]).toEqual([5, 6]);
+    expect(items.map(({ label, insertText }) => [label, insertText])).toEqual([
+      ['@df', '{{df}}'],
+      ['@a b.md', '`a b.md`'],
+      ['@docs/', '@docs/'],
+      ['@cell1', 'cell `a1`'],
+      ['@cell2', 'cell `b2`'],
+      ['@', '@']
+    ]);
+    expect(items[3].documentation).toBe('df = 1');
+  });
+
+  it('are cells if the kernel completes something else, fails, or is missing', async () => {
+    const failing = { requestComplete: () => Promise.reject(new Error('dead')) };
+    for (const kernel of [reply(['df'], 6), failing, null]) {
+      const { items } = await fetch(kernel);
+      expect(items.map(({ label }) => label)).toEqual(['@cell1', '@cell2', '@']);
+    }
+  });
+
+  it('are cells if the kernel is busy', async () => {
+    vi.useFakeTimers();
+    const pending = fetch({ requestComplete: () => new Promise(() => undefined) }, '%%jp\n@cell2');
+    await vi.advanceTimersByTimeAsync(1000);
+    expect((await pending).items.map(({ label }) => label)).toEqual(['@cell2', '@cell2']);
+    vi.useRealTimers();
+  });
+
+  it('are limited, and none elsewhere', async () => {
+    const cells = Array.from(
+      { length: 300 },
+      (_, index) => new FakeCell(`c${index}`, 'x'.repeat(99))
+    );
+    const items = offerCells(cells, 'cell');
+    expect(items).toHaveLength(200);
+    expect(items[0].documentation).toHaveLength(60);
+    expect((await fetch(null, 'x = 1')).items).toEqual([]);
+    expect((await fetch(null, '%%jp\n@zzz')).items).toEqual([]);
+  });
+
+  it('are offered in requests only', async () => {
+    const editor = (text: string) => ({
+      model: { sharedModel: { getSource: () => text } },
+      getCursorPosition: () => ({}),
+      getOffsetAt: () => text.length
+    });
+    const isApplicable = (text: string) => provider.isApplicable({ editor: editor(text) } as never);
+    expect(await isApplicable('%%jp\n@')).toBe(true);
+    expect(await isApplicable('x = 1\n@')).toBe(false);
+    expect(await provider.isApplicable({} as never)).toBe(false);
   });
 });
 

@@ -219,6 +219,14 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
         (r"%jp q \{{na", []),
         ("%jp q {{name.", []),
         ("%jp q as", []),
+        # names after "@" in a request: variables, files
+        ("%jp q Look at ^@na", ["{{name}}", "{{names}}"]),
+        ("%jp q ^@_", ["{{_secret}}"]),
+        ("%jp q (^@b", ["`b.txt`"]),
+        ("%jp q ^@d", ["@docs/"]),
+        ("%jp q ^@docs/", ["@docs/old/", "`docs/x.json`"]),
+        ("%jp q ada@na", []),
+        ("%jp q @zz", []),
         # none of ours
         ("", []),
         ("%jp", []),
@@ -286,6 +294,7 @@ def test_completions_at_a_place_in_a_cell(subtests: pytest.Subtests) -> None:
         ("%%time\n%jp config as|", "%%time\n%jp config assistant."),
         ("\n%%jp -c as|\nHello.", "\n%%jp -c assistant.\nHello."),
         ("%%jp\nAbout {{ro|}} and more", "%%jp\nAbout {{rows}} and more"),
+        ("%%jp\nAbout @ro| and more", "%%jp\nAbout {{rows}} and more"),
         ("%%jp\n%jp config as|", None),  # this is text of the request
         ("x = 1\n%%jp -c as|", None),  # no magic
         ("%%jp\nAbout na|", None),

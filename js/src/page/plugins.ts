@@ -1,11 +1,17 @@
 /** The plugins of aids in the page. Each needs the notebooks only, and can be disabled alone. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IEditorExtensionRegistry, IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import { ICompletionProviderManager } from '@jupyterlab/completer';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { makeAnswerFactory } from './answers';
+import type { INotebookOf } from './mentions';
+import { MentionProvider } from './mentions';
+import { makeProseExtension } from './prose_editor';
 import { IPageSettings, PageSettings } from './settings';
 
 /** The domain of the translations. */
@@ -49,4 +55,34 @@ const answers: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export const pagePlugins: JupyterFrontEndPlugin<unknown>[] = [settings, answers];
+/** The command that opens the list of completions in the current notebook. */
+const COMPLETE = 'completer:invoke-notebook';
+
+const prose: JupyterFrontEndPlugin<void> = {
+  id: 'jp-nb:prose',
+  description: 'Cells with requests are Markdown, and complete names after "@".',
+  autoStart: true,
+  requires: [IPageSettings, IEditorExtensionRegistry, IEditorLanguageRegistry],
+  optional: [ICompletionProviderManager, INotebookTracker],
+  activate: (
+    { commands }: JupyterFrontEnd,
+    pageSettings: IPageSettings,
+    extensions: IEditorExtensionRegistry,
+    languages: IEditorLanguageRegistry,
+    completions: ICompletionProviderManager | null,
+    tracker: INotebookTracker | null
+  ): void => {
+    const complete = () => {
+      if (commands.hasCommand(COMPLETE)) {
+        void commands.execute(COMPLETE);
+      }
+    };
+    extensions.addExtension(makeProseExtension(pageSettings, languages, complete));
+
+    const notebookOf: INotebookOf = ({ widget }) =>
+      tracker?.find(panel => panel.id === widget.id || panel.contains(widget));
+    completions?.registerProvider(new MentionProvider(notebookOf));
+  }
+};
+
+export const pagePlugins: JupyterFrontEndPlugin<unknown>[] = [settings, answers, prose];

@@ -6,7 +6,9 @@ import { Signal } from '@lumino/signaling';
 
 /** The settings and their defaults, which apply until the user's settings are read. */
 export const DEFAULTS = {
-  codeButtons: true
+  codeButtons: true,
+  prose: true,
+  mentions: true
 };
 
 export type SettingName = keyof typeof DEFAULTS;
