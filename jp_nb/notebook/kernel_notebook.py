@@ -118,7 +118,11 @@ class KernelNotebook:
         if self.file is not None:
             return self.file.change(change)
         if isinstance(self.store, LiveStore):
-            return await PageDocument(self.store, self._running_cell.cell_id).change(change)
+            page = PageDocument(self.store, self._running_cell.cell_id)
+            changed = await page.change(change)
+            if changed.merged:
+                print(_describe_merged(changed))  # below the line of the tool
+            return changed
         raise ToolError(NO_EDITS)
 
     def offer(self, sources: Sequence[tuple[str, str]]) -> None:
@@ -150,3 +154,12 @@ class KernelNotebook:
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace, on the cell's thread."""
         return run_code(self.shell, code, self.record_error)
+
+
+def _describe_merged(changed: ChangeResult) -> str:
+    count = len(changed.merged)
+    cells = "1 cell is" if count == 1 else f"{count} cells are"
+    return (
+        f"jp_nb: {cells} not as applied: an edit of {changed.merged_by} was merged. Check "
+        f"{', '.join(changed.merged)}."
+    )

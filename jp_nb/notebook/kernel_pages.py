@@ -46,6 +46,7 @@ class KernelPages:
         self.show_turn_end: ShowTurnEnd = _show_nothing
         self._lock = Lock()  # `hello` arrives in the control thread
         self._names: dict[str, str] = {}  # by the session in the header of a page's messages
+        self._answered = ""  # session of the page that sent the last answer of a form
 
     @classmethod
     def of(cls, kernel: Any) -> KernelPages:
@@ -79,6 +80,25 @@ class KernelPages:
             while len(self._names) > MAX_SESSIONS:
                 oldest = next(iter(self._names))
                 del self._names[oldest]
+
+    def note_answer(self, message: Mapping[str, Any]) -> None:
+        """Note that a page sent the answer of a form with `message`."""
+        session = (message.get("header") or {}).get("session")
+        with self._lock:
+            self._answered = session if isinstance(session, str) else ""
+
+    @property
+    def answered_session(self) -> str:
+        """The session of the page that sent the last answer of a form; "" if none did."""
+        with self._lock:
+            return self._answered
+
+    def list_other_users(self, session: str) -> list[str]:
+        """Return the names of the users of other pages than that of `session`."""
+        with self._lock:
+            own = self._names.get(session)
+            names = [name for name in self._names.values() if name != own]
+        return list(dict.fromkeys(names))
 
     def find_sender(self, message: Mapping[str, Any]) -> str | None:
         """Return the name of the user whose page sent `message`, if it is known."""

@@ -14,18 +14,22 @@ import json
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.display.run_outputs import MAX_STORED_CHARS, RunOutputs
 from jp_nb.notebook.page.live_store import LiveStore
+from jp_nb.text import format_user_name
+from jp_nb.toolkit.editing.conflicts import find_merged
 from jp_nb.toolkit.editing.document_cells import CELL_KINDS, CellKind, DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_review import CellChange, CellConflict, ChangeResult
 
 READ_TIMEOUT_S: Final = 10.0
 CHANGE_TIMEOUT_S: Final = 10.0
+MERGE_S: Final = 1.0
+"""Time after which the cells of a shared document are compared once more."""
 MALFORMED_DOCUMENT: Final = "the open page reported its cells in an unknown format"
 NOT_READ: Final = (
     "The cells of the notebook cannot be read: {}. No edit was applied, and the user was not asked."
@@ -36,6 +40,8 @@ OUTPUTS_ELSEWHERE: Final = (
     f"jp_nb: The outputs have more than {MAX_STORED_CHARS:,} characters. They are in the cell "
     "with the request.\n"
 )
+NOT_COMPARED: Final = "It is unknown whether other users have changed the cells meanwhile: {}."
+ANOTHER_USER: Final = "another user"
 NOT_THERE: Final = "When it was asked again, the page did not have this change."
 
 
@@ -105,11 +111,35 @@ class PageDocument:
         try:
             asked = self.store.ask_edit(operation, steps, expected)
             text = await _wait(asked, CHANGE_TIMEOUT_S)
-            return _read_answer(text, operation)
+            changed = _read_answer(text, operation)
         except TimeoutError:
             return await self._find_outcome(operation)
         except StorageError as exc:
             return ChangeResult("unknown", operation=operation, note=f"{exc}.")
+
+        if changed.outcome != "applied" or not self.store.is_shared:
+            return changed
+        return await self._find_merged(change, changed)
+
+    async def _find_merged(self, change: CellChange, changed: ChangeResult) -> ChangeResult:
+        """Compare the cells once more: an edit of another page may have arrived later."""
+        await asyncio.sleep(MERGE_S)
+        try:
+            state = await self._read_state()
+        except (StorageError, TimeoutError) as exc:
+            return replace(
+                changed, note=NOT_COMPARED.format(exc or NO_ANSWER.format(READ_TIMEOUT_S))
+            )
+
+        merged = find_merged(change.steps, changed.ids, state.cells)
+        if not merged:
+            return changed
+
+        user = ANOTHER_USER
+        others = self.store.list_other_users()
+        if len(others) == 1:
+            user = format_user_name(others[0])
+        return replace(changed, merged=merged, merged_by=user)
 
     async def _find_outcome(self, operation: str) -> ChangeResult:
         """Ask once more: the page may have applied the change, and its answer was lost."""

@@ -246,6 +246,10 @@ class PagesInProcess:
         """Ask the pages for an input box of the cell of `request`; None if none can tell."""
         return KernelPages.of(self.kernel).can_show_input(request)
 
+    def answer_form(self, session: str) -> None:
+        """Let the page of this session send the answer of a form."""
+        KernelPages.of(self.kernel).note_answer({"header": {"session": session}})
+
     def add_user(self, session: str, user: Any) -> None:
         """Receive the name of the user of a page, as the page sends it."""
         KernelPages.of(self.kernel).add_page(session, Hello.read({"user": user}).user)

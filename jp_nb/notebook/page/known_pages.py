@@ -68,6 +68,9 @@ class Pages:
         self._sessions: dict[str, str] = {}
         self._asked_at: dict[str, float] = {}
 
+        # Pages that share a document, and can edit its cells.
+        self._editors: set[str] = set()
+
         # Sessions of pages that have left, and the page that writes the outputs of their cells.
         self._departed: deque[str] = deque(maxlen=MAX_DEPARTED)
         self._output_writers: dict[str, str] = {}
@@ -114,16 +117,28 @@ class Pages:
         if hello.client and hello.client not in self._clients:
             self._clients.append(hello.client)
 
+        self._editors.discard(hello.page)
+        if hello.supports_edits and hello.session and not hello.read_only:
+            self._editors.add(hello.page)
+
         if hello.session:
             self._sessions[hello.page] = hello.session
             if hello.session in self._departed:  # the user canceled the closing of the tab
                 self._departed.remove(hello.session)
+
+    def find_editor(self, session: str) -> str | None:
+        """Return the page of `session` if it shares the document and can edit its cells."""
+        for page, known in self._sessions.items():
+            if known == session and page in self._editors:
+                return page
+        return None
 
     def _forget_oldest(self, newest: str) -> None:
         kept = (self.followed.page, newest)
         oldest = next(page for page in self._pages if page not in kept)
         del self._pages[oldest]
         self._sessions.pop(oldest, None)
+        self._editors.discard(oldest)
 
     def leave(self, page: str, successor: str = "") -> bool:
         """Remove `page`; return True if other pages remain, which should send `hello`.
@@ -134,6 +149,7 @@ class Pages:
         """
         session = self._sessions.pop(page, "")
         self._asked_at.pop(page, None)
+        self._editors.discard(page)
         if not session:
             return False
 

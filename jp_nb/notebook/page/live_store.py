@@ -75,7 +75,7 @@ class LiveStore:
         self._pages = self._link.pages
         self._numbering = self._link.numbering
         self._delivery = PageDelivery(self._numbering, resend=resend)
-        self._requests = PageRequests(self._link)
+        self._requests = PageRequests(self._link, KernelPages.of(kernel))
         self._outputs = OutputSender(kernel, self._link)
         self._hellos = HelloReader()
         self._document: Document | None = None  # until `attach`
@@ -309,6 +309,15 @@ class LiveStore:
     def find_edit_refusal(self, session: str) -> str | None:
         """Return why cells cannot be edited in a cell that a page of this `session` runs."""
         return self._requests.find_edit_refusal(session)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if several pages may show and change the document."""
+        return self._requests.is_shared
+
+    def list_other_users(self) -> list[str]:
+        """Return the names of the users that share the document with the user of the last click."""
+        return self._requests.list_other_users()
 
     def ask_document(self) -> Future[str]:
         """Ask the page for all cells with their whole sources; a future gets the JSON text.

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
+from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.page_cells import PageCells
 from jp_nb.notebook.page.page_link import PageLink
 from jp_nb.notebook.page.page_refusal import NO_OPEN_PAGE
@@ -50,8 +51,9 @@ SECOND_PAGE_S: Final = 0.3
 class PageRequests:
     """Sends requests to the pages of a notebook, and waits for their answers. Thread-safe."""
 
-    def __init__(self, link: PageLink) -> None:
+    def __init__(self, link: PageLink, kernel_pages: KernelPages) -> None:
         self._link = link
+        self._kernel_pages = kernel_pages
         self._cells = PageCells()
         self._reviewing = ""  # session of the page that ran the last cell with edits
 
@@ -79,14 +81,42 @@ class PageRequests:
 
     def _ask(self, kind: str, **fields: JsonValue) -> Future[str]:
         """Send a request to the followed page, and return a future for the text of its answer."""
+        return self._ask_page(None, kind, **fields)
+
+    def _ask_editor(self, kind: str, **fields: JsonValue) -> Future[str]:
+        """Send a request to the page that edits cells; see `_find_editor`."""
+        return self._ask_page(self._find_editor(), kind, **fields)
+
+    def _find_editor(self) -> str | None:
+        """Return the page of the user's last click, in a shared document; else None."""
+        session = self._kernel_pages.answered_session
+        with self._link.state:
+            hello = self._link.followed_page
+            if hello is None or not hello.collaborative:
+                return None
+            return self._link.pages.find_editor(session)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if several pages may show and change the document."""
+        with self._link.state:
+            hello = self._link.followed_page
+            return hello is not None and hello.collaborative
+
+    def list_other_users(self) -> list[str]:
+        """Return the names of the users that share the document with the user of the last click."""
+        return self._kernel_pages.list_other_users(self._kernel_pages.answered_session)
+
+    def _ask_page(self, page: str | None, kind: str, **fields: JsonValue) -> Future[str]:
         link = self._link
         with link.state:
             hello = link.followed_page
             if hello is None:
                 raise StorageError(NO_OPEN_PAGE)
 
-            message = link.numbering.make_message(kind, to=hello.page, **fields)
-            answer = self._cells.expect(link.numbering.last, hello.page)
+            asked = hello.page if page is None else page
+            message = link.numbering.make_message(kind, to=asked, **fields)
+            answer = self._cells.expect(link.numbering.last, asked)
 
         link.send(message)
         return answer
@@ -115,7 +145,7 @@ class PageRequests:
         Raises:
             StorageError: If no page is open.
         """
-        return self._ask("document")
+        return self._ask_editor("document")
 
     def ask_edit(
         self, operation: str, steps: list[JsonValue], expected: list[JsonValue]
@@ -125,17 +155,17 @@ class PageRequests:
         Raises:
             StorageError: If no page is open.
         """
-        return self._ask("edit", operation=operation, steps=steps, expected=expected)
+        return self._ask_editor("edit", operation=operation, steps=steps, expected=expected)
 
     def show_run(self, cell: str, source: str) -> bool:
         """Let the page show that a cell with this source runs; return False if no page can."""
+        editor = self._find_editor()
         with self._link.state:
             hello = self._link.followed_page
             if hello is None or not hello.supports_runs:
                 return False
-            message = self._link.numbering.make_message(
-                "run", to=hello.page, cell=cell, source=source
-            )
+            page = hello.page if editor is None else editor
+            message = self._link.numbering.make_message("run", to=page, cell=cell, source=source)
 
         self._link.send(message)
         return True
@@ -148,7 +178,7 @@ class PageRequests:
         Raises:
             StorageError: If no page is open.
         """
-        return self._ask("ran", cell=cell, source=source, count=count, outputs=outputs)
+        return self._ask_editor("ran", cell=cell, source=source, count=count, outputs=outputs)
 
     def receive_cells(self, data: Mapping[str, Any]) -> None:
         """Add a piece of an answer to `ask_cells`. The caller holds the lock of the link."""

@@ -34,7 +34,10 @@ def find_sender(kind: Literal["comm_msg", "execute_request"]) -> str | None:
     if (message.get("header") or {}).get("msg_type") != kind:
         return None
 
-    return KernelPages.of(kernel).find_sender(message)
+    pages = KernelPages.of(kernel)
+    if kind == "comm_msg":
+        pages.note_answer(message)
+    return pages.find_sender(message)
 
 
 def has_input() -> bool:

@@ -107,7 +107,7 @@ class EditCells(Tool):
             return NeedsReview(review)
 
         if changed.outcome == "applied" and decision.may_run:
-            await results.run_cells(notebook, cell, changed.ids)
+            await results.run_cells(notebook, cell, changed)
         return results.make_outcome(changed)
 
     async def _propose(

@@ -54,15 +54,20 @@ class EditResults:
         self._ran: dict[int, str] = {}
 
     async def run_cells(
-        self, notebook: NotebookAccess, cell: CellThread, ids: Mapping[str, str]
+        self, notebook: NotebookAccess, cell: CellThread, changed: ChangeResult
     ) -> None:
         """Run the cells that the model wants to run, in order, up to the first error."""
+        ids = changed.ids
+        merged = changed.merged
         failed = False
         done = set[str]()
 
         for each in self._plan.edits:
             target = each.edit.target
             if not each.edit.is_run or target in done or each.edit.kind == "delete":
+                continue
+            if ids.get(target, target) in merged:
+                self._ran[each.edit.number] = "not run, because another user edited it"
                 continue
             if failed:
                 self._ran[each.edit.number] = "not run, because a cell before failed"
@@ -158,6 +163,8 @@ class EditResults:
     def _describe_applied(self, each: PlannedEdit, changed: ChangeResult) -> str:
         edit = each.edit
         cell_id = changed.ids.get(edit.target, edit.target)
+        if cell_id in changed.merged:
+            return self._describe_merged(cell_id, each, changed)
         if edit.kind == "delete":
             return f"applied: cell `{cell_id}` is deleted."
 
@@ -180,6 +187,20 @@ class EditResults:
             ran = self._ran.get(edit.number, default)
             text += f" {ran[0].upper()}{ran[1:]}."
         return text
+
+    def _describe_merged(self, cell_id: str, each: PlannedEdit, changed: ChangeResult) -> str:
+        present = changed.merged[cell_id]
+        if present is None:
+            return f"applied, and then merged with an edit of {changed.merged_by}: it is gone."
+
+        title = f"present source of `{cell_id}`"
+        if not any(section.title == title for section in self._sections):
+            self._add_section(title, present)
+        text = f"cell `{cell_id}` now has version {cell_version(present)}."
+        ran = self._ran.get(each.edit.number, "")
+        if ran:
+            text += f" {ran[0].upper()}{ran[1:]}."
+        return f"applied, and then merged with an edit of {changed.merged_by}: {text}"
 
     def _get_proposed(self, edit: CellEdit, each: PlannedEdit) -> str:
         if edit.kind != "patch":

@@ -146,6 +146,9 @@ class ChangeResult:
         conflicts: The reasons why nothing was applied.
         operation: Id of the change in the document; "" without one.
         note: What the model should know, in one sentence.
+        merged: The present sources of cells that differ from the plan right after the change,
+            because another user edited them; None if the cell is gone.
+        merged_by: The name of that user, or words for it.
     """
 
     outcome: Literal["applied", "conflict", "offered", "unknown"]
@@ -153,3 +156,5 @@ class ChangeResult:
     conflicts: tuple[CellConflict, ...] = ()
     operation: str = ""
     note: str = ""
+    merged: Mapping[str, str | None] = field(default_factory=dict)
+    merged_by: str = ""

@@ -70,3 +70,20 @@ def test_only_the_answer_of_the_asked_page_about_the_operation_counts(
     pages.post(piece | {"text": text})
     assert json.loads(answer.result(0))["outcome"] == "applied"
     pages.post(piece | {"text": text})  # again: no request waits for it
+
+
+@pytest.mark.req("CELL-20")
+def test_page_of_the_click_edits_a_shared_document(pages: PagesInProcess) -> None:
+    shared = {"tells": ["edits", "runs"], "collaborative": True}
+    pages.begin()
+    pages.post(pages.view.hello() | shared | {"page": pages.view.page, "session": "one"})
+    second = View(page="page-2")
+    pages.send(second, second.hello() | shared | {"session": "two"})
+    older = View(page="page-3")
+    pages.send(older, older.hello() | {"collaborative": True, "session": "three"})
+    asked = []
+    for session in ("one", "two", "three", "unknown"):
+        pages.answer_form(session)
+        pages.store.ask_edit("o1", [], [])
+        asked.append(pages.view.of_type("edit")[-1]["to"])
+    assert asked == [pages.view.page, "page-2", pages.view.page, pages.view.page]
