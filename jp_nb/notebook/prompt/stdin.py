@@ -229,6 +229,7 @@ class _StdinForm(_StdinPrompt):
     def _ask(
         self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
     ) -> Answered | str:
+        """Ask a page or a field once; return its answer, or a key that is no answer."""
         kind = page.question.answer_type
         proposed = page
         if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
@@ -239,22 +240,10 @@ class _StdinForm(_StdinPrompt):
         if isinstance(kind, TextAnswer):
             dialogue = _make_confirming_dialogue(dialogue)
 
-        default = current or dialogue.default
-        if isinstance(kind, BooleanAnswer) and self._reviews and not page.question.exclusive:
-            preset = prompt_text.get_preselected(page)
-            if default is None and preset is not None:
-                default = Answered(preset, STDIN)
-
+        default = current or dialogue.default or self._find_preselected(page)
+        enter = "Enter skips the question" if may_stay_open else "Enter skips the question for now"
         if default is not None:
-            verb = "answers" if self._reviews else "sends"
-            if current is not None:
-                verb = "keeps"
-            words = one_line(prompt_text.format_prompt_answer(page, default), limit=200) or EMPTY
-            enter = f"Enter {verb}: {words}"
-        elif may_stay_open:
-            enter = "Enter skips the question"
-        else:
-            enter = "Enter skips the question for now"
+            enter = self._describe_enter(page, default, is_kept=current is not None)
 
         others = self._list_keys(can_clear=current is not None)
         legend = [enter, *(f"{key} {name}" for key, name, _ in others), f"{HELP_KEY} help"]
@@ -276,6 +265,23 @@ class _StdinForm(_StdinPrompt):
             answer = default
         return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
 
+    def _find_preselected(self, page: QuestionPrompt) -> Answered | None:
+        """Return the answer that an empty line gives to a yes-or-no question of a long form."""
+        is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
+        if not (is_boolean and self._reviews) or page.question.exclusive:
+            return None
+
+        preset = prompt_text.get_preselected(page)
+        return None if preset is None else Answered(preset, STDIN)
+
+    def _describe_enter(self, page: QuestionPrompt, answer: Answered, *, is_kept: bool) -> str:
+        """Return the effect of an empty line: `Enter keeps: Delft`."""
+        verb = "answers" if self._reviews else "sends"
+        if is_kept:
+            verb = "keeps"
+        shown = one_line(prompt_text.format_prompt_answer(page, answer), limit=200) or EMPTY
+        return f"Enter {verb}: {shown}"
+
     def _list_keys(self, *, can_clear: bool) -> list[tuple[str, str, str]]:
         """Return the keys that are no answers: the key, its name, and its meaning."""
         keys = []
@@ -289,6 +295,7 @@ class _StdinForm(_StdinPrompt):
         return [*keys, (LEAVE_KEY, "leave", self._exit_description)]
 
     def _ask_fields(self, kind: FormAnswer) -> str:
+        """Ask the fields of the page in rounds, until all fit; return the key that ended them."""
         given = self._fields.setdefault(self._draft.page, {})
         preset = prompt_text.get_preselected(self._draft.question)
         if not given and isinstance(preset, dict):
@@ -296,16 +303,16 @@ class _StdinForm(_StdinPrompt):
 
         fields = list(kind.fields)
         before = dict(given)
-        at = 0
+        place = 0
         shown: Mapping[str, str] = {}  # problems of the answers before this round
 
         while True:
-            typed, problems = self._ask_field(kind, fields[at], given, shown)
-            if typed == LEAVE_KEY or (typed == BACK_KEY and at == 0):
+            typed, problems = self._ask_field(kind, fields[place], given, shown)
+            if typed == LEAVE_KEY or (typed == BACK_KEY and place == 0):
                 return typed
 
-            at += -1 if typed == BACK_KEY else 1
-            if at < len(fields):
+            place += -1 if typed == BACK_KEY else 1
+            if place < len(fields):
                 continue
             if not problems or given == before:
                 return KEEP_KEY
@@ -317,7 +324,7 @@ class _StdinForm(_StdinPrompt):
             fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
             shown = problems
             before = dict(given)
-            at = 0
+            place = 0
 
     def _ask_field(
         self,
