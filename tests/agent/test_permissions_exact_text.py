@@ -54,21 +54,27 @@ IMITATIONS = [
     "x" * 99 + "漢字" + "y" * 250,
     "ls \u009b>~/.bashrc",
 ]
+
+
+def as_json(value: Any) -> Any:
+    """Return `value` as JSON has it: two halves of one character are that character."""
+    return json.loads(json.dumps(value))
+
+
 texts = st.one_of(
     st.text(),
     st.text(alphabet=st.sampled_from(ODD)),
     st.text(alphabet=st.sampled_from('abe \n\\"│:' + ODD), max_size=40),
     st.sampled_from(IMITATIONS),
     st.lists(st.sampled_from(IMITATIONS), max_size=3).map("\n".join),
-)
+).map(as_json)
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | texts,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=12,
 )  # fmt: skip
-objects = st.dictionaries(texts, values, max_size=5).map(lambda x: json.loads(json.dumps(x)))
-"""As JSON has them: two halves of one character are that character."""
+objects = st.dictionaries(texts, values, max_size=5).map(as_json)
 
 
 # --- reader of the notation ----------------------------------------------------------------------
