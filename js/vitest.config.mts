@@ -14,6 +14,7 @@ export default defineConfig({
         'src/forms.ts',
         'src/endlines.ts',
         'src/page/answers.ts',
+        'src/page/errors.ts',
         'src/page/plugins.ts',
         'src/page/prose_editor.ts',
         'src/widgets/anymodel.ts',

@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from 'vitest';
 import type { IElement } from '../src/page/blocks';
 import { codeOf, isPlainBlock, showsAnswers } from '../src/page/blocks';
 import { insertBelow } from '../src/page/insertion';
+import { isExplained, requestWhy, usesJp, WHY } from '../src/page/last_error';
 import { MentionProvider, offerCells } from '../src/page/mentions';
 import { findMention, isProse, startOf } from '../src/page/prose';
 import { DEFAULTS, PageSettings } from '../src/page/settings';
@@ -173,6 +174,48 @@ describe('completions after @', () => {
     expect(await isApplicable('%%jp\n@')).toBe(true);
     expect(await isApplicable('x = 1\n@')).toBe(false);
     expect(await provider.isApplicable({} as never)).toBe(false);
+  });
+});
+
+describe('requests about an error', () => {
+  const failed = (id: string, count: number | null, source = '1 / 0') => {
+    const cell = new FakeCell(id, source);
+    cell.executionCount = count;
+    cell.outputs.add({ output_type: 'stream', name: 'stdout', text: '' });
+    cell.outputs.add({ output_type: 'error', ename: 'E', evalue: '', traceback: [] });
+    return cell;
+  };
+
+  it('are inserted below the cell that failed last', () => {
+    const jp = failed('c', 9, '%jp why');
+    const notebook = new FakeNotebook(failed('a', 3), new FakeCell('x'), failed('b', 2), jp);
+    expect(requestWhy(notebook.model, 'a')).toEqual({ kind: 'inserted', index: 1 });
+    expect(notebook.list[1].source).toBe(WHY);
+    expect(requestWhy(notebook.model, 'a')).toEqual({ kind: 'present', index: 1 });
+    expect(notebook.list).toHaveLength(5);
+  });
+
+  it('are refused for an earlier error, and in a read-only notebook', () => {
+    const notebook = new FakeNotebook(failed('a', 3), failed('b', 4), failed('c', null));
+    expect(requestWhy(notebook.model, 'a')).toEqual({ kind: 'earlier' });
+    notebook.readOnly = true;
+    expect(requestWhy(notebook.model, 'b')).toEqual({ kind: 'readonly' });
+    expect(notebook.list).toHaveLength(3);
+  });
+
+  it('are offered where jp_nb is used, not about its own cells', () => {
+    const notebook = new FakeNotebook(new FakeCell('a', 'x = 1'));
+    expect(usesJp(notebook.model)).toBe(false);
+    notebook.list[0].source = 'x = 1\n%load_ext jp_nb';
+    expect(usesJp(notebook.model)).toBe(true);
+    notebook.list[0].source = '';
+    notebook.setMetadata('jp', {});
+    expect(usesJp(notebook.model)).toBe(true);
+    expect([isExplained('1 / 0'), isExplained('%jp why'), isExplained('%%jp\nHi')]).toEqual([
+      true,
+      false,
+      false
+    ]);
   });
 });
 

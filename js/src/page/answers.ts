@@ -150,7 +150,7 @@ export function selectCell(notebook: Notebook, index: number): void {
 }
 
 /** The code cell that shows `view` as one of its own outputs; not as a part of a form. */
-function cellOf(view: Widget): CodeCell | undefined {
+export function cellOf(view: Widget): CodeCell | undefined {
   let parent = view.parent;
   let areas = 0;
   while (parent && !(parent instanceof Cell)) {

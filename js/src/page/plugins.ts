@@ -9,6 +9,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { makeAnswerFactory } from './answers';
+import { makeErrorFactory } from './errors';
 import type { INotebookOf } from './mentions';
 import { MentionProvider } from './mentions';
 import { makeProseExtension } from './prose_editor';
@@ -85,4 +86,25 @@ const prose: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export const pagePlugins: JupyterFrontEndPlugin<unknown>[] = [settings, answers, prose];
+/** Before the text of an error, which every error output also has. */
+const ERROR_RANK = 100;
+
+const errors: JupyterFrontEndPlugin<void> = {
+  id: 'jp-nb:errors',
+  description: 'A button below the traceback of a failed cell.',
+  autoStart: true,
+  requires: [IPageSettings, IRenderMimeRegistry, INotebookTracker],
+  optional: [ITranslator],
+  activate: (
+    _: JupyterFrontEnd,
+    pageSettings: IPageSettings,
+    rendermime: IRenderMimeRegistry,
+    tracker: INotebookTracker,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    rendermime.addFactory(makeErrorFactory(pageSettings, trans, tracker), ERROR_RANK);
+  }
+};
+
+export const pagePlugins: JupyterFrontEndPlugin<unknown>[] = [settings, answers, prose, errors];

@@ -8,7 +8,8 @@ import { Signal } from '@lumino/signaling';
 export const DEFAULTS = {
   codeButtons: true,
   prose: true,
-  mentions: true
+  mentions: true,
+  errorButton: true
 };
 
 export type SettingName = keyof typeof DEFAULTS;
