@@ -20,7 +20,7 @@ READS: Final = (
 """Commands that change nothing of the turn. An `async def` tool cannot run some of them."""
 REFUSED: Final = (
     *("q Again.", "why", "retry", "resume", "call act", "replay", "request", "usage --count"),
-    *("new", "fork", "fork 1", "undo", "switch 1", "drop 1", "import ./here"),
+    *("new", "fork", "fork 1", "undo", "switch 1", "drop 1", "import ./here", "fix", "revert"),
     *("mcp import", "mcp import ./here"),
     *("compact", "compact --undo", "trust", "trust --yes", "trust --revoke"),
     *("trust --workspace --yes", "cassette record", "cassette replay tape", "cassette off"),
