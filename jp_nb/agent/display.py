@@ -65,7 +65,8 @@ class ToolEnds:
 
     `skipped` is True if the user skipped or stopped it. `result_lines` is the number of lines of
     `content` to display; None: all. With `folds_result`, the user can unfold the content instead.
-    `omitted_images` are lines that replace images for the model.
+    `omitted_images` are lines that replace images for the model. `edits` are the
+    edits of cells that were applied without a review.
     """
 
     call_id: str
@@ -80,6 +81,7 @@ class ToolEnds:
     folds_result: bool = False
     images: tuple[Image, ...] = ()
     omitted_images: tuple[str, ...] = ()
+    edits: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class KernelNotebook:
             return self.file.document()
 
         cell = self._running_cell
-        if isinstance(self.store, LiveStore):
+        if isinstance(self.store, LiveStore) and self.store.has_met_page:
             return await PageDocument(self.store, cell.cell_id).read(cell.session)
         if self._is_headless:
             raise ToolError(NO_EDITS)

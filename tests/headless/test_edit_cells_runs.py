@@ -185,6 +185,35 @@ def test_user_who_starts_the_run_can_apply_edits_unattended(tmp_path: Path) -> N
     notebook = execute(path, None, overrides=["conversation.tools.edit_cells.run=unattended"])
     assert sources(notebook)[1] == "x = 2"
     assert response(tmp_path)["metadata"]["structured"]["decided_by"] == "unattended"
+    shown = str(notebook.cells[2].outputs)  # the differences, after the fact
+    assert "<summary>1 applied edit</summary>" in shown
+    assert "1. replace cell cell-1" in shown
+    assert "- x = 1\\n+ x = 2" in shown
+
+
+@pytest.mark.req("CELL-35")
+def test_diff_of_records_shows_applied_edits_as_folded_differences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "\n".join(f"x{number} = {number}" for number in range(20))
+    proposed = [
+        on("patch", 1, source, old="x10 = 10", new="x10 = 0"),
+        {"op": "insert", "source": "rejected = 1"},
+    ]
+    path = write(tmp_path, *proposed)
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[1].source = source
+    nbformat.write(notebook, path)
+    execute(path, '[edits]\n"cell-1" = "apply"\nthis = "skip"\n')
+
+    main(["diff", str(path), str(tmp_path / "out.ipynb")])
+    lines = [line.strip().lstrip("+ ") for line in capsys.readouterr().out.split("\n")]
+    assert "edits applied" in lines
+    at = lines.index("1. patch cell cell-1")
+    assert lines[at + 1 : at + 3] == ["- x10 = 10", "x10 = 0"]
+    assert not [line for line in lines if "x11" in line]  # unchanged lines are folded
+    assert any("edits not applied" in line for line in lines)
+    assert any("rejected = 1" in line for line in lines)
 
 
 @pytest.mark.req("CELL-29")

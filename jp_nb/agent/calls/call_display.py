@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import JsonValue
+
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
+from jp_nb.json_values import as_object
 from jp_nb.toolkit.arguments.text_arguments import text_arguments
 
 
@@ -87,6 +90,12 @@ class CallDisplay:
         if traceback:
             traceback = self._turn.secrets.hide(traceback)
 
+        edits: JsonValue = None
+        if tool is not None and tool.executor.proposes_edits:
+            applied = as_object(call.state.result.structured)
+            if applied.get("decided_by") != "user":  # the user has not seen them yet
+                edits = applied
+
         self._turn.display(
             ToolEnds(
                 call_id=call.key,
@@ -101,5 +110,6 @@ class CallDisplay:
                 omitted_images=shown_images.omitted,
                 result_lines=result_lines,
                 folds_result=can_unfold,
+                edits=edits,
             )
         )

@@ -48,10 +48,12 @@ class Pages:
     Attributes:
         followed: The page that the kernel follows.
         lacking: Pages to which the outputs of running cells must be sent, oldest first.
+        has_met_page: True once a page has shown the notebook, also if it has left since.
     """
 
     def __init__(self, *, patience: float) -> None:
         self._patience = patience
+        self.has_met_page = False
         self.followed = FollowedPage(patience=patience)
         self.lacking: deque[LackingPage] = deque(maxlen=MAX_KNOWN_PAGES)
 
@@ -106,6 +108,7 @@ class Pages:
 
     def join(self, hello: Hello) -> None:
         """Add a page of the notebook, or update it."""
+        self.has_met_page = True
         if not self.is_known(hello.page) or self._lacks_successor:
             self.lacking.append(LackingPage(hello.page))
             self._lacks_successor = False

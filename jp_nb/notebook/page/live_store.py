@@ -306,6 +306,12 @@ class LiveStore:
             answered = self._state.wait_for(lambda: followed.hello_count > previous_count, timeout)
             return followed.hello if answered else None
 
+    @property
+    def has_met_page(self) -> bool:
+        """True once a page has shown the notebook: other front ends lack the page part."""
+        with self._state:
+            return self._pages.has_met_page
+
     def find_edit_refusal(self, session: str) -> str | None:
         """Return why cells cannot be edited in a cell that a page of this `session` runs."""
         return self._requests.find_edit_refusal(session)

@@ -38,6 +38,7 @@ from jp_nb.rendering.report import (
     bound_text,
     indent_text,
 )
+from jp_nb.rendering.transcripts.edit_text import make_edits_block
 from jp_nb.text import (
     MAX_LISTED_LINES,
     escape_invisible,
@@ -189,6 +190,8 @@ def _list_blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Re
     if ends is not None:
         yield _make_block_below(_format_result(ends))
         yield _make_folded_result(ends)
+        if ends.edits is not None:
+            yield make_edits_block(begins.arguments, ends.edits)
 
 
 def _list_argument_blocks(begins: ToolBegins, *, with_code: bool) -> Iterator[Report]:

@@ -14,7 +14,9 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import as_object
 from jp_nb.record.entries.events import ToolCallResponse
-from jp_nb.text import escape_invisible, one_line
+from jp_nb.rendering.markdown import make_code_block, make_details_block
+from jp_nb.rendering.report import Report, bound_text, indent_text
+from jp_nb.text import escape_invisible, one_line, pluralize
 from jp_nb.toolkit.editing.source_diff import format_diff
 
 MAX_SHOWN_EDITS = 50
@@ -55,6 +57,20 @@ def format_applied_edits(arguments: Mapping[str, JsonValue], structured: JsonVal
         parts.append(f"{number}. {one_line(kind, limit=20)} cell {cell}")
         parts += _list_difference(kind, applied, edit)
     return "\n".join(parts)
+
+
+def make_edits_block(arguments: Mapping[str, JsonValue], structured: JsonValue) -> Report:
+    """Return the differences of the applied edits of a call, folded in a page; empty without any.
+
+    The text is indented, below the line of the call.
+    """
+    edits = bound_text(format_applied_edits(arguments, structured))
+    if not edits:
+        return Report("", "")
+
+    count = len(list_applied_edits(structured))
+    title = f"{count} applied {pluralize('edit', count)}"
+    return Report(make_details_block(title, make_code_block(edits, "diff")), indent_text(edits))
 
 
 def _list_difference(

@@ -27,14 +27,12 @@ from jp_nb.record.reading.turn_view import (
     TurnPart,
     TurnText,
 )
-from jp_nb.rendering.markdown import make_code_block, make_details_block
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 from jp_nb.rendering.prompt_texts.outcome_text import format_outcome
 from jp_nb.rendering.prompt_texts.question_text import make_question_card
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     Report,
-    bound_text,
     indent_text,
     join_reports,
     make_block,
@@ -50,7 +48,7 @@ from jp_nb.rendering.transcripts.call_text import (
     format_rule_note,
     get_call_mark,
 )
-from jp_nb.rendering.transcripts.edit_text import format_applied_edits, list_applied_edits
+from jp_nb.rendering.transcripts.edit_text import make_edits_block
 from jp_nb.rendering.transcripts.event_text import format_name
 from jp_nb.rendering.transcripts.recorded_change_text import (
     format_recorded_change,
@@ -215,14 +213,10 @@ def _render_call_part(call: ToolCall) -> Report:
     if call.name != "edit_cells":
         return line
 
-    edits = bound_text(format_applied_edits(call.arguments, call.structured))
-    if not edits:
+    block = make_edits_block(call.arguments, call.structured)
+    if not block.text:
         return line
-
-    count = len(list_applied_edits(call.structured))
-    title = f"{count} applied {pluralize('edit', count)}"
-    block = make_details_block(title, make_code_block(edits, "diff"))
-    return Report(f"{line.markdown}\n\n{block}", f"{line.text}\n{indent_text(edits)}")
+    return Report(f"{line.markdown}\n\n{block.markdown}", f"{line.text}\n{block.text}")
 
 
 def _render_line(text: str) -> Report:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -40,6 +40,7 @@ from jp_nb.record.reading.turn_view import (
 from jp_nb.rendering.report import MAX_CELL_CHARS
 from jp_nb.rendering.same_runs import find_same_runs
 from jp_nb.rendering.text_diff import diff_lines
+from jp_nb.rendering.transcripts.edit_text import format_applied_edits, list_applied_edits
 from jp_nb.rendering.transcripts.log import describe_uncalled_tool
 from jp_nb.rendering.transcripts.recorded_change_text import (
     format_proposing_tools,
@@ -220,8 +221,12 @@ def _list_part_lines(part: TurnPart) -> Iterator[str]:
 
 def _list_call_lines(call: ToolCall) -> Iterator[str]:
     yield f"call {call.name}"
+    applied = list_applied_edits(call.structured)
     for name, value in sorted(call.arguments.items()):
-        yield from _indent_lines(_format_json(name, value))
+        if applied and name == "edits":
+            yield from _indent_lines(_list_edit_lines(call, applied))
+        else:
+            yield from _indent_lines(_format_json(name, value))
 
     if call.requested_arguments is not None:
         yield f"{INDENT}arguments edited by you"
@@ -238,6 +243,21 @@ def _list_call_lines(call: ToolCall) -> Iterator[str]:
         yield from _indent_lines(_format_text(noun, call.content))
 
     yield from (f"{INDENT}{image.noun}: {image.words}, {image.digest}" for image in call.images)
+
+
+def _list_edit_lines(call: ToolCall, applied: Sequence[Mapping[str, JsonValue]]) -> Iterator[str]:
+    """Yield the applied edits as differences, and the others as the model has proposed them."""
+    yield "edits applied"
+    differences = format_applied_edits(call.arguments, call.structured)
+    yield from _indent_lines(escape_invisible(line) for line in differences.split("\n"))
+
+    proposed = call.arguments.get("edits")
+    numbers = [edit.get("edit") for edit in applied]
+    others: list[JsonValue] = []
+    if isinstance(proposed, list):
+        others += [edit for number, edit in enumerate(proposed, 1) if number not in numbers]
+    if others:
+        yield from _format_json("edits not applied", others)
 
 
 def _list_inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
