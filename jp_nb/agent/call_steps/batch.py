@@ -23,7 +23,7 @@ from jp_nb.agent.call_steps.result_delivery import UNDELIVERED_TEXT
 from jp_nb.agent.calls.activity import Activity
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.calls.call_decisions import INTERRUPT_FIRST_REASON, STOPPED_FIRST_REASON
-from jp_nb.agent.calls.call_response import CANCELED_ITSELF_TEXT, stopped_text
+from jp_nb.agent.calls.call_response import CANCELED_ITSELF_TEXT, format_stopped_response
 from jp_nb.agent.calls.cell_functions import CellFunctions
 from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.display import Notice
@@ -214,7 +214,7 @@ class Batch:
             if ran_to_its_end or self._runner.changes.is_approved(call):
                 self._runner.finish(call, UNDELIVERED_TEXT.format(why), skipped=True)
             else:
-                self._runner.finish(call, stopped_text(call, verdict), skipped=True)
+                self._runner.finish(call, format_stopped_response(call, verdict), skipped=True)
                 unsent_message = ""
 
         change = self._runner.changes.take()

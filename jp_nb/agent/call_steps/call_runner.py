@@ -27,7 +27,7 @@ from jp_nb.agent.call_steps.edit_requests import EditRequests
 from jp_nb.agent.call_steps.permissions import (
     SKIPPED_BY_USER_TEXT,
     PermissionRequests,
-    skipped_text,
+    format_skipped_call,
 )
 from jp_nb.agent.call_steps.plan_approval import PlanApproval
 from jp_nb.agent.call_steps.questions import ToolQuestions
@@ -44,8 +44,8 @@ from jp_nb.agent.calls.call_response import (
     CANCELED_ITSELF_TEXT,
     RAN_BEFORE_TEXT,
     describe_missing_tool,
+    format_stopped_response,
     make_call_response,
-    stopped_text,
     truncate_result,
 )
 from jp_nb.agent.calls.cell_functions import CellCall
@@ -213,7 +213,7 @@ class CallRunner:
 
     async def _get_permission(self, call: Call, tool: OfferedTool, ruling: Ruling) -> None:
         if ruling.run == "skip":
-            raise CallEnded(skipped_text(ruling), skipped=True)
+            raise CallEnded(format_skipped_call(ruling), skipped=True)
 
         if ruling.run == "unattended":
             return
@@ -379,7 +379,7 @@ class CallRunner:
             call.state.was_interrupted = True
             raise_if_cancelled()
             verdict = await self._functions.decision_about(cell)
-            raise CallEnded(stopped_text(call, verdict), skipped=True)
+            raise CallEnded(format_stopped_response(call, verdict), skipped=True)
 
         if error is not None:
             self._report_error(call, error)

@@ -54,7 +54,7 @@ MAX_KEPT_RULE_CHARS = 300
 """Maximum length of a rule in a notice."""
 
 
-def skipped_text(ruling: Ruling) -> str:
+def format_skipped_call(ruling: Ruling) -> str:
     """Return the response to a call that the configuration skips."""
     if ruling.description is None:
         return SKIPPED_BY_USER_TEXT
@@ -123,7 +123,7 @@ class PermissionRequests:
 
         if choice in ("run", "run_turn") and pending.ruling.run == "skip":  # edited arguments
             call.state.ruling = pending.ruling
-            raise CallEnded(skipped_text(pending.ruling), skipped=True)
+            raise CallEnded(format_skipped_call(pending.ruling), skipped=True)
         if choice in ("run_turn", "skip_turn"):
             runs = choice == "run_turn"
             self._turn.remember_permission(
@@ -149,7 +149,7 @@ class PermissionRequests:
             if is_back(edited):
                 raise CallEnded(SKIPPED_WITH_REASON_TEXT.format("Edit cancelled"), skipped=True)
             if isinstance(edited, NotAnswered | Unavailable):
-                raise self._undecided(call, edited)
+                raise self._end_undecided(call, edited)
 
             call = edited
             if call.command() is None:
@@ -160,7 +160,7 @@ class PermissionRequests:
         while True:
             end = await ask(call.prompt())
             if not isinstance(end, Answered):
-                raise self._undecided(call, end)
+                raise self._end_undecided(call, end)
 
             match end.value:
                 case "reason":
@@ -182,7 +182,7 @@ class PermissionRequests:
         editor = RuleEditor(call.tool, call.arguments, call.context.root)
         kept = await RulePrompts(ask, editor, self._turn.kept_rules).ask(call.proposed_rule)
         if isinstance(kept, NotAnswered | Unavailable):
-            raise _not_permitted(kept)
+            raise _end_unpermitted(kept)
         if kept is None:
             return False
 
@@ -191,12 +191,12 @@ class PermissionRequests:
         )
         return True
 
-    def _undecided(self, call: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
+    def _end_undecided(self, call: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
         if isinstance(end, Unavailable):
             return self._decisions.fail_without_user(
                 call.tool, "permission", end.reason, arguments=call.arguments
             )
-        return _not_permitted(end)
+        return _end_unpermitted(end)
 
 
 async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
@@ -210,7 +210,7 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
         content = SKIPPED_WITH_REASON_TEXT.format(text) if text else SKIPPED_BY_USER_TEXT
         raise CallEnded(content, skipped=True)
     if not is_back(end):
-        raise _not_permitted(end)
+        raise _end_unpermitted(end)
 
 
 async def _edit_arguments(ask: SafeAsk, call: CallDraft) -> CallDraft | NotAnswered | Unavailable:
@@ -239,10 +239,10 @@ async def _edit_or_go_back(ask: SafeAsk, call: CallDraft) -> CallDraft | None:
         return edited
     if is_back(edited):
         return None
-    raise _not_permitted(edited)
+    raise _end_unpermitted(edited)
 
 
-def _not_permitted(end: PromptEnd[Answered]) -> CallEnded:
+def _end_unpermitted(end: PromptEnd[Answered]) -> CallEnded:
     why = describe_missing_decision(end)
     content = SKIPPED_BY_USER_TEXT if why is None else f"Tool not run: {why}."
     return CallEnded(content, skipped=True)

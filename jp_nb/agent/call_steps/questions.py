@@ -87,7 +87,7 @@ class ToolQuestions:
 
         group = InquiryGroup(call, tool, needs, batch, label)
         for asked in needs.questions:
-            self.inquiries.open(group, _with_route(tool, asked))
+            self.inquiries.open(group, _open_to_model(tool, asked))
 
         unavailable = self._turn.prompter.unavailable()
         while group.open:
@@ -231,8 +231,8 @@ class ToolQuestions:
             case FormEnd(then="stop", ends=ends):
                 raise self._stop_turn(group, ends[0])
             case FormEnd(ends=ends):
-                for inquiry, one in zip(inquiries, ends, strict=True):
-                    self._record_outcome(inquiry, one)
+                for inquiry, page_end in zip(inquiries, ends, strict=True):
+                    self._record_outcome(inquiry, page_end)
                 reply = end.text if end.then == "reply" else None
                 group.call.state.answers.reply = reply
                 if reply is not None:
@@ -292,7 +292,7 @@ async def _ask_until(
     return NotAnswered("cancelled") if prompt.cancelled() else prompt.result()
 
 
-def _with_route(tool: OfferedTool, question: Question) -> Question:
+def _open_to_model(tool: OfferedTool, question: Question) -> Question:
     """Return `question`, open to a model's answer if the user's configuration routes it to one."""
     config = tool.questions.get(question.id)
     is_routed = config is not None and config.is_answered_by_model

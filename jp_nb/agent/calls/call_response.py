@@ -34,6 +34,13 @@ NO_SUCH_NAME_TEXT = (
 """Response to a call whose name no tool can have."""
 MAX_MADE_UP_NAME_CHARS = 80
 """Maximum number of characters of such a name that are repeated to the model."""
+CANCELLED_WITH_MESSAGE_TEXT = "Tool run cancelled by user with a custom message:\n\n{}"
+RAN_BEFORE_TEXT = (
+    "This call may already have run, fully or partly, and its effects may remain. It "
+    "did not run again: {}"
+)
+"""Response to a call that does not run again, with the reason."""
+CANCELED_ITSELF_TEXT = "The tool cancelled itself."
 _POSSIBLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
@@ -49,10 +56,7 @@ def describe_missing_tool(name: str) -> str:
     return NO_SUCH_NAME_TEXT.format(f"with the name `{shown}`")
 
 
-CANCELLED_WITH_MESSAGE_TEXT = "Tool run cancelled by user with a custom message:\n\n{}"
-
-
-def stopped_text(call: Call, verdict: Verdict) -> str:
+def format_stopped_response(call: Call, verdict: Verdict) -> str:
     """Return the response to a call that the user canceled, or that was stopped."""
     if verdict.text:
         return CANCELLED_WITH_MESSAGE_TEXT.format(verdict.text)
@@ -99,11 +103,3 @@ def truncate_result(text: str, tool: OfferedTool) -> str:
     """Return `text` within the setting `result_max_chars` of `tool`."""
     path = f"conversation.tools.{tool.name}.result_max_chars"
     return truncate_middle(text, tool.result_max_chars, path)
-
-
-RAN_BEFORE_TEXT = (
-    "This call may already have run, fully or partly, and its effects may remain. It "
-    "did not run again: {}"
-)
-"""Response to a call that does not run again, with the reason."""
-CANCELED_ITSELF_TEXT = "The tool cancelled itself."

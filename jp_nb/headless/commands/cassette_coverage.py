@@ -48,14 +48,14 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     """
     try:
         content = read_cassette(cassette)
-        read = read_notebook(notebook)
+        document = read_notebook(notebook)
     except StorageError:
         return
 
     parts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
     asked = sorted(str(value.get("text", "")).strip() for value in parts)
 
-    listed = read.get("cells")
+    listed = document.get("cells")
     cells = listed if isinstance(listed, list) else []
     for number, cell in enumerate(cells):
         text = _find_request(cell) if isinstance(cell, Mapping) else ""
@@ -63,13 +63,13 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
             message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
             yield f"cells[{number}]", message
 
-    unknown = _find_unrecorded(read.metadata, content)
+    unknown = _find_unrecorded(document.metadata, content)
     if unknown is not None:
         request = one_line(keys.hide(unknown), limit=100)
         message = f"a message after the request {request!r} of the last run is not in"
         yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
 
-    for name in _find_changed_tools(read.metadata, content):
+    for name in _find_changed_tools(document.metadata, content):
         tool = one_line(keys.hide(name), limit=100)
         message = f"the definition of the tool {tool} in the last request differs from those on"
         yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
@@ -101,6 +101,7 @@ def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
 
 
 def _find_request(cell: Any) -> str:
+    """Return the request of a `%%jp` cell that a runner executes; "" for any other cell."""
     tags = cell.get("metadata", {}).get("tags")
     if isinstance(tags, list) and SKIP_TAG in tags:
         return ""
@@ -115,12 +116,14 @@ def _find_request(cell: Any) -> str:
 
 
 def _is_recorded(text: str, asked: list[str]) -> bool:
-    noted = text + NOTE
-    whole = bisect_left(asked, text)
-    longer = bisect_left(asked, noted)
+    """Return True if the sorted requests `asked` have `text`, alone or with notes on images."""
+    place = bisect_left(asked, text)
+    if place < len(asked) and asked[place] == text:
+        return True
 
-    is_there = whole < len(asked) and asked[whole] == text
-    return is_there or (longer < len(asked) and asked[longer].startswith(noted))
+    noted = text + NOTE
+    place = bisect_left(asked, noted)
+    return place < len(asked) and asked[place].startswith(noted)
 
 
 def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
@@ -134,8 +137,8 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
         return None
 
     stream = document.conversation
-    made_so = stream.properties.get("made") == "headless"
-    if not made_so or any(isinstance(entry, Compaction) for entry in stream.entries):
+    is_headless = stream.properties.get("made") == "headless"
+    if not is_headless or any(isinstance(entry, Compaction) for entry in stream.entries):
         return None
 
     try:

@@ -1,6 +1,6 @@
 """Find the tool call to which each piece of a Chat Completions stream belongs.
 
-Only this protocol needs it: the other ones mark the begin of each call. Servers give each call an
+Only this protocol needs it: the other ones mark where each call begins. Servers give each call an
 id and an index, or omit them, or give all calls the same. The rules, in the order of the code:
 
 1. `_find_candidate`: the piece may belong to the call with its index and its id, else with its id,
@@ -181,9 +181,9 @@ class CallAssembler:
         # The piece is the rest of the name, or a snapshot of the name so far.
         joined = call.name + name
         if not call.is_started:
-            if self._is_begin_of_tool(joined):
+            if self._begins_tool_name(joined):
                 return joined
-            if name.startswith(call.name) and self._is_begin_of_tool(name):
+            if name.startswith(call.name) and self._begins_tool_name(name):
                 return name
 
         has_same_id = bool(piece.id) and piece.id == call.id
@@ -196,7 +196,7 @@ class CallAssembler:
             return name if name.startswith(call.name) else joined
         return None
 
-    def _is_begin_of_tool(self, name: str) -> bool:
+    def _begins_tool_name(self, name: str) -> bool:
         return any(tool.startswith(name) for tool in self._tools)
 
     def _open_call(self, piece: StreamedCallPiece) -> StreamedCall:

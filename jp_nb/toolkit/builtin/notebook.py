@@ -51,7 +51,7 @@ class _NotebookCall:
     async def read_secrets(self) -> NotebookSecrets:
         return await self.cell.call(lambda: NotebookSecrets(self.notebook.namespace))
 
-    def integer(self, name: str, default: int, *, at_least: int, at_most: int = 10**9) -> int:
+    def read_integer(self, name: str, default: int, *, at_least: int, at_most: int = 10**9) -> int:
         value = self.given.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise ToolError(f"`{name}` must be a whole number.")
@@ -96,7 +96,7 @@ class NotebookTool(Tool):
 
 
 async def _list_cells(call: _NotebookCall) -> Success:
-    first = call.integer("first", 0, at_least=0)
+    first = call.read_integer("first", 0, at_least=0)
     cells = await call.notebook.cells()
     hide = await call.read_secrets()
     total = len(cells.cells)
@@ -121,7 +121,7 @@ async def _read_cell(call: _NotebookCall) -> Success:
     if part not in ("all", "source", "outputs"):
         raise ToolError('`part` must be "all", "source", or "outputs".')
 
-    first_line = call.integer("first_line", 1, at_least=1)
+    first_line = call.read_integer("first_line", 1, at_least=1)
     if first_line > 1 and part == "all":
         raise ToolError('`first_line` needs `part`: "source" or "outputs".')
 
@@ -146,7 +146,7 @@ async def _search_cells(call: _NotebookCall) -> Success:
 
 async def _list_variables(call: _NotebookCall) -> Success:
     match = call.given.get("match", "")
-    first = call.integer("first", 0, at_least=0)
+    first = call.read_integer("first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
 
@@ -161,7 +161,7 @@ async def _read_variable(call: _NotebookCall) -> Success:
 
     kinds: tuple[DataPart, ...] = ("head", "tail", "sample")
     parts = [
-        (part, call.integer(part, 0, at_least=1, at_most=MAX_PARTS))
+        (part, call.read_integer(part, 0, at_least=1, at_most=MAX_PARTS))
         for part in kinds
         if part in call.given
     ]

@@ -26,6 +26,7 @@ _URL: Final = re.compile(
 _HOST: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?", re.IGNORECASE | re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE | re.ASCII)
 """The last part of a host that browsers read as an IP address."""
+_USER: Final = re.compile(r"//[^/@]*@")
 _UNRESERVED: Final = "!#$%&'()*+,/:;=?@[]~"
 
 NO_LINK: Final = "This is no web address that a browser certainly opens as it is shown"
@@ -44,7 +45,7 @@ class WebAddress:
     Attributes:
         before: The text of the URL before its host.
         host: The host; "" if it is not certain.
-        after: The text behind the host.
+        after: The text after the host.
         link: The URL for a browser, in ASCII; None if it must not be opened by a click.
         warnings: Reasons to be careful, each a sentence without its end.
     """
@@ -64,9 +65,6 @@ class WebAddress:
 def remove_details(url: str) -> str:
     """Return `url` without query, fragment, and user, which may contain keys."""
     return _USER.sub("//", re.split(r"[?#]", url, maxsplit=1)[0], count=1)
-
-
-_USER: Final = re.compile(r"//[^/@]*@")
 
 
 @lru_cache(maxsize=100)

@@ -1,0 +1,122 @@
+"""Manage kernels of headless runs: fork them, and notice at once when they are ready or have ended.
+
+`jupyter_client` waits for times of silence instead, which is a third of a small run.
+
+Source: `docs/many-notebooks.md`, `docs/decisions.md` D258,
+https://jupyter-client.readthedocs.io/en/stable/messaging.html.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from queue import Empty
+from typing import Any, Final
+
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+from traitlets import default
+
+from jp_nb.headless.kernels.kernel_template import KernelTemplate, can_fork
+
+RECONNECT_MS: Final = 10
+"""Milliseconds between two attempts to connect to a kernel; 100 by default."""
+REPLY_S: Final = 1.0
+"""Seconds after which the question if a kernel is ready is asked again."""
+STATUS_S: Final = 0.05
+"""Seconds in which a ready kernel sends its status after its reply."""
+MAX_MISSED_STATUSES: Final = 4
+"""How often a kernel is asked that sends other messages, but no such status."""
+END_POLL_S: Final = 0.01
+"""Seconds between two looks at a kernel that shuts down; 0.1 in `jupyter_client`."""
+
+
+class PromptKernelClient(AsyncKernelClient):
+    """Waits for a kernel until it is ready, and no longer.
+
+    `jupyter_client` waits until a kernel has been silent for 0.2 seconds. Its status after the
+    reply says the same at once.
+    """
+
+    def start_channels(self, *args: Any, **options: Any) -> None:
+        """Connect, and try again often: the kernel listens only after its imports."""
+        self.context.reconnect_ivl = RECONNECT_MS
+        super().start_channels(*args, **options)
+
+    async def wait_for_ready(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Wait until the kernel answers on all channels.
+
+        Raises:
+            RuntimeError: The kernel ended, or did not answer in `timeout` seconds.
+        """
+        end = time.monotonic() + timeout if timeout is not None else None
+        missed = 0
+
+        while True:
+            self.kernel_info()
+            reply = await self._read_info_reply()
+            if reply is not None:
+                is_connected, is_idle = await self._read_status(reply)
+                missed += is_connected
+                if is_idle or missed > MAX_MISSED_STATUSES:
+                    self._handle_kernel_info_reply(reply)
+                    return
+
+            if not await self.is_alive():
+                raise RuntimeError("Kernel died before replying to kernel_info")
+            if end is not None and time.monotonic() > end:
+                raise RuntimeError(f"Kernel didn't respond in {timeout:.0f} seconds")
+
+    async def _read_info_reply(self) -> dict[str, Any] | None:
+        try:
+            reply: dict[str, Any] = await self.get_shell_msg(timeout=REPLY_S)
+        except Empty:
+            return None
+        return reply if reply["msg_type"] == "kernel_info_reply" else None
+
+    async def _read_status(self, reply: dict[str, Any]) -> tuple[bool, bool]:
+        """Return if there were messages after `reply`, and if one says that it was the last."""
+        request = reply["parent_header"].get("msg_id")
+        is_connected = False
+        while True:
+            try:
+                message = await self.get_iopub_msg(timeout=STATUS_S)
+            except Empty:  # the channel was not yet connected
+                return is_connected, False
+            is_connected = True
+            is_idle = message["content"].get("execution_state") == "idle"
+            if is_idle and message["parent_header"].get("msg_id") == request:
+                return True, True
+
+
+class RunKernelManager(AsyncKernelManager):
+    """Starts kernels of IPython as forks of `template`, if there is one, and notices ends soon."""
+
+    template: KernelTemplate | None = None
+
+    @default("client_factory")
+    def _make_client_factory(self) -> type[AsyncKernelClient]:
+        return PromptKernelClient
+
+    async def _async_finish_shutdown(
+        self,
+        waittime: float | None = None,
+        pollinterval: float = END_POLL_S,
+        restart: bool = False,
+    ) -> None:
+        await super()._async_finish_shutdown(waittime, pollinterval, restart)
+
+    async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:
+        provisioner: Any = self.provisioner
+        is_local = isinstance(provisioner, LocalProvisioner)
+        if self.template is None or not is_local or not can_fork(kernel_cmd):
+            await super()._async_launch_kernel(kernel_cmd, **options)
+            return
+
+        cwd = str(options.get("cwd") or os.getcwd())
+        kernel = self.template.fork(kernel_cmd, cwd=cwd, env=options["env"])
+        provisioner.process = kernel
+        provisioner.pid = kernel.pid
+        provisioner.pgid = os.getpgid(kernel.pid)
+        self._reconcile_connection_info(provisioner.connection_info)
