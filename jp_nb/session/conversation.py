@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,7 @@ from jp_nb.record.interrupted_turn import (
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.journals.journal import ConversationJournal
+from jp_nb.session.threads.shared_property import shared_property
 from jp_nb.session.threads.turn_line import TurnLine, is_inside_tool
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.config_files import ConfigFiles
@@ -142,7 +142,7 @@ class ActiveConversation:
         if recovered or (self.restored and previous is None):
             self.add_interrupted_notice(recovered)
 
-    @cached_property
+    @shared_property
     def journal(self) -> ConversationJournal:
         """The journal of entries that the notebook may not have yet."""
         kernel_folder = str(self.files.folder) if self.without_notebook else ""
@@ -155,7 +155,7 @@ class ActiveConversation:
             kernel_folder=kernel_folder,
         )
 
-    @cached_property
+    @shared_property
     def trust(self) -> Trust:
         """The signature of the active conversation."""
         signs = not isinstance(self.clock, ReproducibleClock)
@@ -167,21 +167,21 @@ class ActiveConversation:
             workspace=self.signed_here,
         )
 
-    @cached_property
+    @shared_property
     def signed_here(self) -> SignedHere:
         """The workspace, where signatures of conversations count."""
         from jp_nb.session.signed_here import SignedHere
 
         return SignedHere(self)
 
-    @cached_property
+    @shared_property
     def discovered(self) -> DiscoveredTools:
         """The tools that sources of this kernel have found."""
         from jp_nb.session.configuration.discovered_tools import DiscoveredTools
 
         return DiscoveredTools()
 
-    @cached_property
+    @shared_property
     def settings(self) -> Settings:
         """The settings of the active conversation."""
         return self.make_settings(self.files)
@@ -199,14 +199,14 @@ class ActiveConversation:
             is_local=self.is_local,
         )
 
-    @cached_property
+    @shared_property
     def questions(self) -> QuestionLog:
         """The history of questions in the record and the workspace."""
         from jp_nb.session.questions.question_log import QuestionLog
 
         return QuestionLog(self, self._notebook_path)
 
-    @cached_property
+    @shared_property
     def cassettes(self) -> Cassettes:
         """The cassettes that record or replay model responses."""
         from jp_nb.session.model_access.cassettes import Cassettes

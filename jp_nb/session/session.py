@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.record.entries.clock import DEFAULT_CLOCK, Clock, make_epoch_clock, utc_now
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, NotebookStorage
+from jp_nb.session.threads.shared_property import shared_property
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, PendingConsent
@@ -123,28 +123,28 @@ class Session:
         """The effective configuration."""
         return self.settings.config
 
-    @cached_property
+    @shared_property
     def conversations(self) -> ConversationList:
         """The conversations of the notebook."""
         from jp_nb.session.conversations import ConversationList
 
         return ConversationList(self.active)
 
-    @cached_property
+    @shared_property
     def turns(self) -> TurnRunner:
         """The turn runner."""
         from jp_nb.session.turns.turn_runner import TurnRunner
 
         return TurnRunner(self.host, self.active, self.conversations, on_end=self._keep_last_turn)
 
-    @cached_property
+    @shared_property
     def bench(self) -> ToolBench:
         """The runner of tools outside of the conversation."""
         from jp_nb.session.past_turns.bench import ToolBench
 
         return ToolBench(self.host, self.turns, self.active)
 
-    @cached_property
+    @shared_property
     def completions(self) -> CompletionRunner:
         """The requests outside of the conversation."""
         from jp_nb.session.rows.completion_models import SessionModels

@@ -360,3 +360,56 @@ def test_questions_of_several_threads_are_asked_one_after_the_other(session: Ses
     prompter = session.turns.runner.front_end.prompter
     assert isinstance(prompter, FakePrompter)
     assert prompter.most_at_once == 1
+
+
+def test_first_queries_of_a_session_from_many_threads_share_one_runner(bare_folder: Path) -> None:
+    made: list[object] = []
+
+    class SlowHost(FakeHost):
+        def front_end(self, *args: Any) -> Any:
+            made.append(args)
+            time.sleep(0.05)  # the other threads come meanwhile
+            return super().front_end(*args)
+
+    begin = threading.Barrier(THREADS)
+    opened = Session(SlowHost(FakePrompter()))
+
+    def get_runner(_: int) -> object:
+        begin.wait(10)
+        return opened.turns
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        runners = [*pool.map(get_runner, range(THREADS))]
+    assert len(made) == len({*map(id, runners)}) == 1
+    opened.close()
+
+
+def test_interrupt_reaches_a_thread_that_becomes_the_first_at_the_same_time() -> None:
+    line = turn_line.TurnLine()
+    runs = threading.Event()
+    waits = threading.Event()
+    goes_on = threading.Event()
+
+    def run_until_told() -> None:
+        runs.set()
+        assert waits.wait(10)
+
+    def pause_waiting_thread() -> dict[object, int]:
+        """Stop the second thread behind its look at the interrupt."""
+        if threading.current_thread() is not threading.main_thread():
+            waits.set()
+            assert goes_on.wait(10)
+        return {}
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(line.run, run_until_told)
+        assert runs.wait(10)
+        line.tool_threads = pause_waiting_thread
+        second = pool.submit(line.run, lambda: "ran")
+        assert waits.wait(10)
+        line.interrupt()
+        first.result(10)
+        goes_on.set()
+        with pytest.raises(KeyboardInterrupt, match="Interrupted while"):
+            second.result(10)
+    assert line.run(lambda: "ran") == "ran"

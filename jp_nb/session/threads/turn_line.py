@@ -179,8 +179,7 @@ class TurnLine:
         before = {*self.tool_threads()}
         blocked_since: dict[object, float] = {}
         while self._places[0] is not place:
-            if place.interrupted:
-                raise KeyboardInterrupt(LINE_INTERRUPTED)
+            _raise_if_interrupted(place)
 
             now = monotonic()
             blocked = before & self._blocked_tools()
@@ -195,6 +194,9 @@ class TurnLine:
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(LINE_INTERRUPTED) from None
 
+        # The interrupt may have ended the turn before, too, so that this place is now the first.
+        _raise_if_interrupted(place)
+
     def _blocked_tools(self) -> set[object]:
         frames = sys._current_frames()
         return {
@@ -202,6 +204,11 @@ class TurnLine:
             for tool, thread in self.tool_threads().items()
             if _waits_for_thread(frames.get(thread))
         }
+
+
+def _raise_if_interrupted(place: _PlaceInLine) -> None:
+    if place.interrupted:
+        raise KeyboardInterrupt(LINE_INTERRUPTED)
 
 
 def _waits_for_thread(frame: FrameType | None) -> bool:
