@@ -109,3 +109,44 @@ def test_background_process_of_a_finished_command_is_left_alone(tmp_path: Path) 
     time.sleep(0.5)  # the guard has ended by then
     assert is_alive(pid)
     os.kill(pid, signal.SIGKILL)
+
+
+def test_guard_leaves_no_warning_at_the_end_of_the_interpreter() -> None:
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", RUNS, "true"]
+    kernel = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, text=True)
+    assert (kernel.returncode, kernel.stdout, kernel.stderr) == (0, "started\n", "")
+
+
+RESTARTS = """
+import os, signal
+from pathlib import Path
+from jp_nb.toolkit.command_tools.process_guard import ProcessGuard
+
+def children():
+    pid = os.getpid()
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+def is_zombie(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+guard = ProcessGuard()
+guard.start()
+(first,) = children()
+guard.start()
+assert children() == [first]
+os.kill(int(first), signal.SIGKILL)
+while not is_zombie(first):
+    pass
+guard.add(2 ** 22)
+guard.start()
+(second,) = children()
+assert second != first
+assert not is_zombie(second)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
+def test_killed_guard_is_replaced_and_leaves_no_zombie() -> None:
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", RESTARTS]
+    kernel = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, text=True)
+    assert (kernel.returncode, kernel.stderr) == (0, "")

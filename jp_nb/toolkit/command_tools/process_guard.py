@@ -24,7 +24,7 @@ import time
 
 TYPE_CHECKING = False  # the guard does not load `typing`
 if TYPE_CHECKING:
-    import subprocess
+    from jp_nb.toolkit.command_tools.guard_process import GuardProcess
 
 STOP_GRACE_S = 1.0
 """Seconds between SIGTERM and SIGKILL to the groups."""
@@ -41,7 +41,7 @@ class ProcessGuard:
     def __init__(self) -> None:
         self._pipe: int | None = None
         self._owner = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: GuardProcess | None = None
 
     def start(self) -> None:
         """Start the guard, if it does not run. Call it before a process starts."""
@@ -61,16 +61,20 @@ class ProcessGuard:
         import logging
         import subprocess
 
+        from jp_nb.toolkit.command_tools.guard_process import GuardProcess
+
+        if self._process is not None and self._owner == os.getpid():
+            self._process.wait()  # it was killed: it has closed its pipe
+        self._process = None
+
         self._owner = os.getpid()
         self._pipe = None
-        if self._process is not None:
-            self._process.poll()  # it has ended, or it is that of the process that forked this one
         if os.name != "posix" or not sys.executable:
             return
 
         read_end, write_end = os.pipe()  # no child inherits the write end
         try:
-            self._process = subprocess.Popen(
+            self._process = GuardProcess(
                 [sys.executable, "-I", "-S", __file__, str(self._owner)],
                 stdin=read_end,
                 stdout=subprocess.DEVNULL,
