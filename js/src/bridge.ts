@@ -11,6 +11,7 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage, User } from '@jupyterlab/services';
 
+import { AwaitedOutputs } from './awaited';
 import { beginRun, endRun } from './cellruns';
 import { applyEdits, describeDocument } from './cells';
 import { EndLines, wordsOfEnd } from './endlines';
@@ -86,6 +87,7 @@ export class Bridge {
     private readonly context: Context,
     private readonly user: User.IManager | null
   ) {
+    this.awaited = new AwaitedOutputs(context.model);
     this.keeper = new FormKeeper(context.model, this.views);
     this.ends = new EndLines(context.model, this.views);
     void context.ready.then(() => this.start());
@@ -109,7 +111,7 @@ export class Bridge {
         this.checkWritten();
       }
     });
-    context.model.contentChanged.connect(() => this.trustAwaited());
+    context.model.contentChanged.connect(() => this.lookForAwaited());
     context.model.cells.changed.connect(() => this.onCellsChanged());
     this.onCellsChanged();
     context.fileChanged.connect(() => this.forget()); // saved, reverted, loaded again
@@ -142,12 +144,21 @@ export class Bridge {
     }
   }
 
-  /** The page closes or reloads: another page takes over, unless the user cancels. */
+  /**
+   * The page closes or reloads: another page takes over, unless the user cancels.
+   *
+   * The kernel asks all pages for `hello`. If this page still answered, it would take over itself.
+   */
   private onLeave(): void {
-    if (this.shared) {
-      this.send({ type: 'bye' });
-      setTimeout(() => this.hello(), STAYS_MS);
+    if (!this.shared) {
+      return;
     }
+    this.send({ type: 'bye' });
+    clearTimeout(this.leaving);
+    this.leaving = setTimeout(() => {
+      this.leaving = undefined;
+      this.hello();
+    }, STAYS_MS);
   }
 
   // --- the notebook ---
@@ -335,7 +346,9 @@ export class Bridge {
     this.missed = [];
     this.shows.clear();
     this.queued.clear();
-    this.awaited.clear();
+    this.awaited = new AwaitedOutputs(this.context.model);
+    clearTimeout(this.askTimer);
+    this.askTimer = undefined;
     this.endShowing();
   }
 
@@ -436,11 +449,7 @@ export class Bridge {
     if (request === this.showing?.request) {
       this.endShowing();
     }
-    for (const [id, by] of this.awaited) {
-      if (by === request) {
-        this.awaited.delete(id);
-      }
-    }
+    this.awaited.drop(request);
   }
 
   private onDisplay(
@@ -477,8 +486,8 @@ export class Bridge {
     } else if (followed && isNew) {
       followed.add(asOutput({ data, metadata }));
     } else if (!isOwn && this.shared) {
-      if (isOfTurn) {
-        this.trustWhatShows(id, request);
+      if (isOfTurn || this.awaited.has(id)) {
+        this.trustWhatShows(id, request, data);
       }
     } else if (isOfTurn && !this.views.runs(request)) {
       this.askOutputs(request);
@@ -511,52 +520,39 @@ export class Bridge {
   }
 
   /**
-   * Trust an output in a cell that another page runs.
+   * Trust an output in a cell that another page runs, once the document shows its newest content.
    *
    * The shared document may arrive later than the kernel's message.
    */
-  private trustWhatShows(id: string, request: string | undefined): void {
-    this.awaited.set(id, request);
-    this.trustAwaited();
+  private trustWhatShows(id: string, request: string | undefined, data: JsonObject): void {
+    this.awaited.add(id, request, data);
+    this.awaited.look();
     this.askForAwaited();
   }
 
+  /** The document has changed: the page that ran a cell may have written outputs. */
+  private lookForAwaited(): void {
+    if (this.awaited.look()) {
+      clearTimeout(this.askTimer);
+      this.askTimer = undefined;
+      this.askForAwaited();
+    }
+  }
+
   /**
-   * Ask the kernel for outputs that the shared document does not get.
+   * Ask the kernel for outputs, or contents of them, that the shared document does not get.
    *
-   * The page that ran their cell is gone: it wrote none of them, and this page may have to.
+   * The page that ran their cell is gone: it does not write them, and this page may have to.
    */
   private askForAwaited(): void {
-    if (!this.awaited.size || this.askTimer !== undefined) {
+    if (this.awaited.request === undefined || this.askTimer !== undefined) {
       return;
     }
     this.askTimer = setTimeout(() => {
       this.askTimer = undefined;
-      const [request] = this.awaited.values();
-      if (request === undefined) {
-        return;
-      }
-      this.askOutputs(request);
+      this.askOutputs(this.awaited.request);
       this.askForAwaited();
     }, ASK_AGAIN_MS);
-  }
-
-  private trustAwaited(): void {
-    if (!this.awaited.size) {
-      return;
-    }
-    for (const cell of this.context.model.cells) {
-      if (!isCodeCell(cell)) {
-        continue;
-      }
-      for (const id of this.awaited.keys()) {
-        if (placeOf(cell.outputs, id) < 0) {
-          continue;
-        }
-        this.awaited.delete(id);
-        trustHere(cell);
-      }
-    }
   }
 
   /** Keep the outputs of a turn in a cell of this page. */
@@ -676,8 +672,8 @@ export class Bridge {
     }
     if (this.shared && puts !== true) {
       // Another page writes them.
-      for (const displayId of ofTurn.keys()) {
-        this.trustWhatShows(displayId, request);
+      for (const [displayId, { data }] of ofTurn) {
+        this.trustWhatShows(displayId, request, data);
       }
       return;
     }
@@ -702,6 +698,7 @@ export class Bridge {
     }
     showing.putAll();
     this.showing = showing;
+    this.awaited.drop(request);
     this.shows.add(request);
     if (isOver) {
       this.onIdle(request);
@@ -995,7 +992,7 @@ export class Bridge {
   // --- messages to the kernel ---
 
   private hello(): void {
-    if (!this.comm || !this.kernel) {
+    if (!this.comm || !this.kernel || this.leaving !== undefined) {
       return;
     }
     const doc = this.read();
@@ -1106,10 +1103,12 @@ export class Bridge {
   private readonly cellIds = new Set<string>();
   /** The last request whose outputs this page asked for, and when. */
   private asked: { request: string; at: number } | null = null;
-  /** Outputs of turns in other pages: their request by display id. */
-  private readonly awaited = new Map<string, string | undefined>();
+  /** Outputs of turns in other pages. */
+  private awaited: AwaitedOutputs;
   /** The timer until this page asks for one of them. */
   private askTimer: ReturnType<typeof setTimeout> | undefined;
+  /** The timer after `bye`: the user has canceled the closing if the page is still there. */
+  private leaving: ReturnType<typeof setTimeout> | undefined;
   /** The ids of cells that were run again while they ran. */
   private readonly queued = new Set<string>();
 }

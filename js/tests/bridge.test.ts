@@ -1,3 +1,4 @@
+import type { IOutput } from '@jupyterlab/nbformat';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Bridge } from '../src/bridge';
@@ -405,6 +406,22 @@ describe('a shared document', () => {
     expect(page.kernel.take()).toMatchObject([{ type: 'bye' }]);
     vi.advanceTimersByTime(3000); // the user has canceled it
     expect(page.kernel.take()).toMatchObject([{ type: 'hello' }]);
+    expect(page.tell({ type: 'pull' })).toMatchObject([{ type: 'hello' }]);
+  });
+
+  it('that closes does not offer itself as the page that takes over', async () => {
+    const [page] = await share();
+    window.dispatchEvent(new Event('beforeunload'));
+    page.kernel.take();
+    expect(page.tell({ type: 'pull' })).toEqual([]);
+    page.context.pathChanged.emit();
+    vi.advanceTimersByTime(1500);
+    window.dispatchEvent(new Event('beforeunload')); // the user canceled it, and closes it again
+    page.kernel.take();
+    vi.advanceTimersByTime(1500);
+    expect(page.kernel.take()).toEqual([]);
+    vi.advanceTimersByTime(1500);
+    expect(page.kernel.take()).toMatchObject([{ type: 'hello' }]);
   });
 });
 
@@ -527,6 +544,78 @@ describe('outputs', () => {
     expect(page.kernel.take()).toMatchObject([{ type: 'want', request: 'other' }]);
     page.cell.outputs.add({ output_type: 'display_data', data, metadata });
     page.notebook.contentChanged.emit();
+    vi.advanceTimersByTime(5000);
+    expect(page.kernel.take()).toEqual([]);
+  });
+
+  /** A page of a shared document, whose other page has written an output of a turn. */
+  const open = async () => {
+    const page = new Page();
+    page.notebook.collaborative = true;
+    await page.open();
+    write(page, 'asks');
+    update(page, 'asks');
+    expect(page.cell.outputs.trusted).toBe(true);
+    return page;
+  };
+  const update = (page: Page, text: string, marks: JsonObject = metadata) => {
+    const content = { data: { 'text/plain': text }, metadata: marks };
+    const message = { ...content, transient: { display_id: 'id' } };
+    page.kernel.publish('update_display_data', message, 'other', 'another');
+  };
+  const write = (page: Page, text: string, marks: JsonObject = metadata) => {
+    const content = { data: { 'text/plain': text }, metadata: marks };
+    page.cell.outputs.items = [{ output_type: 'display_data', ...content } as IOutput];
+    page.notebook.contentChanged.emit();
+  };
+
+  it('of another page are requested if their content stays old', async () => {
+    const page = await open();
+    vi.advanceTimersByTime(5000);
+    expect(page.kernel.take()).toEqual([]);
+    update(page, 'noted');
+    update(page, 'asks again');
+    vi.advanceTimersByTime(1000);
+    expect(page.kernel.take()).toMatchObject([{ type: 'want', request: 'other' }]);
+    write(page, 'asks again');
+    vi.advanceTimersByTime(5000);
+    expect(page.kernel.take()).toEqual([]);
+  });
+
+  it('of another page are not requested while it writes them', async () => {
+    const page = await open();
+    for (let n = 0; n < 10; n++) {
+      update(page, `text ${n}`);
+      vi.advanceTimersByTime(700);
+      write(page, n % 2 ? `text ${n}` : `text ${n - 0.5}`); // an older one than the page knows
+    }
+    update(page, 'last', {});
+    vi.advanceTimersByTime(700);
+    write(page, 'last', {});
+    vi.advanceTimersByTime(5000);
+    expect(page.kernel.take()).toEqual([]);
+  });
+
+  it('of another page are requested until the cell ends', async () => {
+    const page = await open();
+    update(page, 'last', {});
+    vi.advanceTimersByTime(1000);
+    expect(page.kernel.take()).toMatchObject([{ type: 'want', request: 'other' }]);
+    page.kernel.publish('status', { execution_state: 'idle' }, 'other', 'another');
+    vi.advanceTimersByTime(5000);
+    expect(page.kernel.take()).toEqual([]);
+  });
+
+  it('of another page are written by this one if the kernel says so', async () => {
+    const page = await open();
+    update(page, 'noted');
+    vi.advanceTimersByTime(1000);
+    const [{ page: to }] = page.kernel.take();
+    const outputs = [{ display_id: 'id', data, metadata }];
+    page.tell({ type: 'show', to, ...shown, request: 'other', outputs, puts: true });
+    expect(page.cell.outputs.items).toMatchObject([{ data }]);
+    update(page, 'asks again');
+    expect(page.cell.outputs.items).toMatchObject([{ data: { 'text/plain': 'asks again' } }]);
     vi.advanceTimersByTime(5000);
     expect(page.kernel.take()).toEqual([]);
   });

@@ -220,9 +220,6 @@ receivers[comm_id] = lambda data: (types.append(data["type"]), receive(data))
 """
 
 
-# An answer that arrives while another page takes over can leave its cell without outputs: a known
-# fault, which this test meets in some runs.
-@pytest.mark.deep
 def test_page_says_bye_when_its_tab_closes_and_the_other_one_shows_forms_of_its_queued_cells(
     decides: SharedPages,
 ) -> None:
