@@ -11,21 +11,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.cell_reports import read_cells
 from jp_nb.notebook.code_runs import OwnCell, run_code, run_own_cell
-from jp_nb.notebook.file_cells import CellOfFile, FileCells
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.page_refusal import NO_OPEN_PAGE
 from jp_nb.notebook.page.surroundings import is_headless
-from jp_nb.notebook.page_document import CellOfPage, PageDocument
 from jp_nb.notebook.running_cells import RunningCell
 from jp_nb.session.host import RecordStore
-from jp_nb.toolkit.editing.document_cells import DocumentCells
-from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 from jp_nb.toolkit.notebook_access import CodeRun, NotebookCell, NotebookCells
+
+if TYPE_CHECKING:  # most turns edit no cells
+    from jp_nb.notebook.file_cells import FileCells
+    from jp_nb.toolkit.editing.document_cells import DocumentCells
+    from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 
 NO_EDITS: Final = (
     "The cells of this notebook cannot be edited here: this runner cannot write them. Show the "
@@ -93,6 +94,9 @@ class KernelNotebook:
         if self.file is not None:
             return self.file.document()
 
+        from jp_nb.notebook.page_document import PageDocument
+        from jp_nb.toolkit.editing.document_cells import DocumentCells
+
         cell = self._running_cell
         if isinstance(self.store, LiveStore) and self.store.has_met_page:
             return await PageDocument(self.store, cell.cell_id).read(cell.session)
@@ -118,6 +122,8 @@ class KernelNotebook:
         if self.file is not None:
             return self.file.change(change)
         if isinstance(self.store, LiveStore):
+            from jp_nb.notebook.page_document import PageDocument
+
             page = PageDocument(self.store, self._running_cell.cell_id)
             changed = await page.change(change)
             if changed.merged:
@@ -144,8 +150,12 @@ class KernelNotebook:
         """
         own: OwnCell
         if self.file is not None:
+            from jp_nb.notebook.file_cells import CellOfFile
+
             own = CellOfFile(self.file, cell_id)
         elif isinstance(self.store, LiveStore):
+            from jp_nb.notebook.page_document import CellOfPage
+
             own = CellOfPage(self.store, cell_id, source)
         else:
             return self.execute(source)

@@ -23,8 +23,9 @@ from jp_nb.notebook.display.run_outputs import MAX_STORED_CHARS, RunOutputs
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.text import format_user_name
 from jp_nb.toolkit.editing.conflicts import find_merged
-from jp_nb.toolkit.editing.document_cells import CELL_KINDS, CellKind, DocumentCell, DocumentCells
+from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_review import CellChange, CellConflict, ChangeResult
+from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
 
 READ_TIMEOUT_S: Final = 10.0
 CHANGE_TIMEOUT_S: Final = 10.0

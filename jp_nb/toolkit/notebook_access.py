@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from jp_nb.images import Image
-from jp_nb.toolkit.editing.document_cells import DocumentCells, cell_version
-from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
+
+if TYPE_CHECKING:  # most turns edit no cells
+    from jp_nb.toolkit.editing.document_cells import DocumentCells
+    from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 
 CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
 """`ran` means that the kernel does not know if the cell failed."""
@@ -51,6 +53,8 @@ class NotebookCell:
     @property
     def version(self) -> str:
         """The version of its source for edits; "" if a part of the source was omitted."""
+        from jp_nb.toolkit.editing.document_cells import cell_version
+
         return "" if self.left_out else cell_version(self.source)
 
 

@@ -7,7 +7,8 @@ Source: `docs/turns.md`, `docs/tools.md`.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -21,6 +22,9 @@ from pydantic import (
 from jp_nb.images import Image
 from jp_nb.json_values import MAX_STORED_LEVELS, is_larger
 from jp_nb.toolkit.question import Question
+
+if TYPE_CHECKING:  # most turns edit no cells
+    from jp_nb.toolkit.editing.edit_review import EditReview
 
 MAX_QUESTIONS = 50  # maximum number of questions in one run of a tool
 MAX_STRUCTURED_ITEMS: Final = 100_000
@@ -191,3 +195,10 @@ STRUCTURED_OMITTED: Final = (
     "so no program can read it.]"
 )
 """Note to the model below such a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsReview:
+    """Outcome of a tool whose proposal the user has to review. The tool then runs again."""
+
+    review: EditReview

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from pydantic import JsonValue
 
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.reading.question_history import QuestionHistory
-from jp_nb.toolkit.editing.edit_review import EditDecision, EditOperation
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.values.base import DEFAULT_SIDE
+
+if TYPE_CHECKING:  # most turns edit no cells
+    from jp_nb.toolkit.editing.edit_review import EditDecision, EditOperation
 
 ReadSkill = Callable[[str], str]
 """Returns the text of the skill of this name, or raises `ToolError`."""

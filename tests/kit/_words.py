@@ -28,7 +28,7 @@ from jp_nb.toolkit.cell_thread import CallInterrupted
 from jp_nb.toolkit.command_tools.processes import ProcessRun
 from jp_nb.toolkit.editing import edit_review
 from jp_nb.toolkit.notebook_access import CellOutput
-from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
+from jp_nb.toolkit.outcome import NeedsInput, NeedsReview, Success, ToolFailure
 from jp_nb.toolkit.question import QUESTION_KINDS
 from jp_nb.toolkit.tool_context import DeltaRejection
 from tests.kit._edited_cells import EditedCells
@@ -145,7 +145,7 @@ HOST_VALUES: Mapping[str, type[Any]] = {
     "notebook_cells": notebook_access.NotebookCells,
     "edited_cells": EditedCells,
     "edit_decision": edit_review.EditDecision,
-    "needs_review": edit_review.NeedsReview,
+    "needs_review": NeedsReview,
 }
 
 EXCHANGE_VALUES: Mapping[str, type[Any]] = {

@@ -16,14 +16,13 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.approvals.permission_rules import Ruling, judge
 from jp_nb.agent.call_steps.call_results import CallResults
 from jp_nb.agent.call_steps.change_review import ConfigChanges
-from jp_nb.agent.call_steps.edit_requests import EditRequests
 from jp_nb.agent.call_steps.permissions import (
     SKIPPED_BY_USER_TEXT,
     PermissionRequests,
@@ -64,7 +63,6 @@ from jp_nb.toolkit.cell_thread import (
     ControlFlowError,
     ToolRun,
 )
-from jp_nb.toolkit.editing.edit_review import EditOperation, NeedsReview, make_operation_id
 from jp_nb.toolkit.function_tools.tool_errors import (
     error_summary,
     format_error_text,
@@ -73,11 +71,15 @@ from jp_nb.toolkit.function_tools.tool_errors import (
 )
 from jp_nb.toolkit.outcome import (
     NeedsInput,
+    NeedsReview,
     Outcome,
     Success,
     ToolFailure,
 )
 from jp_nb.toolkit.tool_context import DeltaRejection, ToolContext
+
+if TYPE_CHECKING:
+    from jp_nb.toolkit.editing.edit_review import EditOperation
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +101,7 @@ class CallRunner:
         self.questions = ToolQuestions(turn, line)
         self._decisions = CallDecisions(turn)
         self._permissions = PermissionRequests(turn, line, self._decisions)
-        self._edits = EditRequests(turn, line)
+        self._line = line
         self._deliveries = DeliveryRequests(turn, line, self._decisions)
         self._plans = PlanApproval(turn, line, self._decisions)
         # For all calls of the batch: the model wrote them before it knew what the user decides.
@@ -181,7 +183,9 @@ class CallRunner:
             return
 
         self.progress.write(call, stage="asked")
-        await self._edits.ask(call, tool, outcome.review)
+        from jp_nb.agent.call_steps.edit_requests import EditRequests  # most turns edit no cells
+
+        await EditRequests(self._turn, self._line).ask(call, tool, outcome.review)
 
     def _recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
         """Return the result of a replay, which runs no tool and asks no user."""
@@ -306,6 +310,8 @@ class CallRunner:
         """Return the change of the notebook that `call` makes: the same one in each of its runs."""
         if not tool.executor.proposes_edits:
             return None
+
+        from jp_nb.toolkit.editing.edit_review import EditOperation, make_operation_id
 
         if not call.operation:
             conversation = self._turn.shared.get("conversation_id", "")

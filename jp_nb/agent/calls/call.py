@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -25,8 +26,10 @@ from jp_nb.record.entries.events import (
     ToolCallResponse,
 )
 from jp_nb.record.entries.outcomes import QuestionOutcome
-from jp_nb.toolkit.editing.edit_review import EditDecision
 from jp_nb.toolkit.tool_context import DeltaRejection
+
+if TYPE_CHECKING:  # most turns edit no cells
+    from jp_nb.toolkit.editing.edit_review import EditDecision
 
 
 @dataclass(slots=True)

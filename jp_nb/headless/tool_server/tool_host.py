@@ -32,11 +32,10 @@ from jp_nb.session.configuration.base_config import registered_functions
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
-from jp_nb.toolkit.editing.edit_review import NeedsReview
 from jp_nb.toolkit.function_tools.python import REGISTRY
 from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
 from jp_nb.toolkit.function_tools.tool_errors import format_error_text
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, ToolFailure
+from jp_nb.toolkit.outcome import NeedsInput, NeedsReview, Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.toolkit.truncation import truncate_middle
 

@@ -17,7 +17,6 @@ from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.rendering.markdown import make_code_block, make_details_block
 from jp_nb.rendering.report import Report, bound_text, indent_text
 from jp_nb.text import escape_invisible, one_line, pluralize
-from jp_nb.toolkit.editing.source_diff import format_diff
 
 MAX_SHOWN_EDITS = 50
 """Limit of edits of one call that the log shows."""
@@ -76,6 +75,8 @@ def make_edits_block(arguments: Mapping[str, JsonValue], structured: JsonValue) 
 def _list_difference(
     kind: str, applied: Mapping[str, JsonValue], edit: Mapping[str, JsonValue]
 ) -> Iterator[str]:
+    from jp_nb.toolkit.editing.source_diff import format_diff  # most turns edit no cells
+
     before = _read_text(applied, "source_before")
     after = _read_text(applied, "edited")
 

@@ -23,10 +23,15 @@ from jp_nb.record.reading.turn_reader import EDIT_CELLS_NAME, read_turn
 from jp_nb.rendering.transcripts.edit_text import count_applied_edits, list_applied_edits
 from jp_nb.session.past_turns.bench import ToolBench, raise_for_end
 from jp_nb.text import pluralize
-from jp_nb.toolkit.builtin.cells import UserEdits
+from jp_nb.toolkit.builtin.cell_proposals import run_proposal
+from jp_nb.toolkit.builtin.cells import EditCells
+from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.editing.document_cells import DocumentCells
 from jp_nb.toolkit.editing.edit_inverse import invert_edits
 from jp_nb.toolkit.editing.edit_review import EditReview
+from jp_nb.toolkit.notebook_access import NotebookAccess
+from jp_nb.toolkit.outcome import NeedsReview, Outcome, Success, ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
 
 UNTRUSTED_WARNING: Final = (
     "This notebook's history is not trusted ({}). The sources below come from it, and may have "
@@ -36,6 +41,36 @@ NOTHING_TO_REVERT: Final = (
     "The edits of turn {} are not in the notebook any more: there is nothing to take back."
 )
 MakeReview = Callable[[DocumentCells], EditReview]
+
+
+class UserEdits(EditCells):
+    """Edits that a command of the user proposes. `make_review` gets the cells of the notebook.
+
+    It raises `ToolError` if there is nothing to propose. Models cannot call it.
+    """
+
+    registration: Mapping[str, JsonValue] = {}
+
+    def __init__(self, make_review: MakeReview) -> None:
+        self._make_review = make_review
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome | NeedsReview:
+        """Return the review, or apply the user's decision about it.
+
+        Raises:
+            ToolError: There is nothing to propose, or nothing can be edited here.
+        """
+        return await run_proposal(arguments, context, cell, self._propose)
+
+    async def _propose(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, notebook: NotebookAccess
+    ) -> EditReview | Success | ToolFailure:
+        document = await notebook.document()
+        if not document.can_change:
+            raise ToolError(f"Cells cannot be edited here: {document.why}.")
+        return self._make_review(document)
 
 
 def review_user_edits(bench: ToolBench, name: str, make_review: MakeReview) -> CallOutcome:

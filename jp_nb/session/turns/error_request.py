@@ -29,7 +29,6 @@ from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
 from jp_nb.session.host import LastError
 from jp_nb.text import one_line, plain
 from jp_nb.toolkit.data_sections import DataSection, frame_sections
-from jp_nb.toolkit.editing.document_cells import cell_version
 from jp_nb.toolkit.function_tools import tool_errors
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import ValueBudget
@@ -101,6 +100,8 @@ class ErrorRequest:
 
     def _ask_for_edit(self, question: str) -> str:
         """Return the request for an edit, with the id and version of the cell, if it is known."""
+        from jp_nb.toolkit.editing.document_cells import cell_version
+
         last = self._last
         named = FIND_CELL_TEXT
         if last.cell_id and last.raw_cell is not None:

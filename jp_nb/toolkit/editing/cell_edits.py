@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, cast, get_args
+from typing import Final, cast
 
 from pydantic import JsonValue
 
 from jp_nb.errors import ToolError
 from jp_nb.text import one_line
-from jp_nb.toolkit.arguments.parameters import argument
-from jp_nb.toolkit.editing.document_cells import CELL_KINDS, CellKind
+from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, EDIT_KINDS, CellKind, EditKind
 
-EditKind = Literal["insert", "replace", "patch", "delete", "move", "run"]
-EDIT_KINDS: Final[tuple[EditKind, ...]] = get_args(EditKind)
 MAX_EDITS: Final = 50
 MAX_EDIT_BYTES: Final = 200_000
 """Limit for the sources and patches of one proposal, in UTF-8."""
@@ -38,42 +35,6 @@ _FIELDS: Final[Mapping[EditKind, tuple[frozenset[str], frozenset[str]]]] = {
 """Required and optional fields of each kind of edit, besides `op`."""
 
 _NAMES: Final = ("op", "cell", "version", "after", "type", "source", "old", "new", "run")
-
-EDITS_SCHEMA: Final[dict[str, JsonValue]] = {
-    "type": "object",
-    "properties": {
-        "edits": {
-            "type": "array",
-            "description": "1 to 50 operations, applied in order.",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "op": argument("string", "The operation.", enum=[*EDIT_KINDS]),
-                    "cell": argument(
-                        "string", 'Cell id. "new:1" is the first cell that this call inserts.'
-                    ),
-                    "version": argument(
-                        "string", '`version` of the cell as you read it. "same" for a later edit.'
-                    ),
-                    "after": argument(
-                        "string", 'Cell id, "start", "end", or "this" (the running cell, default).'
-                    ),
-                    "type": argument("string", "Of a new cell. Default: code.", enum=[*CELL_KINDS]),
-                    "source": argument("string", "The whole new source."),
-                    "old": argument("string", "Text that occurs exactly once in the source."),
-                    "new": argument("string", "Its replacement."),
-                    "run": argument("boolean", "Run the code cell afterwards."),
-                },
-                "required": ["op"],
-                "additionalProperties": False,
-            },
-        },
-        "why": argument("string", "The reason, one sentence for the user."),
-    },
-    "required": ["edits", "why"],
-    "additionalProperties": False,
-}
-"""JSON schema of the arguments of `edit_cells`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,13 @@ Source: `docs/cells.md`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final, Literal
+from typing import Final
 
 from jp_nb.text import one_line
-
-CellKind = Literal["code", "markdown", "raw"]
-CELL_KINDS: Final[Sequence[CellKind]] = ("code", "markdown", "raw")
+from jp_nb.toolkit.editing.edit_schema import CellKind
 
 VERSION_CHARS: Final = 12
 MAX_NEAREST_CELLS: Final = 3

@@ -16,7 +16,8 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.toolkit.editing.cell_edits import SAME, START, CellEdit
-from jp_nb.toolkit.editing.document_cells import CELL_KINDS, CellKind, DocumentCell, DocumentCells
+from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
+from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
 
 NO_SOURCE: Final = "the record does not have its source from before."
 GONE: Final = "the cell was deleted."

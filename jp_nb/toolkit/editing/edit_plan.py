@@ -16,7 +16,8 @@ from typing import Final, Literal
 from jp_nb.errors import ToolError
 from jp_nb.text import one_line
 from jp_nb.toolkit.editing.cell_edits import END, SAME, START, THIS, CellEdit, refuse
-from jp_nb.toolkit.editing.document_cells import CellKind, DocumentCell, DocumentCells
+from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
+from jp_nb.toolkit.editing.edit_schema import CellKind
 
 NOTHING_CHANGES: Final = "nothing would change."
 MAX_NAMED_LINES: Final = 10

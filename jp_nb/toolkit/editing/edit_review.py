@@ -50,13 +50,6 @@ class EditReview:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedsReview:
-    """Outcome of a tool whose proposal the user has to review. The tool then runs again."""
-
-    review: EditReview
-
-
-@dataclass(frozen=True, slots=True)
 class EditDecision:
     """The decision about a proposal.
 
