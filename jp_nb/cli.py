@@ -175,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--revoke", "withdraw the trust", **flag)
 
     text = "offer the tools of a module or notebook to other MCP clients"
-    add = command("mcp", "headless.tool_server.mcp_server:serve", text)
+    add = command("mcp", "headless.tool_server.serve_command:serve", text)
     add("source", "a module, a .py file, or a notebook", metavar="MODULE_OR_NOTEBOOK")
     text = "serve HTTP at this address (default host: 127.0.0.1) instead of stdin and stdout"
     add("--http", text, metavar="[HOST:]PORT")

@@ -51,8 +51,8 @@ BELOW = {
 }
 """The packages of `jp_nb`, from low to high, and the packages that each may import."""
 BELOW["session"] = set(BELOW) - {"interop"}
-MCP_SERVER = "headless/tool_server/mcp_server.py"
-"""The module that offers tools to other programs."""
+MCP_SERVER = {"headless/tool_server/mcp_server.py", "headless/tool_server/serve_command.py"}
+"""The modules that offer tools to other programs: the server, and the command that runs it."""
 BELOW["notebook"] = set(BELOW)
 BELOW["headless"] = set(BELOW) - {"notebook"}
 BELOW["batch"] = set(BELOW)
@@ -147,7 +147,7 @@ def _may_import(module: Module, library: str) -> bool:
     if module.room in CORE:
         return library in {"pydantic", "pydantic_core", *LIBRARIES.get(module.path, ())}
     if library in MCP:
-        return module.room == "mcp" or module.path == MCP_SERVER
+        return module.room == "mcp" or module.path in MCP_SERVER
     if library in HTTP:
         return module.path == "providers/network/http.py" or (library, module.room) == (
             "httpx2",

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.documents.document import list_notices as notices_of
-from jp_nb.record.documents.signing import Trust
+from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
 from jp_nb.record.interrupted_turn import (
     CallProgress,

@@ -72,7 +72,7 @@ class Opened(Protocol):
 
 
 class SignedHere:
-    """The workspace of the notebook, for `jp_nb.record.documents.signing.Trust`."""
+    """The workspace of the notebook, for `jp_nb.record.documents.record_trust.Trust`."""
 
     def __init__(self, active: Opened) -> None:
         self._active = active

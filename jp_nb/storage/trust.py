@@ -24,7 +24,7 @@ from pydantic import JsonValue, SecretBytes
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import NotRegularFileError, open_regular
 from jp_nb.file_writing import replace_file
-from jp_nb.record.documents.signing import NoKeyError
+from jp_nb.record.documents.record_trust import NoKeyError
 from jp_nb.storage import environment
 from jp_nb.storage.files import ForeignFileError, Stamp, make_stamp, read_owned_file
 from jp_nb.storage.signed_conversations import forget_workspaces

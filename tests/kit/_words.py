@@ -176,7 +176,7 @@ _REPORTS = "jp_nb.headless.run_report"
 
 RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "no_valid_answer": ("jp_nb.notebook.prompt.form_control", "NoValidAnswer"),
-    "no_key_error": ("jp_nb.record.documents.signing", "NoKeyError"),
+    "no_key_error": ("jp_nb.record.documents.record_trust", "NoKeyError"),
     "traced_request": ("jp_nb.rendering.reports.request_text", "TracedRequest"),
     "stdio_launch": (_LAUNCHES, "StdioLaunch"),
     "http_launch": (_LAUNCHES, "HttpLaunch"),

@@ -19,7 +19,8 @@ from jp_nb.record.documents.conversation_list import (
     switch_conversation,
 )
 from jp_nb.record.documents.document import Document
-from jp_nb.record.documents.signing import Signer, Trust
+from jp_nb.record.documents.record_trust import Trust
+from jp_nb.record.documents.signing import Signer
 from jp_nb.record.stream import ConversationStream
 
 NEW: Final = object()

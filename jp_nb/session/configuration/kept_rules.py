@@ -14,7 +14,7 @@ from typing import Protocol
 
 from jp_nb.agent.approvals.permission_rules import KeptRule, RuleScope
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.record.documents.signing import Trust
+from jp_nb.record.documents.record_trust import Trust
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.configuration.permission_rules_file import NotebookRules
 

@@ -39,7 +39,7 @@ from jp_nb.record.changes.config_changes import (
 from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.provenance import Provenance
-from jp_nb.record.documents.signing import MOVED
+from jp_nb.record.documents.record_trust import MOVED
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.configuration.base_config import (
     find_odd_rules_in,

@@ -24,7 +24,7 @@ from pydantic import SecretBytes
 from jp_nb.errors import JpNbError, StorageError, UsageError
 from jp_nb.json_values import sorted_json
 from jp_nb.record.documents.document import Document
-from jp_nb.record.documents.signing import NoKeyError, Trust
+from jp_nb.record.documents.record_trust import NoKeyError, Trust
 from jp_nb.record.reading.question_history import (
     LoggedAnswer,
     QuestionHistory,
