@@ -1,4 +1,7 @@
-"""Switch tools and toolsets on and off, as their toggle rules allow."""
+"""Switch tools and toolsets on and off, as their toggle rules allow (`-t`, `-T`).
+
+Source: `docs/configuration.md`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ def require_tools(config: AppConfig, names: Iterable[str]) -> None:
 
     known = {*tools, *toolsets, *conversation.list_source_toolsets()} - {STAR}
     unknown = (name for name in names if name not in known)
-    missing = list(dict.fromkeys(x for x in unknown if not conversation.list_tools_from(x)))
+    missing = list(
+        dict.fromkeys(name for name in unknown if not conversation.list_tools_from(name))
+    )
 
     if missing:
         word = "Tool" if len(missing) == 1 else "Tools"

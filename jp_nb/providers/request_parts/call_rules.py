@@ -109,12 +109,12 @@ def format_arguments(arguments: Mapping[str, JsonValue]) -> JsonObject:
         return {"json": compact_json(make_storable(dict(arguments)))}
     formatted = make_storable(dict(arguments))
     if _LONG_NUMBER.search(compact_json(formatted)):
-        formatted = _with_short_numbers(formatted)
+        formatted = _shorten_numbers(formatted)
     assert isinstance(formatted, dict)
     return formatted
 
 
-def _with_short_numbers(value: JsonValue) -> JsonValue:
+def _shorten_numbers(value: JsonValue) -> JsonValue:
     match value:
         case bool():
             return value
@@ -122,7 +122,7 @@ def _with_short_numbers(value: JsonValue) -> JsonValue:
             digits = str(abs(value))
             return str(value) if len(digits) > MAX_NUMBER_DIGITS else value
         case dict():
-            return {key: _with_short_numbers(each) for key, each in value.items()}
+            return {key: _shorten_numbers(each) for key, each in value.items()}
         case list():
-            return [_with_short_numbers(each) for each in value]
+            return [_shorten_numbers(each) for each in value]
     return value

@@ -210,13 +210,20 @@ class Trust:
             self._document.extra.pop(SIGNATURE_KEY, None)  # of another conversation
         self.why_not = None if is_local else self._find_untrusted_reason()
 
+    def _take_left_state(self) -> bool:
+        """Return True if the conversation is as this process left it, and forget that state."""
+        if not self._left_states:
+            return False
+
+        digest = compute_stream_digest(self._stream)
+        is_left = digest in self._left_states
+        self._left_states.discard(digest)
+        return is_left
+
     def _find_untrusted_reason(self) -> str | None:
         try:
-            if self._left_states:
-                digest = compute_stream_digest(self._stream)
-                if digest in self._left_states:
-                    self._left_states.discard(digest)
-                    return None  # it is as trusted as when this process left it
+            if self._take_left_state():
+                return None  # it is as trusted as when this process left it
 
             signature = self._document.extra.get(SIGNATURE_KEY)
             if signature is None:
