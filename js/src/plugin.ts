@@ -11,6 +11,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 
 import { Bridge } from './bridge';
 import { pagePlugins } from './page/plugins';
+import { ReviewMarks } from './reviewmarks';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jp-nb:document',
@@ -20,9 +21,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
   activate: (app: JupyterFrontEnd, tracker: INotebookTracker): void => {
     const { user } = app.serviceManager;
     const bridges = new WeakMap<DocumentRegistry.IContext<INotebookModel>, Bridge>();
+    const open = (context: DocumentRegistry.IContext<INotebookModel>): Bridge => {
+      const bridge = new Bridge(context, user);
+      const marks = new ReviewMarks(context.model, bridge.views);
+      context.disposed.connect(() => marks.dispose());
+      bridges.set(context, bridge);
+      return bridge;
+    };
     const add = (panel: NotebookPanel) => {
-      const bridge = bridges.get(panel.context) ?? new Bridge(panel.context, user);
-      bridges.set(panel.context, bridge);
+      const bridge = bridges.get(panel.context) ?? open(panel.context);
       bridge.views.add(panel);
     };
     tracker.forEach(add);

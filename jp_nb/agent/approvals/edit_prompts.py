@@ -13,6 +13,7 @@ from jp_nb.agent.prompting.prompts import (
     Action,
     ActionPrompt,
     FormPrompt,
+    PromptCell,
     PromptDetail,
     QuestionPrompt,
 )
@@ -69,7 +70,22 @@ def make_review_prompt(review: EditReview, plan: EditPlan) -> ActionPrompt:
         exhibits=tuple(_list_details(review, plan)),
         only_buttons=True,
         origin="built-in",
+        cells=tuple(_list_cells(plan)),
     )
+
+
+def _list_cells(plan: EditPlan) -> Iterator[PromptCell]:
+    """Yield the cell of each edit, or the one that an inserted cell stands after."""
+    places: dict[str, str] = {}
+    for each in plan.edits:
+        edit = each.edit
+        label = f"edit {edit.number}"
+        if edit.kind == "insert":
+            # A cell after another new one stands at the same place of the present notebook.
+            places[edit.target] = places.get(each.place, each.place)
+            yield PromptCell(places[edit.target], label, is_place=True)
+        elif each.cell is not None:
+            yield PromptCell(each.cell.cell_id, label)
 
 
 def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:

@@ -150,6 +150,18 @@ class PromptDetail:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptCell:
+    """A cell of the notebook that a decision is about, which a page can outline and show.
+
+    With `is_place`, the decision is about the place below it; `start` is the start of the notebook.
+    """
+
+    cell_id: str
+    label: str
+    is_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ActionPrompt(Prompt[Answered]):
     """A decision among buttons, none of which is preselected. `text` is the question, in one line.
 
@@ -159,6 +171,7 @@ class ActionPrompt(Prompt[Answered]):
         document: Text in Markdown that the user decides about, above the question.
         only_buttons: True if Esc leaves the form open. Otherwise, Esc cancels the prompt.
         origin: Kind of the tool that the decision is about, such as `Python`.
+        cells: Cells of the notebook that the decision is about.
     """
 
     text: str
@@ -171,6 +184,7 @@ class ActionPrompt(Prompt[Answered]):
     document: str | None = None
     only_buttons: bool = False
     origin: str | None = None
+    cells: tuple[PromptCell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,10 @@ class Form(PromptForm):
 
         if isinstance(prompt, ActionPrompt):
             self._bridge.only_buttons = prompt.only_buttons
+            self._bridge.cells = [
+                {"cell": each.cell_id, "label": each.label, "place": each.is_place}
+                for each in prompt.cells
+            ]
             if prompt.changes:
                 self._form.add_class("jp-nb-wide")
 

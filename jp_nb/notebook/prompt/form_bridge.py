@@ -38,6 +38,8 @@ class FormBridge(AnyWidget):
         timed: True if there is a deadline, which waits while the user writes.
         notify: True if the page's title and notifications announce the form.
         only_buttons: True if Esc only moves the focus to the cell.
+        cells: The cells that the form is about: `cell` (an id), `label`, `place`. The lab extension
+            outlines and shows them.
     """
 
     _esm = (_FILES / "modules" / "form.js").read_text(encoding="utf-8")
@@ -48,6 +50,7 @@ class FormBridge(AnyWidget):
     timed = traitlets.Bool(False).tag(sync=True)
     notify = traitlets.Bool(True).tag(sync=True)
     only_buttons = traitlets.Bool(False).tag(sync=True)
+    cells = traitlets.List(traitlets.Dict()).tag(sync=True)
 
     def announce(self, header: str | None) -> None:
         """Show a browser notification if the user does not see the form."""

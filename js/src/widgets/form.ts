@@ -18,6 +18,7 @@ interface IFormState {
   timed: boolean;
   notify: boolean;
   only_buttons: boolean;
+  cells: object[];
   layout: object | undefined;
 }
 
@@ -343,6 +344,7 @@ class FormView {
     clearTimeout(this.timer);
     clearTimeout(this.sentTimer);
     this.sent?.remove();
+    this.tellCells([]);
     const root = this.root;
     if (root) {
       this.leaveOnceClosed(root);
@@ -385,6 +387,15 @@ class FormView {
         this.sent.textContent = SENT;
       }
     }, SENT_MS);
+  }
+
+  /** Tell the lab extension which cells the form is about; none if it closes. */
+  private tellCells(cells: object[]): void {
+    if (this.shown && (cells.length || this.hasCells)) {
+      this.hasCells = cells.length > 0;
+      const detail = { view: this.el, root: this.shown.root, cells };
+      document.dispatchEvent(new CustomEvent('jp-nb-cells', { detail }));
+    }
   }
 
   private forgetSent(): void {
@@ -698,6 +709,7 @@ class FormView {
     } else {
       this.focusNext(root);
     }
+    this.tellCells(model.get('cells') ?? []);
     this.report(step);
   }
 
@@ -796,6 +808,7 @@ class FormView {
     }
   }
 
+  private hasCells = false;
   private readonly identity: object;
   private readonly keys = new KeyGuard();
   private readonly heard: [string, (event: Event) => void][] = [

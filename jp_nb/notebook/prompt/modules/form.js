@@ -288,6 +288,7 @@ var FormView = class {
     clearTimeout(this.timer);
     clearTimeout(this.sentTimer);
     this.sent?.remove();
+    this.tellCells([]);
     const root = this.root;
     if (root) {
       this.leaveOnceClosed(root);
@@ -325,6 +326,14 @@ var FormView = class {
         this.sent.textContent = SENT;
       }
     }, SENT_MS);
+  }
+  /** Tell the lab extension which cells the form is about; none if it closes. */
+  tellCells(cells) {
+    if (this.shown && (cells.length || this.hasCells)) {
+      this.hasCells = cells.length > 0;
+      const detail = { view: this.el, root: this.shown.root, cells };
+      document.dispatchEvent(new CustomEvent("jp-nb-cells", { detail }));
+    }
   }
   forgetSent() {
     clearTimeout(this.sentTimer);
@@ -590,6 +599,7 @@ var FormView = class {
     } else {
       this.focusNext(root);
     }
+    this.tellCells(model.get("cells") ?? []);
     this.report(step);
   }
   wire(root) {
@@ -674,6 +684,7 @@ var FormView = class {
       this.focusOn(root, found);
     }
   }
+  hasCells = false;
   identity;
   keys = new KeyGuard();
   heard = [

@@ -1,0 +1,174 @@
+/**
+ * The cells that an open review is about: outlined, and shown at the click of a button.
+ *
+ * The form tells its cells by an event (`tellCells` in `widgets/form.ts`). Nothing here changes the
+ * document, so a forged event can only outline and show cells.
+ */
+
+import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
+
+import { isObject, list } from './json';
+import type { Views } from './views';
+
+const AFFECTED = 'jp-nb-affected';
+const INSERTS_BELOW = 'jp-nb-inserts-below';
+const INSERTS_AT_START = 'jp-nb-inserts-at-start';
+const START = 'start';
+
+/** A large notebook may still be drawing. */
+const SCROLL_MS = 2000;
+
+interface IReviewedCell {
+  cell: string;
+  label: string;
+  place: boolean;
+}
+
+/** A view of a form, its cells, and the row of its buttons. */
+interface IReview {
+  cells: IReviewedCell[];
+  row: HTMLElement;
+  leave: () => void;
+}
+
+export class ReviewMarks {
+  constructor(
+    private readonly model: INotebookModel,
+    private readonly views: Views
+  ) {
+    document.addEventListener('jp-nb-cells', this.onCells);
+    model.cells.changed.connect(this.onMoved, this);
+  }
+
+  dispose(): void {
+    document.removeEventListener('jp-nb-cells', this.onCells);
+    this.model.cells?.changed.disconnect(this.onMoved, this);
+    for (const { row, leave } of this.reviews.values()) {
+      leave();
+      row.remove();
+    }
+    this.reviews.clear();
+  }
+
+  private readonly onCells = (event: Event): void => {
+    const { detail } = event as CustomEvent<unknown>;
+    if (!isObject(detail) || !(detail.root instanceof HTMLElement)) {
+      return;
+    }
+    const { view, root } = detail;
+    const earlier = this.reviews.get(view);
+    earlier?.leave();
+    earlier?.row.remove();
+    this.reviews.delete(view);
+
+    const cells = list(detail.cells).filter(isReviewedCell);
+    const panel = Array.from(this.views.panels).find(({ node }) => node.contains(root));
+    if (panel && cells.length) {
+      this.reviews.set(view, this.begin(panel, root, cells));
+    }
+    this.mark();
+  };
+
+  private begin(panel: NotebookPanel, root: HTMLElement, cells: IReviewedCell[]): IReview {
+    const row = document.createElement('div');
+    row.className = 'jp-nb-show-cells';
+    row.append('Show in the notebook: ');
+    let leave = () => undefined as void;
+    for (const cell of cells) {
+      const button = makeButton(cell.label, () => {
+        leave();
+        void this.show(panel, button, cell).then(back => {
+          leave = back;
+        });
+      });
+      row.append(button);
+    }
+    root.append(row);
+    return { cells, row, leave: () => leave() };
+  }
+
+  /** Scroll to a cell, without a change of the focus; return what removes the way back. */
+  private async show(
+    panel: NotebookPanel,
+    button: HTMLButtonElement,
+    { cell, label }: IReviewedCell
+  ): Promise<() => void> {
+    const { content } = panel;
+    const scroller = content.outerNode;
+    const { scrollTop } = scroller;
+    const found = content.widgets.findIndex(({ model }) => model.id === cell);
+    const index = cell === START ? 0 : found;
+    if (index < 0) {
+      button.textContent = `${label} (the cell is gone)`;
+      return () => undefined;
+    }
+    const scrolled = content.scrollToItem(index, 'center').catch(() => undefined);
+    await Promise.race([scrolled, new Promise(resolve => setTimeout(resolve, SCROLL_MS))]);
+    if (!isInView(content.widgets[index]?.node, scroller)) {
+      button.textContent = `${label} (cell ${index}: not drawn yet)`;
+      return () => undefined;
+    }
+
+    const back = makeButton('Back to the review', () => {
+      back.remove();
+      scroller.scrollTop = scrollTop;
+      button.focus({ preventScroll: true });
+    });
+    back.classList.add('jp-nb-back');
+    panel.node.append(back);
+    return () => back.remove();
+  }
+
+  /** The views of the cells change after the cells. */
+  private onMoved(): void {
+    if (this.reviews.size) {
+      setTimeout(() => this.mark());
+    }
+  }
+
+  private mark(): void {
+    const cells = Array.from(this.reviews.values(), review => review.cells).flat();
+    const idsOf = (isPlace: boolean) =>
+      new Set(cells.filter(({ place }) => place === isPlace).map(({ cell }) => cell));
+    const affected = idsOf(false);
+    const places = idsOf(true);
+    for (const { content } of this.views.panels) {
+      for (const { node, model } of content.widgets) {
+        node.classList.toggle(AFFECTED, affected.has(model?.id));
+        node.classList.toggle(INSERTS_BELOW, places.has(model?.id));
+      }
+      content.node.classList.toggle(INSERTS_AT_START, places.has(START));
+    }
+  }
+
+  private readonly reviews = new Map<unknown, IReview>();
+}
+
+function makeButton(text: string, onClick: () => void): HTMLButtonElement {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'jp-nb-show-cell jupyter-button';
+  button.textContent = text;
+  // The focus stays where it is.
+  button.addEventListener('mousedown', event => event.preventDefault());
+  button.addEventListener('click', onClick);
+  return button;
+}
+
+function isInView(node: HTMLElement | undefined, scroller: HTMLElement): boolean {
+  if (!node?.isConnected) {
+    return false;
+  }
+  const cell = node.getBoundingClientRect();
+  const view = scroller.getBoundingClientRect();
+  return cell.bottom > view.top && cell.top < view.bottom;
+}
+
+function isReviewedCell(value: unknown): value is IReviewedCell {
+  return (
+    isObject(value) &&
+    typeof value.cell === 'string' &&
+    typeof value.label === 'string' &&
+    typeof value.place === 'boolean'
+  );
+}

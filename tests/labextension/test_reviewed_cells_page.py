@@ -1,0 +1,75 @@
+"""A review outlines the cells that it is about, and shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.labextension.edit_proposals import ASK, on, propose
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.page_actions import LOAD, MODEL, click, picture
+
+pytestmark = pytest.mark.browser
+
+MARKED = """() => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    const has = name => content.widgets
+        .filter(({ node }) => node.classList.contains(name)).map(({ model }) => model.id);
+    return [has("jp-nb-affected"), has("jp-nb-inserts-below")];
+}"""
+PLACE = """() => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    return [content.outerNode.scrollTop, content.activeCell.model.id,
+        document.activeElement?.className];
+}"""
+MOVE = f"() => {MODEL}.sharedModel.moveCell(2, 3)"
+SEEN = """id => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    const { node } = content.widgets.find(({ model }) => model.id === id);
+    const cell = node.getBoundingClientRect();
+    const view = content.outerNode.getBoundingClientRect();
+    return cell.bottom > view.top && cell.top < view.bottom;
+}"""
+
+
+def wait_for_marks(page: NotebookPage, affected: list[str], places: list[str]) -> None:
+    page.page.wait_for_function(
+        f"expected => JSON.stringify(({MARKED})()) === JSON.stringify(expected)",
+        arg=[affected, places],
+    )
+
+
+@pytest.mark.req("CELL-10")
+def test_review_outlines_its_cells_and_shows_them(lab: Lab, open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, ASK)
+    long = "\n".join(f"line_{n} = {n}" for n in range(60))
+    propose(
+        lab,
+        page,
+        on("replace", "a", "one", source=long),
+        on("delete", "d", "four"),
+        {"op": "insert", "after": "c", "source": "new = 1"},
+        {"op": "insert", "after": "new:1", "source": "also_new = 1"},
+    )
+    wait_for_marks(page, ["a", "d"], ["c"])
+    page.page.evaluate(MOVE)
+    wait_for_marks(page, ["a", "d"], ["c"])
+    picture(page, "review-outlines")
+
+    shows = page.page.locator(".jp-nb-show-cells button")
+    assert shows.all_inner_texts() == ["edit 1", "edit 2", "edit 3", "edit 4"]
+    form = page.form()
+    form.get_by_role("button", name="Apply 4 edits", exact=True).focus()
+    before = page.page.evaluate(PLACE)
+    shows.nth(1).evaluate("button => button.click()")
+    back = page.page.get_by_role("button", name="Back to the review")
+    back.wait_for()
+    assert page.page.evaluate(SEEN, "d")
+    assert page.page.evaluate(PLACE)[1:] == before[1:]
+    picture(page, "review-shown-cell")
+    back.click()
+    page.page.wait_for_function(f"top => ({PLACE})()[0] === top", arg=before[0])
+
+    click(page, "Reject")
+    page.output_text(1, contains="That is all.")
+    wait_for_marks(page, [], [])
+    assert page.page.locator(".jp-nb-show-cells").count() == 0
