@@ -91,8 +91,9 @@ def test_messages_have_the_fields_of_the_table_and_keep_all_conversations(
     of_failures = {("page", "nack"), ("page", "save_failed")}
     # `bye`: test_shared_document.py; `want` and `seen`: test_lost_form_page.py
     # `ended`: test_page.py; `document` and `edit`: test_edit_cells_page.py
+    # `run` and `ran`: test_cell_runs_page.py
     elsewhere = {("page", kind) for kind in ("bye", "want", "seen")}
-    elsewhere |= {("kernel", kind) for kind in ("ended", "document", "edit")}
+    elsewhere |= {("kernel", kind) for kind in ("ended", "document", "edit", "run", "ran")}
     assert table - kinds == of_failures | elsewhere
 
 
