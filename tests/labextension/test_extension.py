@@ -118,7 +118,13 @@ def test_plugin_asks_for_the_notebooks_of_the_page(script_page: Page) -> None:
         ({ id, autoStart, needsNotebooks: requires?.some(window.isNotebookTracker) ?? false }))"""
     document, *aids = script_page.evaluate(plugin)
     assert document == {"id": "jp-nb:document", "autoStart": True, "needsNotebooks": True}
-    assert {aid["id"] for aid in aids} >= {"jp-nb:page", "jp-nb:answers"}
+    assert {aid["id"] for aid in aids} == {
+        "jp-nb:page",
+        "jp-nb:answers",
+        "jp-nb:prose",
+        "jp-nb:errors",
+        "jp-nb:conversations",
+    }
 
 
 MERGES = """async text => {

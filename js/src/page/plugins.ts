@@ -1,19 +1,23 @@
 /** The plugins of aids in the page. Each needs the notebooks only, and can be disabled alone. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import { IEditorExtensionRegistry, IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { ICompletionProviderManager } from '@jupyterlab/completer';
+import { IMainMenu } from '@jupyterlab/mainmenu';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { makeAnswerFactory } from './answers';
+import { makeAnswerFactory, selectCell } from './answers';
 import { makeErrorFactory } from './errors';
+import { insertBelow } from './insertion';
 import type { INotebookOf } from './mentions';
 import { MentionProvider } from './mentions';
 import { makeProseExtension } from './prose_editor';
 import { IPageSettings, PageSettings } from './settings';
+import { ConversationPanel } from './side_panel';
 
 /** The domain of the translations. */
 const DOMAIN = 'jp_nb';
@@ -107,4 +111,63 @@ const errors: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export const pagePlugins: JupyterFrontEndPlugin<unknown>[] = [settings, answers, prose, errors];
+const SHOW_CONVERSATIONS = 'jp-nb:show-conversations';
+const NEW_REQUEST = 'jp-nb:new-request';
+const CATEGORY = 'jp_nb';
+
+/** The rank of the panel in the right side bar, below the panels of JupyterLab. */
+const PANEL_RANK = 900;
+
+const conversations: JupyterFrontEndPlugin<void> = {
+  id: 'jp-nb:conversations',
+  description: 'A side panel with the conversations of the notebook, and commands.',
+  autoStart: true,
+  requires: [INotebookTracker],
+  optional: [ITranslator, ICommandPalette, IMainMenu],
+  activate: (
+    { commands, shell }: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null,
+    menu: IMainMenu | null
+  ): void => {
+    const used = translator ?? nullTranslator;
+    const trans = used.load(DOMAIN);
+    const panel = new ConversationPanel(tracker, used, DOMAIN);
+    shell.add(panel, 'right', { rank: PANEL_RANK });
+
+    commands.addCommand(SHOW_CONVERSATIONS, {
+      label: trans.__('Show Conversations of the Notebook'),
+      execute: () => shell.activateById(panel.id)
+    });
+    commands.addCommand(NEW_REQUEST, {
+      label: trans.__('Insert Request Cell Below'),
+      isEnabled: () => Boolean(tracker.activeCell) && !tracker.currentWidget?.model?.readOnly,
+      execute: async () => {
+        const notebook = tracker.currentWidget?.content;
+        const id = notebook?.activeCell?.model.id;
+        const index = notebook?.model && id ? insertBelow(notebook.model, id, '%%jp\n') : -1;
+        if (notebook && index >= 0) {
+          selectCell(notebook, index);
+          const cell = notebook.activeCell;
+          await cell?.ready;
+          notebook.mode = 'edit';
+          cell?.editor?.setCursorPosition({ line: 1, column: 0 });
+        }
+      }
+    });
+    for (const command of [SHOW_CONVERSATIONS, NEW_REQUEST]) {
+      palette?.addItem({ command, category: CATEGORY });
+    }
+    menu?.viewMenu.addGroup([{ command: SHOW_CONVERSATIONS }], PANEL_RANK);
+    menu?.editMenu.addGroup([{ command: NEW_REQUEST }], PANEL_RANK);
+  }
+};
+
+export const pagePlugins: JupyterFrontEndPlugin<unknown>[] = [
+  settings,
+  answers,
+  prose,
+  errors,
+  conversations
+];

@@ -1,0 +1,108 @@
+"""The side panel with the conversations of the notebook, and its commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.page_actions import LOAD, answer, assert_harmless, load, picture, question
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+pytestmark = pytest.mark.browser
+
+SOURCES = """Array.from(window.jupyterapp.shell.currentWidget.content.model.cells,
+    cell => cell.sharedModel.getSource())"""
+SCRIPT = (
+    question(question="Ship it?", answer_type="boolean")
+    + '[[replies]]\ntext = "Shipped."\nusage = { input_tokens = 1200, output_tokens = 34 }\n'
+)
+HOSTILE = "<img src=x onerror='window.pwned = 1'><h1>big</h1>"
+
+
+@pytest.fixture(autouse=True)
+def scripts(lab: Lab) -> None:
+    (lab.root / "ship.toml").write_text(SCRIPT, encoding="utf-8")
+
+
+def open_panel(page: NotebookPage) -> Locator:
+    page.command("jp-nb:show-conversations")
+    panel = page.page.locator("#jp-nb-conversations")
+    panel.wait_for()
+    return panel
+
+
+def sources(page: NotebookPage) -> Any:
+    return page.page.evaluate(SOURCES)
+
+
+@pytest.mark.req("PAGE-6")
+@pytest.mark.parametrize("classic", [False, True], ids=["lab", "notebook"])
+def test_panel_shows_turns_and_types_commands_that_do_not_run(
+    open_notebook: OpenNotebook, classic: bool
+) -> None:
+    cells = (LOAD, "%%jp -n -m scripted/ship\nGo.", "1", *["2"] * 30)
+    page = open_notebook(*cells, classic=classic)
+    load(page)
+    panel = open_panel(page)
+    panel.get_by_text("No question is open.").wait_for()
+    page.run_cell(1)
+    page.form().wait_for()
+    panel.get_by_text("A question waits in cell 2.").wait_for()
+    page.page.evaluate(
+        "window.jupyterapp.shell.currentWidget.content.scrollToItem(32, 'end').then(() => null)"
+    )
+    panel.get_by_role("button", name="Show: Show the question").click()
+    page.page.wait_for_function(
+        "() => { const box = document.querySelector('.jp-nb-form').getBoundingClientRect();"
+        " return box.top >= 0 && box.bottom <= window.innerHeight; }"
+    )
+    answer(page, "Yes")
+    page.output_text(1, contains="Shipped.")
+    page.wait_for_kernel_status("idle")
+
+    panel.get_by_text("1  Go.").wait_for()
+    panel.get_by_text("Tool ask_user").wait_for()
+    panel.get_by_text("Question: Ship it? (answered)").wait_for()
+    panel.get_by_text("No question is open.").wait_for()
+    assert panel.locator(".jp-nb-bar").count() == 1
+    panel.get_by_role("button", name="Fork: %jp fork 1").focus()
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_function(f"() => {SOURCES}.includes('%jp fork 1')")
+    typed = sources(page).index("%jp fork 1")
+    page.page.wait_for_timeout(300)
+    assert page.cell(typed).locator(".jp-InputPrompt").inner_text().strip() == "[ ]:"
+
+    page.command("jp-nb:new-request")
+    page.page.keyboard.type("Hello")
+    assert "%%jp\nHello" in sources(page)
+    if not classic:
+        picture(page, "panel")
+        page.page.set_viewport_size({"width": 800, "height": 700})
+        picture(page, "panel-800")
+
+
+@pytest.mark.req("PAGE-7")
+def test_hostile_record_is_text_and_types_nothing(open_notebook: OpenNotebook) -> None:
+    events = [
+        {"type": "turn_start"},
+        {"type": "chat_request", "content": HOSTILE},
+        {"type": "tool_call_request", "id": "c", "name": HOSTILE},
+        {"type": "inquiry_request", "id": "q", "question": {"text": HOSTILE}},
+    ]
+    others = [
+        {"conversation": {"id": "jp-c1\n!touch pwned", "title": HOSTILE}, "events": []},
+        {"conversation": {"id": "jp-c2", "title": "Good"}, "events": []},
+    ]
+    record = {"version": 1, "conversation": {"id": "jp-c3"}, "events": events, "others": others}
+    page = open_notebook("1", jp=record)
+    panel = open_panel(page)
+    panel.get_by_text("Good").wait_for()
+    assert panel.get_by_text(HOSTILE).count() == 4
+    assert panel.locator("img, h1").count() == 0
+    assert panel.get_by_role("button", name="Switch").count() == 1
+    assert_harmless(page)
+    assert sources(page) == ["1"]
