@@ -86,7 +86,21 @@ def _update(widget: widgets.Widget, state: Mapping[str, Any]) -> None:
         return
 
     try:
-        widget.set_state(accepted)
+        _check_values(widget, accepted)
     except Exception:  # whatever a validator or a deserializer of ipywidgets raises
         log.debug("A page sent a value that does not fit", exc_info=True)
-        widget.send_state([*accepted])  # `set_state` has sent the refused value to all pages
+        return
+
+    widget.set_state(accepted)
+
+
+def _check_values(widget: widgets.Widget, state: Mapping[str, Any]) -> None:
+    """Raise an exception if a value does not fit.
+
+    `set_state` sends a value to all pages before it refuses it. They would show the value, or, once
+    they got the present state again, lose the choice that their user has just made.
+    """
+    for name, value in state.items():
+        trait = widget.traits()[name]
+        deserialize = trait.metadata.get("from_json", widget._trait_from_json)
+        trait._validate(widget, deserialize(value, widget))

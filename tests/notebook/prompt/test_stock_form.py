@@ -86,9 +86,13 @@ def test_ten_thousand_options_are_found_by_the_filter(opened: list[FormUser]) ->
     assert user.ends[0].ends[0].value == ["extra 9999", "extra 1234"]
 
 
-def test_forged_messages_change_nothing(opened: list[FormUser]) -> None:
+def test_forged_messages_change_nothing(
+    opened: list[FormUser], monkeypatch: pytest.MonkeyPatch
+) -> None:
     user = open_stock(opened, STORE)
     [radio] = find(user, ipywidgets.RadioButtons)
+    sent: list[object] = []
+    monkeypatch.setattr(radio.comm, "send", lambda **message: sent.append(message))
     before = [each.get_state() for each in user.widgets]
     for state in (
         {"index": 99},
@@ -104,6 +108,9 @@ def test_forged_messages_change_nothing(opened: list[FormUser]) -> None:
 
     assert [each.get_state() for each in user.widgets] == before
     assert user.ends == []
+    assert sent == []  # a page that got the present state would undo the choice of its user
+    user.deliver(radio, {"method": "update", "state": {"index": 0}})
+    assert sent
 
 
 @pytest.mark.req("RPI-38")
