@@ -325,12 +325,13 @@ def test_cell_that_runs_in_the_turn_has_its_outputs_and_its_place_in_the_history
         {"op": "insert", "source": CODE_OF_CELL, "run": True},
         {"op": "insert", "source": "%time\n1 / 0", "run": True},
         {"op": "insert", "source": "never = 1", "run": True},
-        cells=(look,),
+        cells=(look, "value"),
     )
     notebook = execute(path, run_inserted=True)
-    request, inserted, failed, never, after = notebook.cells[2:]
+    request, inserted, failed, never, after, last = notebook.cells[2:]
     assert "printed" not in [each.get("text") for each in request.outputs]
-    assert [cell.execution_count for cell in notebook.cells] == [1, 2, 3, 4, 5, 6, 7]
+    assert [cell.execution_count for cell in notebook.cells] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert last.outputs[0].execution_count == 8  # the kernel's number
     shown = [(each.output_type, each.get("name")) for each in inserted.outputs]
     assert shown == [("stream", "stdout"), ("stream", "stderr"), ("execute_result", None)]
     assert inserted.outputs[0].text == "printed\n"
