@@ -301,9 +301,8 @@ class NotebookPrompter:
         if route.stays:
             # No input box opens by itself. It would take the focus from a user who types in the
             # page, and a line typed for a cell would answer the prompt.
-            if (
-                route.falls_back_to_stdin
-            ):  # before the notice, which tells the user to interrupt the kernel
+            if route.falls_back_to_stdin:
+                # Before the notice, which tells the user to interrupt the kernel.
                 self._loop.replace_next_interrupt(lambda: self._answer_interrupt(waiting))
 
             self._unseen = SeparateOutput(of_turn=self._place is not None)
