@@ -7,6 +7,8 @@ executed by the same worker process, which a task starts on a Dask worker (`dask
 - A run has effects, so it is not repeated once it has started. A task asks before it starts a run,
   and gets the answer when the source has noted the start. If its Dask worker dies later, the end of
   the run is unknown.
+- The source decides about a start when it knows the ends of all runs that the cluster has ended
+  before. Otherwise, a failure that is still on its way would not stop the run after it.
 - Files travel with a run only if a worker does not see the folders of this machine.
 
 Source: `docs/many-notebooks.md`, https://distributed.dask.org/en/stable/.
@@ -17,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -49,16 +51,31 @@ _LOCAL: Final = "local"
 
 @dataclass(slots=True)
 class _SubmittedRun:
-    """A run at the cluster. `future` is that of its last submission.
+    """A run at the cluster.
 
-    `is_refused` is True if the source could not note the start, or lets no further run start.
+    Attributes:
+        future: That of its last submission; None before the first.
+        is_handled: Set when the value of `future` needs no further attention.
+        is_refused: True if the source could not note the start, or lets no further run start.
     """
 
     spec: RunSpec
     future: Any = None
+    is_handled: asyncio.Event = field(default_factory=asyncio.Event)
     submissions: int = 0
     is_started: bool = False
     is_refused: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the scheduler has announced the end of the last submission."""
+        return self.future is not None and self.future.status == "finished"
+
+    def set_future(self, future: Any) -> None:
+        """Note another submission."""
+        self.is_handled.set()
+        self.is_handled = asyncio.Event()
+        self.future = future
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +281,14 @@ class DaskPool:
                 end = _fail(spec, "the Dask workers died before the run started")
 
         del self._submitted[spec.run]
+        self._tell_end(run, end, source)
+        run.is_handled.set()
+
+    def _tell_end(self, run: _SubmittedRun, end: RunEnd | None, source: RunSource) -> None:
+        spec = run.spec
         if end is None and not run.is_started:
             return  # a resumed batch runs it
+
         if end is None:
             end = self._make_lost_end(spec)
         if run.is_started or source.start(spec, 0):
@@ -305,7 +328,7 @@ class DaskPool:
 
         from jp_nb.batch.dask_task import run_parcel
 
-        run.future = self._client.submit(
+        future = self._client.submit(
             run_parcel,
             parcel,
             key=f"{run.spec.run}-{uuid4().hex[:8]}",  # what the dashboard shows
@@ -313,8 +336,9 @@ class DaskPool:
             retries=0,
             resources={RESOURCE: 1} if self._has_resource else None,
         )
+        run.set_future(future)
         try:
-            returned: RunReturn = await run.future.result()
+            returned: RunReturn = await future.result()
         except (CancelledError, KilledWorker, OSError) as exc:
             if not self._is_stopped and self._client.status != "running":
                 self._lose_scheduler(str(exc))
@@ -327,22 +351,28 @@ class DaskPool:
             self._tell("the Dask workers do not share this folder: files travel with the runs")
 
     def _note_start(self, event: Any) -> None:
-        """Let a run start, as its task asks, if the source can note it."""
+        """Answer a task that asks if its run may start."""
         message = event[1]
-        run = self._submitted.get(message["run"])
-        if run is None or run.is_started or self._source is None:
-            return
-
-        number = self._numbers.setdefault(message["worker"], len(self._numbers) + 1)
-        run.is_started = self._source.start(run.spec, number)
-        run.is_refused = not run.is_started
-
-        answering = asyncio.create_task(self._answer(run))
+        answering = asyncio.create_task(self._decide_start(message["run"], message["worker"]))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
 
-    async def _answer(self, run: _SubmittedRun) -> None:
+    async def _decide_start(self, name: str, worker: str) -> None:
+        """Let a run start if the source can note it."""
         from jp_nb.batch.dask_task import NOTED
+
+        # Ends are announced before later starts, but the value of an end is fetched afterwards.
+        ended = [run for run in self._submitted.values() if run.has_ended]
+        for event in [run.is_handled for run in ended]:
+            await event.wait()
+
+        run = self._submitted.get(name)
+        if run is None or run.is_started or self._source is None:
+            return
+
+        number = self._numbers.setdefault(worker, len(self._numbers) + 1)
+        run.is_started = self._source.start(run.spec, number)
+        run.is_refused = not run.is_started
 
         with suppress(OSError):  # without a scheduler, the task ends by itself
             await self._client.set_metadata([self._batch, NOTED, run.spec.run], run.is_started)

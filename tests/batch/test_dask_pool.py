@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -135,7 +136,17 @@ def test_cluster_writes_the_same_notebooks_as_one_machine(
 
 
 @pytest.mark.req("BATCH-8", "BATCH-20")
-def test_runs_that_wait_at_the_cluster_do_not_start_after_a_failure(tmp_path: Path) -> None:
+def test_runs_that_wait_at_the_cluster_do_not_start_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = distributed.Future.result
+
+    async def fetch_slowly(future: Any) -> Any:
+        value = await fetch(future)
+        await asyncio.sleep(1)  # the Dask worker is asked to start the next run before this ends
+        return value
+
+    monkeypatch.setattr(distributed.Future, "result", fetch_slowly)
     write_walk(tmp_path, "open(city, 'w').close()", "assert city != 'Bad'")
     assert run_batch(tmp_path, "--dask", "local:1", "-x") == 1
     assert outcomes(tmp_path) == {"Delft": "passed", "Bad": "failed"}
