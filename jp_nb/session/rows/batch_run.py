@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from http import HTTPStatus
 from typing import Any, Final
 
 from jp_nb.agent.model_requests.chat_model import receive_entries
@@ -199,7 +200,7 @@ class BatchRun:
             if state.is_ended:
                 self._wait_for(self._read_answers(batch, state))
         except UnknownBatchError as exc:
-            self._end_batch(batch, f"the server does not know the batch {batch.id}: {exc}")
+            self._handle_unknown(batch, exc)
         except ProtocolError as exc:
             # The other answers are paid: the batch stays open for a later call.
             self._leave_batch(batch, f"the batch {batch.id} cannot be read now: {exc}")
@@ -213,6 +214,19 @@ class BatchRun:
             if state.is_ended:
                 problem = state.problem or "the provider has no answer for it in the batch"
                 self._end_batch(batch, problem)
+
+    def _handle_unknown(self, batch: SubmittedBatch, error: UnknownBatchError) -> None:
+        reason = f"the server does not know the batch {batch.id}: {error}"
+        if error.status != HTTPStatus.NOT_FOUND:
+            self._end_batch(batch, reason)
+            return
+
+        # The key may be that of another project, and the batch may be paid.
+        self._leave_batch(
+            batch,
+            f"{reason}. If the key is one of another project, use that of the project that has "
+            "submitted the batch. If the batch was deleted, jp.cancel_batch(cache) forgets it",
+        )
 
     def _wait_for(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Return the result of `work`; an interrupt cancels it."""

@@ -149,7 +149,7 @@ def test_interrupt_ends_the_wait_and_names_the_way_to_the_answers(
 
 
 @pytest.mark.req("MAP-12")
-def test_batch_that_the_server_has_forgotten_is_submitted_again(
+def test_batch_that_this_key_does_not_find_is_kept_until_it_is_cancelled(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(seconds: float) -> None:
@@ -164,12 +164,38 @@ def test_batch_that_the_server_has_forgotten_is_submitted_again(
         answers = jp.complete_all(ROWS, **server.options(kind), **BATCH)
         assert {failure.reason for failure in answers.failures} == {"error"}
         assert "does not know the batch" in answers.failures[0].message
+        assert "use that of the project" in answers.failures[0].message
 
         server.unknown = False
         server.is_done.set()
         assert texts(jp.complete_all(ROWS, **server.options(kind), **BATCH)) == [
             *map(str.upper, ROWS)
         ]
+        assert len(server.batches) == 1
+
+
+@pytest.mark.req("MAP-12")
+def test_deleted_batch_is_submitted_again_after_it_was_cancelled(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with serve_batches(str.upper) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr("time.sleep", interrupt)
+            jp.complete_all(ROWS, **server.options(kind), **BATCH)
+
+        server.unknown = True
+        cancel = {key: server.options(kind)[key] for key in ("model", "cfg")}
+        assert jp.cancel_batch(CACHE, **cancel) == 0
+
+        server.unknown = False
+        server.is_done.set()
+        assert texts(jp.complete_all(ROWS, **server.options(kind), **BATCH)) == [
+            *map(str.upper, ROWS)
+        ]
+        assert len(server.batches) == 2
 
 
 @pytest.mark.req("MAP-12")
