@@ -9,38 +9,36 @@ Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 
 from __future__ import annotations
 
-import ast
-import builtins
-import io
-import keyword
 import linecache
 import sysconfig
-import textwrap
-import tokenize
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import accumulate
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
 from jp_nb.session.host import LastError
+from jp_nb.session.turns.error_chain import format_error_group, iter_error_chain
+from jp_nb.session.turns.failed_code import (
+    MAX_SOURCE_LINE_CHARS,
+    find_failed_lines,
+    find_written_line,
+    format_excerpt,
+    format_omitted,
+    iter_named_values,
+)
 from jp_nb.text import one_line, plain
 from jp_nb.toolkit.data_sections import DataSection, frame_sections
-from jp_nb.toolkit.function_tools import tool_errors
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import ValueBudget
 from jp_nb.values.describe import describe
 
-MAX_LINKS = 5  # limit of chained exceptions
-MAX_IN_GROUPS = 30  # limit of the exceptions of a group, with nested groups
 MAX_ERROR_FRAMES = 30  # limit of the calls of one exception: the first and the last of them
 MAX_NAMES = 24  # limit of the names with values, nearest to the exception first
 FRAMES_WITH_NAMES = 3  # number of the last calls in user code whose names have values
-AROUND = 2  # lines of context above and below it
-MAX_SOURCE_LINE_CHARS = 400  # limit of the characters of a source line
+AROUND = 2  # lines of context above and below a failed statement
 MAX_SECRET_LINES = 500  # lines above an excerpt that may begin a secret; a key has about 100
 MAX_SHOWN_EXCEPTION_CHARS = 2000  # limit of the characters of an exception message
 MAX_VALUE = 800  # limit of the characters of a value
@@ -70,7 +68,7 @@ class ErrorRequest:
         self._libraries = [Path(paths[kind]) for kind in kinds]
         self._libraries.append(Path(__file__).parents[3] / "jp_nb")
 
-        self._chain = list(_chain(last.error))
+        self._chain = list(iter_error_chain(last.error))
         self._names = list(self._read_names())
         named = {name: value for name, _, value in self._names}
         self._hide = NotebookSecrets({**namespace, **named})
@@ -82,21 +80,25 @@ class ErrorRequest:
         `fixes`, the model is asked to propose an edit of the cell.
         """
         room = max(room, MIN_CHARS)
+        room_for_each_error = room * 4 // 10 // len(self._chain)
+
         lines: list[str] = []
         for error, caused in self._chain:
-            lines += self._link(error, room * 4 // 10 // len(self._chain))
+            lines += self._format_with_calls(error, room_for_each_error)
             if error is not self._last.error:
                 relation = _CAUSED if caused else _HANDLED
                 lines += ["", relation, ""]
 
-        calls = DataSection("traceback, most recent call last", "\n".join(lines))
+        sections = [
+            *self._make_cell_sections(room * 3 // 10),
+            DataSection("traceback, most recent call last", "\n".join(lines)),
+            *self._make_value_sections(room // 4),
+        ]
+
         asked = question.strip() or DEFAULT_QUESTION
         if fixes:
             asked = self._ask_for_edit(question)
-        return frame_sections(
-            f"{asked}\n",
-            [*self._cell(room * 3 // 10), calls, *self._values(room // 4)],
-        )
+        return frame_sections(f"{asked}\n", sections)
 
     def _ask_for_edit(self, question: str) -> str:
         """Return the request for an edit, with the id and version of the cell, if it is known."""
@@ -113,37 +115,43 @@ class ErrorRequest:
     def write_for_user(self, question: str = "", *, command: str = "why") -> str:
         """Return the request as the user knows it: the question, and the name of the error."""
         error = self._last.error
-        lines = self._cleared(
-            self._format_error(error)[:MAX_SHOWN_EXCEPTION_CHARS]
-        ).splitlines() or [""]
+        text = self._format_error(error)[:MAX_SHOWN_EXCEPTION_CHARS]
+        lines = self._hide_secrets(text).splitlines() or [""]
+
         # The description of a syntax error begins with its place.
         named = lines[-1] if isinstance(error, SyntaxError) else lines[0]
 
         why = f"{command}: {one_line(named, limit=MAX_SOURCE_LINE_CHARS)}"
         return "\n".join(filter(None, [question.strip(), why]))
 
-    def _cleared(self, text: str, *, code: bool = False) -> str:
+    def _hide_secrets(self, text: str, *, code: bool = False) -> str:
         return self._hide(plain(text, limit=len(text)), code=code)
 
-    def _code(self, lines: Mapping[int, str]) -> dict[int, str]:
+    def _hide_in_code(self, lines: Mapping[int, str]) -> dict[int, str]:
         plain_lines = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
         cleared = self._hide("\n".join(plain_lines), code=True).split("\n")
         return dict(zip(lines, cleared, strict=True))
 
-    def _cell(self, room: int) -> Iterator[DataSection]:
+    def _make_cell_sections(self, room: int) -> Iterator[DataSection]:
         label, source, line = self._find_cell()
         if not source.strip():
             return
-        at = "" if line is None else f", which failed at line {line}"
-        lines = self._code(dict(enumerate(source.rstrip("\n").split("\n"), start=1)))
-        failing = range(0) if line is None else range(line, line + 1)
 
-        yield DataSection(f"{label or 'the cell'}{at}", "\n".join(_excerpt(lines, failing, room)))
+        heading = label or "the cell"
+        failing = range(0)
+        if line is not None:
+            heading += f", which failed at line {line}"
+            failing = range(line, line + 1)
+
+        numbered = dict(enumerate(source.rstrip("\n").split("\n"), start=1))
+        excerpt = format_excerpt(self._hide_in_code(numbered), failing, room)
+        yield DataSection(heading, "\n".join(excerpt))
 
     def _find_cell(self) -> tuple[str, str, int | None]:
+        """Return label and source of the failed cell, and the number of its failed line."""
         raw_cell = self._last.raw_cell
         error = self._last.error
-        places = [(each.filename, each.lineno) for _, each in self._frames(error)]
+        places = [(each.filename, each.lineno) for _, each in self._list_user_frames(error)]
         if isinstance(error, SyntaxError) and error.filename:
             places.append((error.filename, error.lineno))
 
@@ -152,25 +160,29 @@ class ErrorRequest:
                 continue
 
             source = "".join(linecache.getlines(filename))
-            written = None if raw_cell is None else _as_written(raw_cell, source, line)
+            written = None if raw_cell is None else find_written_line(raw_cell, source, line)
             return label, *(written or (source, line))
         return "", raw_cell or "", None
 
-    def _link(self, error: BaseException, room: int) -> Iterator[str]:
+    def _format_with_calls(self, error: BaseException, room: int) -> Iterator[str]:
+        """Yield the calls that led to `error`, and its message, in about `room` characters.
+
+        Of many calls, those in the middle are omitted first, then the earliest.
+        """
         text = self._format_error(error)
-        message = self._cleared(text[:MAX_SHOWN_EXCEPTION_CHARS])
+        message = self._hide_secrets(text[:MAX_SHOWN_EXCEPTION_CHARS])
         if len(text) > MAX_SHOWN_EXCEPTION_CHARS:
             message += "…"
         message = message[: max(room, MAX_SOURCE_LINE_CHARS)]
 
-        frames = self._frames(error)
+        frames = self._list_user_frames(error)
         omitted = max(len(frames) - MAX_ERROR_FRAMES, 0)
         at = MAX_ERROR_FRAMES // 3
         del frames[at : at + omitted]
 
-        calls = [list(self._call(frame, summary)) for frame, summary in frames]
+        calls = [list(self._format_frame(frame, summary)) for frame, summary in frames]
         sizes = [sum(map(len, call)) + len(call) for call in calls]
-        room = room - len(message)
+        room -= len(message)
         first = len(calls)
         while first and room >= sizes[first - 1]:
             first -= 1
@@ -178,15 +190,19 @@ class ErrorRequest:
         first = min(first, max(len(calls) - 1, 0))  # at least the last call
 
         beyond = omitted if first > at else 0
-        yield from _format_omitted(first + beyond, "call")
+        yield from format_omitted(first + beyond, "call")
 
         for number, call in enumerate(calls[first:], start=first):
             if omitted and not beyond and number == at:
-                yield from _format_omitted(omitted, "call")
+                yield from format_omitted(omitted, "call")
             yield from call
+
         yield message
 
-    def _frames(self, error: BaseException) -> list[tuple[FrameType, traceback.FrameSummary]]:
+    def _list_user_frames(
+        self, error: BaseException
+    ) -> list[tuple[FrameType, traceback.FrameSummary]]:
+        """Return the calls of `error` from the first one in user code on."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         summaries = traceback.extract_tb(error.__traceback__)
         # `sys.tracebacklimit` limits only the summaries.
@@ -196,16 +212,18 @@ class ErrorRequest:
         own = (n for n, (_, each) in enumerate(both) if self._is_own(each.filename))
         return both[next(own, default) :]
 
-    def _call(self, frame: FrameType, summary: traceback.FrameSummary) -> Iterator[str]:
-        yield one_line(self._location(summary))
+    def _format_frame(self, frame: FrameType, summary: traceback.FrameSummary) -> Iterator[str]:
+        yield one_line(self._format_location(summary))
         if not self._is_own(summary.filename):
             return
 
-        failing = _failing(summary)
+        failing = find_failed_lines(summary)
         around = 0 if summary.name == "<module>" else AROUND
         first = max(failing.start - around, frame.f_code.co_firstlineno, 1)
         lines = linecache.getlines(summary.filename, frame.f_globals)
-        last_of_code = max((n for *_, n in frame.f_code.co_lines() if n is not None), default=0)
+
+        code_lines = [number for *_, number in frame.f_code.co_lines() if number is not None]
+        last_of_code = max(code_lines, default=0)
         last = min(failing.stop + around, len(lines) + 1, last_of_code + 1)
         wanted = range(first, min(max(last, failing.start), len(lines) + 1))
         if not wanted:
@@ -213,42 +231,42 @@ class ErrorRequest:
 
         # A secret may begin above the excerpt.
         read = range(max(first - MAX_SECRET_LINES, 1), wanted.stop)
-        code = self._code({number: lines[number - 1].rstrip() for number in read})
+        code = self._hide_in_code({number: lines[number - 1].rstrip() for number in read})
         source = {number: code[number] for number in wanted}
-        shown = _excerpt(source, failing, len(source) * MAX_SOURCE_LINE_CHARS)
+        shown = format_excerpt(source, failing, len(source) * MAX_SOURCE_LINE_CHARS)
 
         yield from (f"  {line}" for line in shown)
 
-    def _location(self, summary: traceback.FrameSummary) -> str:
+    def _format_location(self, summary: traceback.FrameSummary) -> str:
         inside = "" if summary.name == "<module>" else f", in {summary.name}"
-        return f"{self._short_path(summary.filename)}, line {summary.lineno}{inside}"
+        return f"{self._shorten_path(summary.filename)}, line {summary.lineno}{inside}"
 
     def _format_error(self, error: BaseException) -> str:
         if isinstance(error, BaseExceptionGroup):
-            return "\n".join(_format_group(error, self._format_error))
+            return "\n".join(format_error_group(error, self._format_error))
 
         message = "".join(traceback.format_exception_only(error)).rstrip()
         if isinstance(error, SyntaxError) and error.filename:
             file = f'File "{error.filename}"'
-            path = self._short_path(error.filename)
+            path = self._shorten_path(error.filename)
             message = message.replace(file, path, 1)
         return message
 
     def _is_own(self, filename: str) -> bool:
         if self._last.label_of(filename) is not None:
             return True
-        return not filename.startswith("<frozen ") and self._library_of(filename) is None
+        return not filename.startswith("<frozen ") and self._find_library(filename) is None
 
-    def _library_of(self, filename: str) -> Path | None:
+    def _find_library(self, filename: str) -> Path | None:
         path = Path(filename)
         return next((base for base in self._libraries if path.is_relative_to(base)), None)
 
-    def _short_path(self, filename: str) -> str:
+    def _shorten_path(self, filename: str) -> str:
         if (label := self._last.label_of(filename)) is not None:
             return label
 
         path = Path(filename)
-        library = self._library_of(filename)
+        library = self._find_library(filename)
         bases = [(library, ""), (Path.cwd(), "")]
         with suppress(RuntimeError):  # the user has no home
             bases.append((Path.home(), "~/"))
@@ -262,22 +280,22 @@ class ErrorRequest:
         """Yield name, location, and value of names in failed lines, the nearest first."""
         seen: set[tuple[str, int]] = set()
         for error, _ in reversed(self._chain):
-            own = [each for each in self._frames(error) if self._is_own(each[1].filename)]
+            own = [each for each in self._list_user_frames(error) if self._is_own(each[1].filename)]
             for frame, summary in own[: -FRAMES_WITH_NAMES - 1 : -1]:
-                for name, value in _values(frame, summary):
+                for name, value in iter_named_values(frame, summary):
                     if (name, id(value)) in seen or len(seen) == MAX_NAMES:
                         continue
                     seen.add((name, id(value)))
-                    yield name, self._location(summary), value
+                    yield name, self._format_location(summary), value
 
-    def _values(self, room: int) -> Iterator[DataSection]:
+    def _make_value_sections(self, room: int) -> Iterator[DataSection]:
         lines: list[str] = []
         for number, (name, location, value) in enumerate(self._names):
             shown = self._format_value(name, value, min(MAX_VALUE, room))
             text = f"{name} ({one_line(location)}): {shown}"
             room -= len(text) + 1
             if room < 0:
-                lines += _format_omitted(len(self._names) - number, "name")
+                lines += format_omitted(len(self._names) - number, "name")
                 break
             lines.append(text)
 
@@ -295,139 +313,4 @@ class ErrorRequest:
                 return NOT_SHOWN
 
         budget = ValueBudget(chars=max(room, 1), images=0, privacy=self._hide)
-        return self._cleared(describe(value, budget).text)
-
-
-def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
-    """Yield the chain of `error`, most recent last, with True for an explicit cause."""
-    chain = [(error, False)]
-    seen = {id(error)}
-    while len(chain) < MAX_LINKS:
-        last = chain[-1][0]
-        before = last.__cause__
-        if before is None and not last.__suppress_context__:
-            before = last.__context__
-        if before is None or id(before) in seen:
-            break
-        seen.add(id(before))
-        chain.append((before, last.__cause__ is before))
-
-    yield from reversed(chain)
-
-
-def _format_group(
-    error: BaseExceptionGroup[BaseException], format_error: Callable[[BaseException], str]
-) -> Iterator[str]:
-    """Yield lines for a group and its first exceptions, at any depth.
-
-    The traceback module visits every exception of a group, which can be very many.
-    """
-    waiting: list[tuple[int, str, BaseException]] = [(0, "", error)]
-    count = 0
-    while waiting and count < MAX_IN_GROUPS:
-        depth, mark, each = waiting.pop()
-        count += 1
-
-        parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-        is_group = isinstance(each, BaseExceptionGroup)
-        text = tool_errors.error_summary(each) if is_group else format_error(each)
-        yield f"{'  ' * depth}{mark}{text}"
-
-        nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]
-        waiting += reversed(nested)
-
-    if waiting:
-        yield "  … (more errors of the group are omitted)"
-
-
-def _failing(summary: traceback.FrameSummary) -> range:
-    first = summary.lineno or 1
-    last = max(summary.end_lineno or first, first)
-    return range(first, min(last, first + 19) + 1)  # at most 20 lines of a failed statement
-
-
-def _as_written(raw_cell: str, source: str, line: int | None) -> tuple[str, int | None] | None:
-    """Return `raw_cell` and its line for `line` of `source`, which IPython made of it.
-
-    None if IPython changed that line: then `source` is more helpful.
-    """
-    lines = raw_cell.splitlines()
-    while lines and not lines[0].strip():  # IPython removes these
-        del lines[0]
-
-    written = "\n".join(lines)
-    transformed = source.splitlines()
-
-    if line is None or not 0 < line <= len(lines):
-        return None if transformed else (written, None)
-
-    same = not transformed or (
-        line <= len(transformed) and lines[line - 1].strip() == transformed[line - 1].strip()
-    )
-    return (written, line) if same else None
-
-
-def _values(frame: FrameType, summary: traceback.FrameSummary) -> Iterator[tuple[str, object]]:
-    lines = linecache.getlines(summary.filename, frame.f_globals)
-    failing = _failing(summary)
-    code = "".join(lines[failing.start - 1 : failing.stop - 1])
-    known = frame.f_locals
-    for name in names_in(code):
-        if name in known or name in frame.f_globals:
-            value = known[name] if name in known else frame.f_globals[name]
-            if not isinstance(value, ModuleType) and value is not getattr(builtins, name, frame):
-                yield name, value
-
-
-def names_in(code: str) -> list[str]:
-    """Return the variables in lines of code, in order, without attributes."""
-    code = textwrap.dedent(code)
-    for whole in (code, f"{code.rstrip()}\n    pass"):  # the first line of a block
-        try:
-            tree = ast.parse(whole)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        found.sort(key=lambda node: (node.lineno, node.col_offset))
-        return list(dict.fromkeys(node.id for node in found))
-    return list(dict.fromkeys(_token_names(code)))
-
-
-def _token_names(code: str) -> Iterator[str]:
-    before = ""
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(code).readline):
-            if token.type == tokenize.ERRORTOKEN and token.string[0] in "'\"":
-                return  # Python 3.11 continues inside an unclosed string
-            is_name = token.type == tokenize.NAME and not keyword.iskeyword(token.string)
-            if is_name and before != ".":
-                yield token.string
-            before = token.string
-    except (tokenize.TokenError, SyntaxError):  # the statement is incomplete
-        return
-
-
-def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
-    width = len(str(max(lines, default=0)))
-    shown: dict[int, str] = {}
-    for number, line in lines.items():
-        mark = "→" if number in failing else " "
-        shown[number] = f"{mark} {number:>{width}} {line[:MAX_SOURCE_LINE_CHARS]}"
-
-    near = sorted(shown, key=lambda number: (abs(number - (failing.start or 1)), number))
-    sizes = accumulate(len(shown[number]) + 1 for number in near)
-    fitting = {number for number, size in zip(near, sizes, strict=True) if size <= room}
-    kept = fitting or set(near[:1])
-    above = sum(number < min(kept, default=0) for number in shown)
-    below = len(shown) - len(kept) - above
-
-    yield from _format_omitted(above, "line")
-    yield from (shown[number].rstrip() for number in sorted(kept))
-    yield from _format_omitted(below, "line")
-
-
-def _format_omitted(count: int, what: str) -> Iterator[str]:
-    if count:
-        noun = what if count == 1 else f"{what}s"
-        yield f"… ({count} {noun} omitted)"
+        return self._hide_secrets(describe(value, budget).text)
