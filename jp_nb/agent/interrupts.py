@@ -19,7 +19,7 @@ from jp_nb.agent.prompting.prompts import (
     Answered,
     NotAnswered,
     QuestionPrompt,
-    label_name,
+    format_label_name,
 )
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
@@ -153,7 +153,7 @@ def make_tool_menu(
 
 
 def _format_names(tools: Sequence[str]) -> str:
-    shown = [label_name(name) for name in tools[:3]]  # the menu names at most 3 calls
+    shown = [format_label_name(name) for name in tools[:3]]  # the menu names at most 3 calls
     more = len(tools) - len(shown)
     if more:
         return f"{', '.join(shown)} and {more} more"

@@ -72,18 +72,18 @@ class OpenDecision:
 class PreparedAnswers(Protocol):
     """Prepared answers and decisions. Called on the agent's thread and the cell's thread."""
 
-    def answer(self, tool: str, question: Question) -> PreparedDecision | None:
+    def find_answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the prepared answer to `question` of `tool`, if any."""
 
     def answers_questions_of(self, tool: str) -> bool:
         """Return True if answers to questions of `tool` are prepared."""
 
-    def decision(
+    def find_decision(
         self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
     ) -> PreparedDecision | None:
         """Return the prepared decision about `tool`, or about its call with `arguments`, if any."""
 
-    def edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
+    def find_edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
         """Return the prepared decision about an edit of the cell with these `names`, if any."""
 
     def note_open(self, decision: OpenDecision) -> None:

@@ -353,7 +353,7 @@ class TurnLoop:
         if end.ends_turn is not None:
             return end.ends_turn
         if self.strict and (reason := self.turn.unavailable_reason) is not None:
-            raise user_required_error(reason)
+            raise make_user_required_error(reason)
         if self.turn.tokens.is_over:  # models answered tools' questions
             return self._end_at_token_limit(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"
@@ -426,7 +426,7 @@ class TurnLoop:
         return Batch(self.turn, calls, context)
 
 
-def user_required_error(reason: str) -> PromptUnavailable:
+def make_user_required_error(reason: str) -> PromptUnavailable:
     """Return the error of a strict run in which a decision needed a user."""
     return PromptUnavailable(
         f"a decision needs a user, and no user is available: {reason}. Run the "

@@ -121,13 +121,13 @@ def sort_by_call(
     for entry in entries:
         by_question[entry.id].append(entry)
 
-    def position_of_call(inquiry_id: str) -> int:
+    def find_call_position(inquiry_id: str) -> int:
         beginning = inquiry_id  # `<call>.<question>.<attempt>`: ids of calls may contain dots
         while beginning and beginning not in positions:
             beginning = beginning.rpartition(".")[0]
         return positions.get(beginning, len(positions))
 
     # Sorting keeps the order of a call's own questions: it asks one after another.
-    ordered = sorted(by_question, key=position_of_call)
+    ordered = sorted(by_question, key=find_call_position)
     groups = [by_question[question] for question in ordered]
     return list(chain.from_iterable(groups))

@@ -71,7 +71,7 @@ class TurnRequests:
                 schema=self._schema,
                 conversation_id=record.stream.id,
             )
-            request = self._bound_changes(resolved, request)
+            request = self._limit_appended_changes(resolved, request)
 
             try:
                 calls = await self.answers.request_calls(resolved, request)
@@ -99,7 +99,7 @@ class TurnRequests:
     def _add_advice(self, error: ProviderError, *, changed: bool) -> None:
         """Add the remedy to `error`. `changed` is as in `send`."""
         text = str(error)
-        setting = self._setting_changed_by_tools(error) if changed else ""
+        setting = self._find_setting_changed_by_tools(error) if changed else ""
         if setting:
             change = describe_tool_change(setting, CHOOSE_MODEL_COMMAND)
             error.args = (f"{text.rstrip('.')}; {change}",)
@@ -113,7 +113,7 @@ class TurnRequests:
         """Note the contents of attachments. If earlier ones are not known, begin a new head."""
         record = self._turn.record
         record.context.note_contents(resolved.attachments)
-        missing = record.context.missing_attachments()
+        missing = record.context.list_missing_attachments()
         if not missing:
             return
 
@@ -128,7 +128,7 @@ class TurnRequests:
         )
         record.context = record.context.without_heads()
 
-    def _bound_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
+    def _limit_appended_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
         """Return `request`, with a new head if it cannot append the changes of its head."""
         record = self._turn.record
         last = record.context.head
@@ -151,7 +151,7 @@ class TurnRequests:
         self._bounded = record.context
         return replace(request, context=record.context)
 
-    def _setting_changed_by_tools(self, error: ProviderError) -> str:
+    def _find_setting_changed_by_tools(self, error: ProviderError) -> str:
         """Return the setting of the model that the last change of a tool set; "" if none.
 
         An error with a status is about the model's name, other errors are about the provider.

@@ -95,7 +95,7 @@ class TurnContext:
     images: int = 0
     unavailable_reason: str | None = None
 
-    def permission(
+    def find_permission(
         self, tool: OfferedTool, arguments: Mapping[str, JsonValue], asked_by: str = ""
     ) -> bool | None:
         """Return the remembered decision for `tool` with these arguments, if any.
@@ -136,13 +136,13 @@ class TurnContext:
         turn = max(self.record.stream.turn_count - 1, 0)
         self.prepared.note_open(replace(decision, turn=turn, words=self.record.last_words))
 
-    def inquiry_id(self, call_id: str, question_id: str) -> str:
+    def make_inquiry_id(self, call_id: str, question_id: str) -> str:
         """Return a new id `<call>.<question>.<attempt>`, unique in the turn."""
         key = f"{call_id}.{question_id}"  # ids may contain dots: equal texts share a count
         self.attempts[key] += 1
         return f"{key}.{self.attempts[key]}"
 
-    def remembered(self, tool: str, question: Question) -> JsonValue:
+    def find_remembered_answer(self, tool: str, question: Question) -> JsonValue:
         """Return the remembered answer to `question` if it is valid, else None."""
         if not is_reusable(question):
             return None
@@ -151,7 +151,7 @@ class TurnContext:
             return None
         return answer
 
-    def remember(self, tool: str, question: Question, answer: JsonValue) -> None:
+    def remember_answer(self, tool: str, question: Question, answer: JsonValue) -> None:
         """Reuse `answer` for the rest of the turn, if `question` allows it."""
         if is_reusable(question):
             self.answers[f"{tool}.{question.id}"] = answer

@@ -26,7 +26,7 @@ from jp_nb.storage.cassettes.cassette_content import CassetteContent
 from jp_nb.storage.cassettes.cassette_file import (
     CASSETTE_SUFFIX,
     MAX_CASSETTE_BYTES,
-    default_cassette_path,
+    make_default_cassette_path,
     read_cassette,
     refuse_unless_cassette,
     refuse_unsafe_cassette_link,
@@ -43,7 +43,7 @@ def choose_cassette(notebook: Path, run: str, file: str = "") -> Path:
     if file:
         return Path(file)
     own = notebook.with_name(f"{run}{CASSETTE_SUFFIX}")
-    return own if own.is_file() else default_cassette_path(notebook)
+    return own if own.is_file() else make_default_cassette_path(notebook)
 
 
 def find_recording(out: Path, run: str) -> Path:
@@ -57,7 +57,7 @@ def check_targets(notebooks: Iterable[Path], file: str = "") -> None:
     Raises:
         StorageError: A target is no cassette, or a link to a file that must not be written.
     """
-    targets = [Path(file)] if file else map(default_cassette_path, notebooks)
+    targets = [Path(file)] if file else map(make_default_cassette_path, notebooks)
     for target in targets:
         refuse_unsafe_cassette_link(target)
         refuse_unless_cassette(target)

@@ -36,7 +36,7 @@ from jp_nb.errors import UsageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.headless.files import read_notebook
 from jp_nb.headless.parameter_cell import is_parameter_name, list_parameter_names
-from jp_nb.storage.cassettes.cassette_file import default_cassette_path
+from jp_nb.storage.cassettes.cassette_file import make_default_cassette_path
 from jp_nb.storage.configuration.answers_file import ANSWERS_SUFFIX
 from jp_nb.text import one_line
 
@@ -281,7 +281,7 @@ def _plan_notebook(
     files = inputs.get(name)
     if files is None:
         files = (
-            digest_file(default_cassette_path(path)),
+            digest_file(make_default_cassette_path(path)),
             digest_file(path.with_suffix(ANSWERS_SUFFIX)),
         )
     return PlannedNotebook(

@@ -99,7 +99,7 @@ _SEQUENCES = re.compile(
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def terminal_text(text: str) -> str:
+def format_terminal_text(text: str) -> str:
     """Return `text` without control sequences, and with the last state of progress bars."""
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n")
     # A progress bar rewrites its line. Keep the last state, as on a screen; `plain` shows each one.
@@ -115,7 +115,7 @@ def print_transcript(notebook: Any, file: TextIO) -> None:
 
 def print_cell(cell: Any, file: TextIO) -> None:
     """Print one cell with its text outputs, then an empty line."""
-    source = terminal_text(_join_lines(cell.source)).strip("\n")
+    source = format_terminal_text(_join_lines(cell.source)).strip("\n")
     lines = [source] if source else []
 
     if cell.cell_type == "code":
@@ -134,14 +134,14 @@ def _format_outputs(cell: Any) -> Iterator[str]:
     for output in cell.get("outputs", []):
         match output.output_type:
             case "stream":
-                yield terminal_text(_join_lines(output.text)).strip("\n")
+                yield format_terminal_text(_join_lines(output.text)).strip("\n")
             case "error":
-                yield terminal_text(f"{output.ename}: {output.evalue}")
+                yield format_terminal_text(f"{output.ename}: {output.evalue}")
             case "execute_result" | "display_data":
                 text = output.data.get("text/plain")
-                kinds = ", ".join(sorted(map(terminal_text, output.data)))
+                kinds = ", ".join(sorted(map(format_terminal_text, output.data)))
                 without_text = f"<{kinds}>" if kinds else ""
-                yield terminal_text(_join_lines(text)) if text else without_text
+                yield format_terminal_text(_join_lines(text)) if text else without_text
 
 
 def _join_lines(text: str | list[str]) -> str:

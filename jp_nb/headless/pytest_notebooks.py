@@ -30,7 +30,10 @@ from jp_nb.headless.run_report import (
     make_report,
 )
 from jp_nb.headless.runner import RunResult, run_notebook
-from jp_nb.storage.cassettes.cassette_file import default_cassette_path, refuse_unsafe_cassette_link
+from jp_nb.storage.cassettes.cassette_file import (
+    make_default_cassette_path,
+    refuse_unsafe_cassette_link,
+)
 from jp_nb.storage.configuration import answers_file
 
 
@@ -127,7 +130,7 @@ class NotebookItem(pytest.Item):
 def make_file_settings(path: Path, *, record: bool) -> dict[str, str]:
     """Return the settings that select the cassette and the answers file next to a notebook."""
     settings = {}
-    cassette = default_cassette_path(path)
+    cassette = make_default_cassette_path(path)
     answers = path.with_suffix(answers_file.ANSWERS_SUFFIX)
 
     if record:

@@ -476,7 +476,7 @@ def to_json(report: RunReport) -> JsonObject:
             for cell in report.cells
         ],
         "turns": [_turn_to_json(turn) for turn in report.turns],
-        "tokens": _usage_to_json(report.usage),
+        "tokens": _format_usage_json(report.usage),
         "unanswered": len(report.unanswered),
         "undecided": [
             {"kind": each.kind, "what": each.description, "why": each.why, "times": each.times}
@@ -505,9 +505,9 @@ def _turn_to_json(reported: ReportedTurn) -> JsonObject:
             }
             for call in turn.tool_calls
         ],
-        "questions": [_question_to_json(question) for question in reported.questions],
+        "questions": [_format_question_json(question) for question in reported.questions],
         "config_changes": [_change_to_json(change) for change in turn.config_changes],
-        "tokens": _usage_to_json(reported.usage),
+        "tokens": _format_usage_json(reported.usage),
     }
 
 
@@ -520,7 +520,7 @@ def _change_to_json(change: ConfigChange) -> JsonObject:
     }
 
 
-def _question_to_json(question: ReportedQuestion) -> JsonObject:
+def _format_question_json(question: ReportedQuestion) -> JsonObject:
     inquiry = question.inquiry
     return {
         "id": inquiry.id,
@@ -533,5 +533,5 @@ def _question_to_json(question: ReportedQuestion) -> JsonObject:
     }
 
 
-def _usage_to_json(usage: Mapping[str, Usage]) -> JsonObject:
+def _format_usage_json(usage: Mapping[str, Usage]) -> JsonObject:
     return {model: tokens.to_json() for model, tokens in usage.items()}

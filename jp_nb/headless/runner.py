@@ -201,13 +201,13 @@ def _execute(
         except CellExecutionError as exc:
             failure = CellFailure(_find_last_executed(notebook), exc.ename, exc.evalue)
         except DeadKernelError:
-            failure = execution.failure_of_kernel()
+            failure = execution.make_kernel_failure()
         except BaseException:
             if execution.began:
                 _finish(execution.client, target, unreadable, path)
             raise
 
-        failure = execution.failure_of_time() or failure
+        failure = execution.make_time_failure() or failure
         if execution.began or not execution.interrupts:
             record_failure = _finish(execution.client, target, unreadable, path)
             failure = failure or record_failure

@@ -183,30 +183,30 @@ _Order = dict[str, "_Order | list[_Order]"]
 """Keys in JP's order, with the order inside of each; a list for the items of a list."""
 
 
-def _order_keys(*names: str, **nested: _Order | list[_Order]) -> _Order:
+def _make_order(*names: str, **nested: _Order | list[_Order]) -> _Order:
     return {name: nested.get(name, {}) for name in names}
 
 
-_ANSWER_TYPE = _order_keys(
-    "type", "options", options=[_order_keys("value", "label", "description")]
+_ANSWER_TYPE = _make_order(
+    "type", "options", options=[_make_order("value", "label", "description")]
 )
-_QUESTION = _order_keys(
+_QUESTION = _make_order(
     *("text", "answer_type", "default", "context", "exclusive", "header", "required"),
     "persistence",
     answer_type=_ANSWER_TYPE,
 )
-_TOOL_CALLS = _order_keys("policy", "request", "response")
+_TOOL_CALLS = _make_order("policy", "request", "response")
 _ORDER: dict[str, _Order] = {
-    "chat_request": _order_keys("content", "schema", "author"),
-    "chat_response": _order_keys("message", "reasoning", "data"),
-    "tool_call_request": _order_keys("id", "name", "arguments"),
-    "tool_call_response": _order_keys("id", "content", "is_error"),
-    "inquiry_request": _order_keys(
-        "id", "source", "question", source=_order_keys("source", "name"), question=_QUESTION
+    "chat_request": _make_order("content", "schema", "author"),
+    "chat_response": _make_order("message", "reasoning", "data"),
+    "tool_call_request": _make_order("id", "name", "arguments"),
+    "tool_call_response": _make_order("id", "content", "is_error"),
+    "inquiry_request": _make_order(
+        "id", "source", "question", source=_make_order("source", "name"), question=_QUESTION
     ),
-    "inquiry_response": _order_keys("outcome", "id", "answer", "reason"),
-    "config_delta": _order_keys("op", "delta", "unsets", "claims"),
-    "compaction": _order_keys(
+    "inquiry_response": _make_order("outcome", "id", "answer", "reason"),
+    "config_delta": _make_order("op", "delta", "unsets", "claims"),
+    "compaction": _make_order(
         *("from_turn", "to_turn", "summary", "reasoning", "tool_calls"), tool_calls=_TOOL_CALLS
     ),
 }
@@ -221,7 +221,7 @@ def sort_usual_keys(raw: Mapping[str, JsonValue]) -> JsonObject:
         return entry
 
     stamp = ("timestamp", "type") if kind in CONVERSATION_KINDS else ("type", "timestamp")
-    first = _order_keys("event_id", "request_id", *stamp) | _ORDER.get(kind, {})
+    first = _make_order("event_id", "request_id", *stamp) | _ORDER.get(kind, {})
 
     if "metadata" in entry:
         entry["metadata"] = entry.pop("metadata")  # the last key

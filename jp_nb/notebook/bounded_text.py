@@ -23,7 +23,7 @@ class BoundedText:
         """Append `text`."""
         lines, newline, last = (self._line + text).rpartition("\n")
         if "\r" in lines:
-            lines = "\n".join(map(_visible_part, lines.split("\n")))
+            lines = "\n".join(map(_cut_visible_part, lines.split("\n")))
 
         self._append(lines + newline)
         # A final carriage return stays: it takes effect when more text arrives.
@@ -34,7 +34,7 @@ class BoundedText:
 
     def __str__(self) -> str:
         """Return the text, with a note in place of omitted characters."""
-        line = _visible_part(self._line)
+        line = _cut_visible_part(self._line)
         tail = "".join(self._tail)[-MAX_OUTPUT_TEXT_CHARS:]
         omitted = self._chars - len(self._head) - len(tail)
         gap = f"\n[… {omitted} characters omitted …]\n" if omitted else ""
@@ -67,5 +67,5 @@ class BoundedText:
             self._tail_chars = MAX_OUTPUT_TEXT_CHARS
 
 
-def _visible_part(line: str) -> str:
+def _cut_visible_part(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[-1]

@@ -17,7 +17,7 @@ from jp_nb.notebook.running_cells import RunningCells
 
 
 @contextmanager
-def history_entry(shell: Any, source: str) -> Iterator[int]:
+def store_in_history(shell: Any, source: str) -> Iterator[int]:
     """Store `source` in the history, and yield its execution count. Use on the cell's thread.
 
     Inside of the block, the displayed value goes into `Out` and `_`.

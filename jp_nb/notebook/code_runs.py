@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from types import CodeType, TracebackType
 from typing import Any, Final, Protocol
 
-from jp_nb.notebook.cell_history import history_entry
+from jp_nb.notebook.cell_history import store_in_history
 from jp_nb.notebook.display.capture import OutputCapture, capture_cell
 from jp_nb.notebook.display.pending_output import list_open_figures, show_figures
 from jp_nb.notebook.display.run_outputs import RunOutputs
 from jp_nb.notebook.last_errors import CODE_FILE
 from jp_nb.text import plain
-from jp_nb.toolkit.function_tools.tool_errors import error_summary
+from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 from jp_nb.toolkit.notebook_access import CodeRun
 
 MAX_CODE_FRAMES: Final = 20
@@ -97,7 +97,7 @@ class _CodeRunner:
         if self.record_error is not None:
             self.record_error(error, self.code)
 
-        summary = error_summary(error)
+        summary = summarize_error(error)
         if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
             summary = f"{type(error).__name__}: {error.msg}"
         self._show_error(error, begin, summary)
@@ -154,7 +154,7 @@ def run_own_cell(
     kernel = shell.kernel
     cell.begin()
 
-    with history_entry(shell, source) as count:
+    with store_in_history(shell, source) as count:
         outputs = RunOutputs(kernel, count, shows=cell.shows_in_turn)
         name = shell.compile.cache(source, count, raw_code=source)
         runner = _CodeRunner(shell, source, name, record_error, outputs)

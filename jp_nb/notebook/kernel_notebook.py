@@ -67,7 +67,7 @@ class KernelNotebook:
 
         store = self.store
         if not isinstance(store, LiveStore):
-            return self._executed_cells(NO_OPEN_PAGE)
+            return self._list_executed_cells(NO_OPEN_PAGE)
 
         try:
             async with asyncio.timeout(CELLS_TIMEOUT_S):
@@ -76,13 +76,13 @@ class KernelNotebook:
                 cells = await asyncio.to_thread(read_cells, text, running)
         except TimeoutError:
             why = f"the open page did not answer within {CELLS_TIMEOUT_S:g} s"
-            return self._executed_cells(why)
+            return self._list_executed_cells(why)
         except StorageError as exc:
-            return self._executed_cells(str(exc))
+            return self._list_executed_cells(str(exc))
 
         return NotebookCells(cells, "page")
 
-    def _executed_cells(self, why: str) -> NotebookCells:
+    def _list_executed_cells(self, why: str) -> NotebookCells:
         return NotebookCells(tuple(self.executed), "kernel", why)
 
     async def document(self) -> DocumentCells:

@@ -31,7 +31,7 @@ def make_code_span(text: str) -> str:
     """Return any `text` as inline code."""
     text = break_math(plain(text).replace("\n", " "))
 
-    fence = "`" * (_longest_backticks(text) + 1)
+    fence = "`" * (_count_longest_backticks(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"
 
@@ -40,7 +40,7 @@ def make_code_block(text: str, language: str = "text", *, limit: int = MAX_MARKD
     """Return any `text` as a block of code in `language`."""
     text = plain(text, limit=limit).rstrip("\n")
 
-    fence = "`" * max(3, _longest_backticks(text) + 1)
+    fence = "`" * max(3, _count_longest_backticks(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
@@ -59,5 +59,5 @@ def quote_markdown(markdown: str) -> str:
     return "\n".join(lines)
 
 
-def _longest_backticks(text: str) -> int:
+def _count_longest_backticks(text: str) -> int:
     return max((len(run) for run in _BACKTICKS.findall(text)), default=0)

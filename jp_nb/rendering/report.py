@@ -84,7 +84,7 @@ def indent_text(text: str) -> str:
     return "\n".join(lines)
 
 
-def bound_text(text: str, *, lines: int | None = None) -> str:
+def limit_text(text: str, *, lines: int | None = None) -> str:
     """Return `text` as plain text of at most `lines` lines, with the number of omitted lines."""
     # `plain` spells out invisible characters. Its limit would count the longer spelling, and cut
     # text that the limits below allow.

@@ -275,10 +275,10 @@ class ActiveConversation:
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
 
-        from jp_nb.session.configuration.base_config import apply_overrides, base_config
+        from jp_nb.session.configuration.base_config import apply_overrides, make_base_config
 
         try:
-            base = base_config(self.files)
+            base = make_base_config(self.files)
         except ConfigError as exc:
             if not is_loading:
                 raise

@@ -201,7 +201,7 @@ class ConversationList:
         """
         self._active.refuse_while_running()
         identifier = document.conversation.id
-        if identifier in self._active.document.stored_ids():
+        if identifier in self._active.document.list_stored_ids():
             raise StorageError(
                 f"this notebook already has a conversation {identifier}: open it with "
                 f"`%jp switch {identifier}`"

@@ -75,7 +75,7 @@ def without_hidden(text: str) -> str:
     return _CURRENT.get().text(text)
 
 
-def bytes_without_hidden(value: bytes | bytearray) -> bytes:
+def read_bytes_without_hidden(value: bytes | bytearray) -> bytes:
     """Return `value` without the secrets in it."""
     return without_hidden(value.decode("latin-1")).encode("latin-1", "replace")
 

@@ -18,7 +18,7 @@ from types import FunctionType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from jp_nb.values.arrays import find_hidden_fields
-from jp_nb.values.base import bytes_without_hidden, hide_part, hide_value, without_hidden
+from jp_nb.values.base import hide_part, hide_value, read_bytes_without_hidden, without_hidden
 from jp_nb.values.contents import read_record_fields
 from jp_nb.values.custom import (
     FAILURES,
@@ -285,7 +285,7 @@ def without_secret_parts(value: Any) -> Any:
     if is_a(value, "builtins", "str"):
         return without_hidden(str.__str__(value))
     if is_a(value, "builtins", "bytes") or is_a(value, "builtins", "bytearray"):
-        return bytes_without_hidden(value)
+        return read_bytes_without_hidden(value)
 
     names = _read_item_names(value)
     if names is not None:

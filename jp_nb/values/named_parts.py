@@ -170,13 +170,13 @@ def _read_pandas_rows(value: Any) -> NamedParts:
     for number in find_hidden_rows(value.index):
         row = value.iloc[number]
         cells = row if row.ndim == 0 else row.tolist()
-        yield _secret_name(value.index[number]), cells
+        yield _find_secret_name(value.index[number]), cells
 
     yield from _read_pandas_index(value.index, False)
 
 
 def _read_pandas_column(name: object, column: Any, whole: bool) -> NamedParts:
-    secret = _secret_name(name)
+    secret = _find_secret_name(name)
     if secret is not None or whole:
         yield secret, column.tolist()
     elif column.dtype == object:
@@ -186,7 +186,7 @@ def _read_pandas_column(name: object, column: Any, whole: bool) -> NamedParts:
 def _read_pandas_index(value: Any, whole: bool) -> NamedParts:
     if whole:
         yield None, value[:MAX_READ_ITEMS].tolist()
-    elif (secret := _secret_name(list_label_names(value))) is not None:
+    elif (secret := _find_secret_name(list_label_names(value))) is not None:
         yield secret, value[:MAX_READ_ITEMS].tolist()
 
 
@@ -196,7 +196,7 @@ def _read_polars_frame(value: Any, whole: bool) -> NamedParts:
 
 
 def _read_polars_series(value: Any, whole: bool) -> NamedParts:
-    secret = _secret_name(value.name)
+    secret = _find_secret_name(value.name)
     if secret is not None or whole:
         yield secret, value[:MAX_READ_ITEMS].to_list()
     elif value.dtype.is_nested() or str(value.dtype) == "Object":
@@ -225,7 +225,7 @@ def _read_objects(cells: list[object]) -> NamedParts:
     )
 
 
-def _secret_name(name: object) -> str | None:
+def _find_secret_name(name: object) -> str | None:
     # The first part of a label that is the name of a secret.
     labels = name if type(name) is tuple else (name,)
     names = (each for each in labels if isinstance(each, str))

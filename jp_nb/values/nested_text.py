@@ -12,10 +12,10 @@ from typing import Final
 from jp_nb.values.base import (
     BRIEF_CHARS,
     DescriptionLimits,
-    bytes_without_hidden,
     cut_end,
     hide_part,
     hide_value,
+    read_bytes_without_hidden,
     to_one_line,
     without_hidden,
 )
@@ -101,7 +101,7 @@ class NestedText:
         shown = max(room // 4, 4)
         if len(value) > shown:
             self.is_cut = True
-            value = bytes_without_hidden(value)
+            value = read_bytes_without_hidden(value)
             return f"{bytes(value[:shown])!r}… (+{len(value) - shown:,} bytes)"
         return repr(value)
 

@@ -22,11 +22,11 @@ from jp_nb.values.base import (
     DescriptionLimits,
     ValueKind,
     ValueKinds,
-    bytes_without_hidden,
     count,
     cut_end,
     cut_middle,
     hide_part,
+    read_bytes_without_hidden,
     to_one_line,
     without_addresses,
 )
@@ -62,7 +62,7 @@ def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str 
         return repr(bytes(value))
 
     left = limits.more(length - room, "byte", f"[{room}:] has the rest")
-    return f"{title}: {bytes_without_hidden(value)[:room]!r} {left}"
+    return f"{title}: {read_bytes_without_hidden(value)[:room]!r} {left}"
 
 
 def _describe_numpy_scalar(value: Any, limits: DescriptionLimits) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.call_steps.change_review import approval_prompt
+from jp_nb.agent.call_steps.change_review import make_approval_prompt
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import is_kind, make
@@ -291,7 +291,7 @@ CHANGES = (
 
 @pytest.mark.req("R078-75")
 def test_one_prompt_about_all_changes_names_the_tool() -> None:
-    prompt = approval_prompt("change_model", CHANGES)
+    prompt = make_approval_prompt("change_model", CHANGES)
     assert prompt.changes == CHANGES
     assert prompt.text == "⟳ Configuration delta proposed by tool 'change_model'"
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [

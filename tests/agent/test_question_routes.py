@@ -27,16 +27,16 @@ class Prepared:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
 
-    def answer(self, tool: str, question: jp.Question) -> Any:
+    def find_answer(self, tool: str, question: jp.Question) -> Any:
         return self._answer
 
     def answers_questions_of(self, tool: str) -> bool:
         return self._answer is not None
 
-    def decision(self, kind: str, tool: str, arguments: object = None) -> Any:
+    def find_decision(self, kind: str, tool: str, arguments: object = None) -> Any:
         return None
 
-    def edit_decision(self, names: object) -> Any:
+    def find_edit_decision(self, names: object) -> Any:
         return None
 
     def note_open(self, decision: Any) -> None:

@@ -434,14 +434,14 @@ async def test_question_without_persistence_is_not_remembered() -> None:
 @pytest.mark.req("R083-95", "R083-96", "R083-97")
 def test_remembered_answers_belong_to_tool_and_question() -> None:
     state = tool_bench(OPEN, person=FakePrompter()).loop.turn
-    state.remember("deploy", OPEN, True)
-    assert state.remembered("deploy", OPEN) is True
-    assert state.remembered("other", OPEN) is None
-    assert state.remembered("deploy", jp.Question.boolean("else", "?")) is None
-    assert state.remembered("deploy", jp.Question.text("sure", "?")) is None
-    assert state.remembered("deploy", OPEN.with_persistence("none")) is None
-    state.remember("a", OPEN.with_persistence("none"), True)
-    state.remember("b", SECRET, "x")
+    state.remember_answer("deploy", OPEN, True)
+    assert state.find_remembered_answer("deploy", OPEN) is True
+    assert state.find_remembered_answer("other", OPEN) is None
+    assert state.find_remembered_answer("deploy", jp.Question.boolean("else", "?")) is None
+    assert state.find_remembered_answer("deploy", jp.Question.text("sure", "?")) is None
+    assert state.find_remembered_answer("deploy", OPEN.with_persistence("none")) is None
+    state.remember_answer("a", OPEN.with_persistence("none"), True)
+    state.remember_answer("b", SECRET, "x")
     assert set(state.answers) == {"deploy.sure"}
 
 

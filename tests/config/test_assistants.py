@@ -73,7 +73,7 @@ def test_without_overrides_only_the_retries_differ_from_the_conversation() -> No
     for override in overrides:
         found = build_inquiry_assistant(config(override))
         assert changed(own.assistant, found) == expected
-        assert found.system_texts() == own.assistant.system_texts()
+        assert found.list_system_texts() == own.assistant.list_system_texts()
 
 
 def test_override_replaces_the_fields_that_it_sets(subtests: pytest.Subtests) -> None:
@@ -113,7 +113,7 @@ def test_sections_and_instructions_are_appended() -> None:
     )
     found = build_question_assistant(base, target)
     assert found.name == "Judge"
-    assert found.system_texts() == (
+    assert found.list_system_texts() == (
         "Be brief.",
         "Choose well.",
         '<instruction title="Style">\n- No emoji.\n</instruction>',

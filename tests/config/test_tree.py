@@ -235,7 +235,7 @@ def test_instructions_and_sections_become_system_texts_in_order() -> None:
             }
         }
     )
-    assert config.assistant.system_texts() == (
+    assert config.assistant.list_system_texts() == (
         "P",
         "<x title='T\"'>\n<![CDATA[a < b]]>\n</x>",
         "# Heading\n\nplain",

@@ -10,7 +10,7 @@ from typing import Any
 
 from IPython import get_ipython
 
-from jp_nb.agent.approvals.call_draft import permission_actions
+from jp_nb.agent.approvals.call_draft import list_permission_actions
 from jp_nb.agent.prompting.prompts import (
     Action,  # noqa: F401
     ActionPrompt,
@@ -38,7 +38,7 @@ threading.Thread(target=agent.run_forever, daemon=True, name="agent").start()
 
 PERMISSION = ActionPrompt(
     "Run local rename tool?",
-    actions=permission_actions("rename", "tool"),
+    actions=list_permission_actions("rename", "tool"),
     exhibits=(PromptDetail("Arguments", {"path": "a.txt"}),),
 )
 

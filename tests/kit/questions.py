@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from jp_nb.agent.approvals.call_draft import permission_actions
-from jp_nb.agent.call_steps.change_review import approval_prompt
+from jp_nb.agent.approvals.call_draft import list_permission_actions
+from jp_nb.agent.call_steps.change_review import make_approval_prompt
 from jp_nb.agent.call_steps.result_delivery import DELIVERY_ACTIONS
 from jp_nb.agent.interrupts import make_stream_menu, make_tool_menu
 from tests.kit.kinds import make
@@ -32,7 +32,7 @@ def decision_prompt(kind: str, /, *values: Any) -> Any:
     match kind, values:
         case "permission", (tool, *details):
             title = f"Run local {tool} tool?"
-            return _new_decision(title, permission_actions(tool, "tool"), details)
+            return _new_decision(title, list_permission_actions(tool, "tool"), details)
         case "delivery", (tool, *details):
             return _new_decision(f"Deliver {tool} result to assistant?", DELIVERY_ACTIONS, details)
         case "stream_menu", (request,):
@@ -40,7 +40,7 @@ def decision_prompt(kind: str, /, *values: Any) -> Any:
         case "tool_menu", (tools,):
             return make_tool_menu(tools)
         case "approval", (tool, *changes):
-            return approval_prompt(tool, tuple(changes))
+            return make_approval_prompt(tool, tuple(changes))
 
     raise AssertionError(f"the kit has no decision {kind!r} about {values}")
 

@@ -36,7 +36,7 @@ TEXT_FORMS: Mapping[str, Callable[..., str]] = {
     "code_block": markdown.make_code_block,
     "code_span": markdown.make_code_span,
     "terminal": files.format_text,
-    "terminal_output": files.terminal_text,
+    "terminal_output": files.format_terminal_text,
     "notebook": _print_notebook,
 }
 

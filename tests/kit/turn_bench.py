@@ -188,7 +188,7 @@ class TurnBench:
             provider=other or self.provider,
             provider_name=model.provider if other else "test",
             model=model.name if other else "test-model",
-            system=config.assistant.system_texts(),
+            system=config.assistant.list_system_texts(),
             tools=(
                 await offer_tools(config, self.sources, unavailable_reason=self.person.away)
                 if self.sources

@@ -95,7 +95,7 @@ def test_epoch_that_is_not_a_number_of_seconds_is_rejected(subtests: pytest.Subt
 
 def test_widget_ids_are_in_order_of_opening() -> None:
     clock = make_epoch_clock("1773792000")
-    ids = [clock.widget_id(number) for number in range(300)]
+    ids = [clock.make_widget_id(number) for number in range(300)]
     assert ids == sorted(set(ids))
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
-    assert make_epoch_clock("0").widget_id(0) != ids[0]
+    assert make_epoch_clock("0").make_widget_id(0) != ids[0]

@@ -231,7 +231,10 @@ def test_infinite_numbers_and_nan_are_refused() -> None:
 def test_problem_of_a_configured_field_is_reported_once() -> None:
     fields = (jp.Question.text("a", "A?"), jp.Question.text("b", "B?"))
     form = make("form_answer", fields=fields, check=lambda _: {"a": "wrong", "b": "bad"})
-    assert form.remaining_form({"a": "x"}).problems({"b": "y"}) == {"b": "bad", "": "A?: wrong"}
+    assert form.make_remaining_form({"a": "x"}).problems({"b": "y"}) == {
+        "b": "bad",
+        "": "A?: wrong",
+    }
 
 
 def test_invalid_default_is_not_filled_in() -> None:

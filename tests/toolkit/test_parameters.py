@@ -12,7 +12,7 @@ from jp_nb.toolkit.arguments.call_arguments import (
     fill_defaults,
     format_argument_problems,
 )
-from jp_nb.toolkit.arguments.parameters import parameters_schema
+from jp_nb.toolkit.arguments.parameters import make_parameters_schema
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -59,7 +59,7 @@ def test_schema_prefers_the_summary_to_the_description_at_every_depth() -> None:
         "description": "D",
         "enum": ["a"],
     }
-    schema = parameters_schema(
+    schema = make_parameters_schema(
         {"table": {"type": "object", "properties": {"x": below}, "default": {}}}
     )
     assert schema == {
@@ -98,7 +98,7 @@ PARAMETERS: dict[str, JsonValue] = {
     },
     "free": {"type": "object"},
 }
-DECLARED = parameters_schema(PARAMETERS)
+DECLARED = make_parameters_schema(PARAMETERS)
 
 
 def test_missing_arguments_get_their_defaults(
@@ -172,5 +172,5 @@ def test_complete_arguments_are_accepted(subtests: pytest.Subtests) -> None:
 
 
 def test_tool_without_parameters_takes_no_arguments() -> None:
-    text = format_argument_problems("weather", {"a": 1}, parameters_schema({}))
+    text = format_argument_problems("weather", {"a": 1}, make_parameters_schema({}))
     assert text == refusal("[]", '["a"]')

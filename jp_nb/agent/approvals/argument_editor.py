@@ -18,7 +18,7 @@ from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
 from jp_nb.json_values import JsonObject, as_object, indented_json, read_json
 from jp_nb.text import escape_invisible, spell_invisible
-from jp_nb.toolkit.arguments.json_types import declared_types
+from jp_nb.toolkit.arguments.json_types import list_declared_types
 from jp_nb.toolkit.arguments.text_arguments import text_arguments
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.question import FormAnswer, Question
@@ -137,7 +137,7 @@ class ArgumentEditor:
             yield _Box(question, is_json=not is_text, is_code=not is_text or name in code)
 
     def _is_text(self, name: str, node: JsonObject) -> bool:
-        types = declared_types(node)
+        types = list_declared_types(node)
         if name in self._arguments:
             value = self._arguments[name]
             return isinstance(value, str) and types <= {"string", "null"}

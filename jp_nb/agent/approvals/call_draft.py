@@ -21,7 +21,7 @@ from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
     Channel,
     PromptDetail,
-    label_name,
+    format_label_name,
 )
 from jp_nb.config.tree.tool_settings import RuleCoverage
 from jp_nb.json_values import JsonObject
@@ -32,14 +32,14 @@ from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 
 
-def permission_actions(
+def list_permission_actions(
     tool: str, covers: RuleCoverage, *, can_keep_rule: bool = False
 ) -> tuple[Action, ...]:
     """Return the choices about a call of `tool`; their labels name the calls that they cover.
 
     With `can_keep_rule`, the user can make a rule for calls like this one.
     """
-    name = label_name(tool)
+    name = format_label_name(tool)
     allowed = {"tool": name, "arguments": "this exact call"}[covers]
     always = Action("a", "Always allow calls like this …", "always")
     rule_actions = [always] if can_keep_rule else []
@@ -147,7 +147,7 @@ class CallDraft:
         can_keep_rule = self.proposed_rule is not None
         return ActionPrompt(
             text=text,
-            actions=permission_actions(
+            actions=list_permission_actions(
                 self.tool.name, self.tool.covers, can_keep_rule=can_keep_rule
             ),
             exhibits=tuple(self.details()),

@@ -114,7 +114,7 @@ class Batch:
         seen: Counter[str] = Counter()
         if not self._is_replay:
             # A call of a tool with rules is permitted when its arguments have been judged.
-            free = [call for call in self._calls if _runs_unattended(call.tool)]
+            free = [call for call in self._calls if _is_unattended(call.tool)]
             self._runner.progress.write(*free, stage="permitted")
 
         for index, call in enumerate(self._calls):
@@ -260,5 +260,5 @@ class Batch:
         self._runner.questions.inquiries.drop(asked)
 
 
-def _runs_unattended(tool: OfferedTool | None) -> bool:
+def _is_unattended(tool: OfferedTool | None) -> bool:
     return tool is not None and tool.run == "unattended" and not tool.rules

@@ -64,9 +64,9 @@ from jp_nb.toolkit.cell_thread import (
     ToolRun,
 )
 from jp_nb.toolkit.function_tools.tool_errors import (
-    error_summary,
     format_error_text,
     format_traceback,
+    summarize_error,
     tool_frames,
 )
 from jp_nb.toolkit.outcome import (
@@ -140,7 +140,7 @@ class CallRunner:
 
     async def _run(self, call: Call) -> Delivery:
         if self._batch.results is not None:
-            return self._recorded_result(call, self._batch.results)
+            return self._find_recorded_result(call, self._batch.results)
 
         tool = self._prepare(call)
         call.state.ruling = judge(tool, call.state.arguments, self._turn.shared.get("root", ""))
@@ -187,7 +187,7 @@ class CallRunner:
 
         await EditRequests(self._turn, self._line).ask(call, tool, outcome.review)
 
-    def _recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
+    def _find_recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
         """Return the result of a replay, which runs no tool and asks no user."""
         if call.tool is not None:
             call.state.arguments = copy_json(call.request.arguments)
@@ -263,7 +263,7 @@ class CallRunner:
             text = await tool.formatter.format(copy_json(call.state.arguments), context)
         except (Exception, asyncio.CancelledError) as exc:
             raise_if_cancelled()
-            problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
+            problem = str(exc) if isinstance(exc, ToolError) else summarize_error(exc)
             raise CallEnded(NOT_FORMATTED_TEXT.format(tool.name, problem), is_error=True) from exc
 
         raise_if_cancelled()
@@ -282,7 +282,7 @@ class CallRunner:
         show_progress: Callable[[str], None] | None = None
         if not for_formatter:
             action = "run"
-            config = self.changes.visible_config(tool)
+            config = self.changes.read_visible_config(tool)
             delta_rejection = call.state.rejection
             show_progress = partial(self._display.show_progress, call)
 
@@ -369,7 +369,7 @@ class CallRunner:
             outcome = ToolFailure(str(exc))
         except BaseException as exc:
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
-            error = _original_error(exc)
+            error = _unwrap_error(exc)
             outcome = ToolFailure(format_error_text(error))
         finally:
             run.is_over = True
@@ -453,7 +453,7 @@ def end_runs(call: Call) -> None:
         log.exception("The tool %s did not release a call", call.tool.name)
 
 
-def _original_error(exc: BaseException) -> BaseException:
+def _unwrap_error(exc: BaseException) -> BaseException:
     """Return the exception that the tool raised: the cause of an exception that replaced it."""
     cause = exc.__cause__
     if isinstance(exc, CallInterrupted) and isinstance(cause, KeyboardInterrupt):

@@ -70,7 +70,7 @@ APPROVAL_ACTIONS = (Action("y", "Apply changes", "apply"), Action("n", "Reject c
 APPROVAL_HELP = "Either all of the changes are applied or none. The tool gets your decision."
 
 
-def approval_prompt(tool: str, changes: tuple[ProposedChange, ...]) -> ActionPrompt:
+def make_approval_prompt(tool: str, changes: tuple[ProposedChange, ...]) -> ActionPrompt:
     """Return the prompt about the `changes` that `tool` proposed. It names also hidden tools."""
     return ActionPrompt(
         text=f"⟳ Configuration delta proposed by tool '{spell_invisible(tool)}'",
@@ -102,7 +102,7 @@ class ConfigChanges:
         self._visible: dict[str, JsonValue] = {}
         self._approved: list[tuple[_Proposed, ProposedBy]] = []
 
-    def visible_config(self, tool: OfferedTool) -> JsonValue:
+    def read_visible_config(self, tool: OfferedTool) -> JsonValue:
         """Return a copy of the settings that `tool` may read; None if it may read none.
 
         Changes that are approved during the batch are not visible before its end.
@@ -182,7 +182,7 @@ class ConfigChanges:
                 assert_never(reviewed)
 
     async def _get_approval(self, proposed: _Proposed) -> bool:
-        prepared = self._turn.prepared.decision(
+        prepared = self._turn.prepared.find_decision(
             "change", proposed.tool.name, proposed.call.state.arguments
         )
         if isinstance(prepared, GivenAnswer | DeclinedByFile):
@@ -195,7 +195,7 @@ class ConfigChanges:
 
         text = f"your decision on a change that {proposed.call.title} proposes"
         waits = Waits(proposed.call.key, text, person=True)
-        prompt = approval_prompt(proposed.tool.name, proposed.lines)
+        prompt = make_approval_prompt(proposed.tool.name, proposed.lines)
         self._turn.display(waits)
 
         async with self._line.turn(after_run=True) as ask:

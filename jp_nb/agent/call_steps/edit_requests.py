@@ -107,7 +107,7 @@ class EditRequests:
         text = f"your review of {len(review.edits)} edits"
         self._turn.display(Waits(call.key, text, person=True))
         async with self._line.turn(after_run=True) as ask:
-            if self._turn.permission(tool, call.state.arguments) is False:
+            if self._turn.find_permission(tool, call.state.arguments) is False:
                 raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
             call.state.edit_decision = await self._ask_until_decided(ask, call, tool, choices)
 
@@ -119,7 +119,7 @@ class EditRequests:
         if review.warning:
             return decided
         for each in review.plan.edits:
-            answer = self._turn.prepared.edit_decision(list_decision_names(each, review))
+            answer = self._turn.prepared.find_edit_decision(list_decision_names(each, review))
             if isinstance(answer, GivenAnswer | DeclinedByFile):
                 decided[each.edit.number] = isinstance(answer, GivenAnswer)
         return decided

@@ -90,7 +90,7 @@ class OpenInquiries:
         """Record that the tool of `group` asks `question`."""
         call = group.call
         executor = group.tool.executor
-        inquiry_id = self._turn.inquiry_id(call.request.id, question.id)
+        inquiry_id = self._turn.make_inquiry_id(call.request.id, question.id)
         source = executor.inquiry_source(group.tool.name)
         entry = make_inquiry_request(inquiry_id, source, question, server=executor.server)
         self._turn.record.add_question(entry)

@@ -83,9 +83,9 @@ class PermissionRequests:
             return False
 
         found = find_kept(self._turn.kept_rules, tool, call.state.arguments, root, ruling)
-        if found is None or self._turn.permission(tool, call.state.arguments) is False:
+        if found is None or self._turn.find_permission(tool, call.state.arguments) is False:
             return False
-        prepared = self._turn.prepared.decision("permission", tool.name, call.state.arguments)
+        prepared = self._turn.prepared.find_decision("permission", tool.name, call.state.arguments)
         if prepared is not None:
             return False
 
@@ -114,7 +114,7 @@ class PermissionRequests:
             # The user may have decided about this call together with another one meanwhile.
             if self.find_kept_rule(call, tool, ruling, context.root):
                 return
-            remembered = self._turn.permission(tool, call.state.arguments, ruling.asked_by)
+            remembered = self._turn.find_permission(tool, call.state.arguments, ruling.asked_by)
             if remembered is False:
                 raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
             if remembered:

@@ -155,9 +155,9 @@ class ToolQuestions:
             tool.name,
             inquiry.question,
             tool.questions.get(inquiry.question.id),
-            remembered=self._turn.remembered(tool.name, inquiry.question),
+            remembered=self._turn.find_remembered_answer(tool.name, inquiry.question),
             unavailable_reason=unavailable_reason,
-            prepared=self._turn.prepared.answer(tool.name, inquiry.question),
+            prepared=self._turn.prepared.find_answer(tool.name, inquiry.question),
         )
 
     def _note_changes(self, inquiry: OpenInquiry, changes: Sequence[str]) -> None:
@@ -207,7 +207,7 @@ class ToolQuestions:
 
         async with self._line.turn(after_run=True) as ask:
             for inquiry in inquiries:  # another call may have asked the same question meanwhile
-                answer = self._turn.remembered(group.tool.name, inquiry.question)
+                answer = self._turn.find_remembered_answer(group.tool.name, inquiry.question)
                 if answer is not None:
                     self.inquiries.use_answer(inquiry, answer, "remembered")
             shown = [inquiry for inquiry in inquiries if inquiry.outcome is None]
@@ -242,7 +242,7 @@ class ToolQuestions:
             case Answered(value=value, remember=remember):
                 [inquiry] = inquiries
                 if remember and _is_rememberable(inquiry.question):
-                    self._turn.remember(group.tool.name, inquiry.question, value)
+                    self._turn.remember_answer(group.tool.name, inquiry.question, value)
                 self._record_outcome(inquiry, end)
             case _:
                 assert_never(end)

@@ -120,7 +120,7 @@ class DeliveryRequests:
                     if edited is not None:
                         return edited
                 case _:
-                    raise _not_delivered(end)
+                    raise _make_undelivered_end(end)
 
     def _fail_without_user(self, call: Call, tool: OfferedTool, reason: str) -> CallEnded:
         state = call.state
@@ -140,7 +140,7 @@ async def _edit_result(
     if isinstance(end, Unavailable):
         return end
     if isinstance(end, NotAnswered) and not is_back(end):
-        raise _not_delivered(end)
+        raise _make_undelivered_end(end)
 
     edited = str(end.value) if isinstance(end, Answered) else ""
     if not edited.strip():
@@ -148,7 +148,7 @@ async def _edit_result(
     return Delivery(edited) if edited != result.content else result
 
 
-def _not_delivered(end: PromptEnd[Answered]) -> CallEnded:
+def _make_undelivered_end(end: PromptEnd[Answered]) -> CallEnded:
     why = describe_missing_decision(end)
     content = NOT_DELIVERED_TEXT if why is None else UNDELIVERED_TEXT.format(why)
     return CallEnded(content, skipped=True)

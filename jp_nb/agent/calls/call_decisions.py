@@ -81,7 +81,7 @@ class CallDecisions:
         Raises:
             CallEnded: The file has no decision, and no user is available.
         """
-        decided = self._turn.prepared.decision(kind, tool.name, call.arguments)
+        decided = self._turn.prepared.find_decision(kind, tool.name, call.arguments)
         if isinstance(decided, GivenAnswer | DeclinedByFile):
             agrees = isinstance(decided, GivenAnswer)
             text = _FILE_NOTICES[kind, agrees].format(decided.place, spell_invisible(tool.name))

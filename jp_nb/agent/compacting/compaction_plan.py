@@ -144,7 +144,7 @@ class CompactionPlanner:
         kept: list[CompactionStep] = []
 
         for step in steps:
-            entry = step.entry(_summaries_in(copy, step.turns))
+            entry = step.entry(_join_summaries(copy, step.turns))
             copy.append(entry)
             after = self._estimate_size(copy)
             is_wanted = wants_summary and step.rule.summary is not None
@@ -161,7 +161,7 @@ class CompactionPlanner:
         return ContextTokens().of(context)
 
 
-def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
+def _join_summaries(stream: ConversationStream, turns: TurnRange) -> str:
     """Return the text of the current summaries of `turns`, without duplicates."""
     treatments = list_turn_treatments(stream)[turns.first : turns.last + 1]
     summaries = {id(x.summary): x.summary.summary for x in treatments if x.summary is not None}

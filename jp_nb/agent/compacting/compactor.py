@@ -39,7 +39,7 @@ from jp_nb.record.entries.clock import Clock, utc_now
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream
-from jp_nb.toolkit.function_tools.tool_errors import error_summary
+from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ class Compactor:
             return False
 
         ask = SafeAsk(self.turn.prompter)
-        end = await ask(_plan_prompt(plans))
+        end = await ask(_make_plan_prompt(plans))
         chosen = plans.get(str(end.value)) if isinstance(end, Answered) else None
         if chosen is None:
             return False
@@ -198,7 +198,7 @@ class Compactor:
         except Exception as exc:
             if not isinstance(exc, JpNbError):
                 log.exception("Compaction failed")
-            reason = exc if isinstance(exc, JpNbError) else error_summary(exc)
+            reason = exc if isinstance(exc, JpNbError) else summarize_error(exc)
             self.turn.display(Notice(f"⚠ The conversation was not compacted: {reason}"))
             return False
         finally:
@@ -224,7 +224,7 @@ _NAMES: Final = {"compact": "Compact", "summarise": "Summarize"}
 _HELP: Final = "The record keeps every turn. A model writes the summary. The numbers are estimates."
 
 
-def _plan_prompt(plans: dict[str, CompactionPlan]) -> ActionPrompt:
+def _make_plan_prompt(plans: dict[str, CompactionPlan]) -> ActionPrompt:
     actions = [Action(_KEYS[choice], f"{_NAMES[choice]} and try again", choice) for choice in plans]
     actions.append(Action("s", "End the turn", "stop"))
 

@@ -113,7 +113,7 @@ class Attempt:
                 break
         return entries
 
-    def truncated_call(self) -> list[str]:
+    def make_truncated_call(self) -> list[str]:
         """Return the name of the call in which the token limit was reached, if any."""
         last = self.entries[-1] if self.entries else None
         end = self.builder.finished
@@ -137,7 +137,7 @@ class Attempt:
     def calls(self, tools: ToolSet) -> list[Call]:
         """Return the tool calls of the response, with the errors of those that cannot run."""
         errors = dict(self.builder.bad_arguments)
-        if self.truncated_call():
+        if self.make_truncated_call():
             errors[self.call_count - 1] = CUT_CALL_TEXT
 
         surplus = self.call_count - self.max_tool_calls

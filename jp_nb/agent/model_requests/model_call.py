@@ -331,7 +331,7 @@ class AnswerStream:
         record.add(*entries)
 
     def _notify_end(self, finished: Finished, attempt: Attempt, unfinished: Sequence[str]) -> None:
-        for name in (*unfinished, *attempt.truncated_call()):
+        for name in (*unfinished, *attempt.make_truncated_call()):
             self._notify(f"⚠ The call of {name} is incomplete and did not run")
 
         if attempt.max_tool_calls and attempt.call_count > attempt.max_tool_calls:

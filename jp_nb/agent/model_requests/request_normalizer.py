@@ -215,7 +215,7 @@ class _Messages:
                     "call": self._calls,
                     "name": entry.name,
                     "arguments": entry.arguments,
-                    **_provider_metadata(entry.metadata),
+                    **_select_provider_metadata(entry.metadata),
                 }
             case ToolCallResponse(id=raw):
                 waiting = self._waiting.get(raw)
@@ -230,7 +230,7 @@ class _Messages:
             value = {"role": "reasoning", "text": entry.reasoning}
             if item.provider != self._provider:  # reasoning of another provider is sent as text
                 value["from"] = item.provider
-        return {**value, **_provider_metadata(entry.metadata)}
+        return {**value, **_select_provider_metadata(entry.metadata)}
 
     def with_positions(self, schema: JsonValue) -> JsonValue:
         """Return `schema` with positions in place of tool call ids, which inquiries contain."""
@@ -245,7 +245,7 @@ class _Messages:
         return schema
 
 
-def _provider_metadata(metadata: Mapping[str, JsonValue]) -> JsonObject:
+def _select_provider_metadata(metadata: Mapping[str, JsonValue]) -> JsonObject:
     """Return the part of `metadata` that later requests send to the provider."""
     kept = {key: each for key, each in metadata.items() if key not in _OWN_METADATA_KEYS}
     return {"metadata": kept} if kept else {}

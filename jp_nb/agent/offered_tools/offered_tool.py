@@ -31,7 +31,7 @@ from jp_nb.toolkit.arguments.call_arguments import coerce_arguments, drop_option
 from jp_nb.toolkit.arguments.parameter_docs import format_documentation
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.command_tools.command import CommandFormatter
-from jp_nb.toolkit.function_tools.tool_errors import error_summary
+from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.truncation import MAX_RESULT_CHARS
 
@@ -107,7 +107,7 @@ class OfferedTool:
         try:
             prepared = self.executor.prepare(self.name, given, schema)
         except Exception as exc:  # a tool's own code
-            return ToolFailure(error_summary(exc))
+            return ToolFailure(summarize_error(exc))
         return prepared if isinstance(prepared, ToolFailure) else dict(prepared)
 
     @property

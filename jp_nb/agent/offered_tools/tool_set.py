@@ -30,7 +30,7 @@ from jp_nb.config.tree.tool_settings import (
     ToolConfig,
     join_rules,
 )
-from jp_nb.toolkit.arguments.parameters import parameters_schema
+from jp_nb.toolkit.arguments.parameters import make_parameters_schema
 from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.command_tools.command import CommandFormatter, name_in_source
 from jp_nb.toolkit.truncation import MAX_RESULT_CHARS
@@ -180,7 +180,7 @@ def _make_offered_tool(
     definition = ToolDefinition(
         name,
         tool.summary or description or "",
-        executor.schema or parameters_schema(described),
+        executor.schema or make_parameters_schema(described),
     )
 
     command: JsonValue = None

@@ -20,7 +20,7 @@ from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
 from jp_nb.toolkit.base import SOURCE_TIMEOUT_S, Tool, ToolRegistrations, ToolSource
 from jp_nb.toolkit.cancellation import is_cancelled
-from jp_nb.toolkit.function_tools.tool_errors import error_summary
+from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class ToolSources:
         for name, tool in wanted.items():
             own = find_source_name(tool, sources)
             if own is None:
-                missing[name] = _missing_in_source(tool)
+                missing[name] = _list_missing_in_source(tool)
             else:
                 shares.setdefault(own, {})[name] = tool
 
@@ -153,7 +153,7 @@ class ToolSources:
                 elif name in found:
                     tools[name] = found[name], sources[own]
                 else:
-                    missing[name] = _missing_in_source(tool)
+                    missing[name] = _list_missing_in_source(tool)
 
         clashes: dict[str, str] = {}
         for source in sources.values():
@@ -258,7 +258,7 @@ class ToolSources:
         if isinstance(cause, ToolSourceError):
             text = str(cause)
         else:
-            reason = error_summary(cause)
+            reason = summarize_error(cause)
             if limit.expired():
                 reason = f"no response within {source.start_timeout_s:g} s"
             text = f"the tool source {source.name!r} {failed}: {reason}"
@@ -298,5 +298,5 @@ def _find_cause(exc: BaseException) -> BaseException:
     return exc
 
 
-def _missing_in_source(tool: ToolConfig) -> str:
+def _list_missing_in_source(tool: ToolConfig) -> str:
     return f"the source {tool.source!r} has no tool of this name"

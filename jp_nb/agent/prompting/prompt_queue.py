@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Generic
 
 from jp_nb.agent.prompting.prompts import Prompt, PromptEnd, Prompter, T, Unavailable
-from jp_nb.toolkit.function_tools.tool_errors import error_summary
+from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class SafeAsk:
             return await self._prompter.ask(prompt)
         except Exception as exc:
             log.exception("A prompt failed")
-            return Unavailable(f"the prompt failed: {error_summary(exc)}")
+            return Unavailable(f"the prompt failed: {summarize_error(exc)}")
 
 
 class PromptQueue(Generic[T]):

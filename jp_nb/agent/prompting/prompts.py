@@ -98,7 +98,7 @@ class Action:
     is_separated: bool = False
 
 
-def label_name(tool: str) -> str:
+def format_label_name(tool: str) -> str:
     """Return the name of a tool for a button or a title: one line, bounded, nothing unseen."""
     return one_line(spell_invisible(tool), limit=60)
 
@@ -279,15 +279,15 @@ def with_sender(end: AnyEnd, name: str | None) -> AnyEnd:
     """Return `end` with the name of the user who decided. Automatic outcomes get no name."""
     match end:
         case FormEnd(ends=ends):
-            signed = [replace(one, by=_sender_of(one, name)) for one in ends]
+            signed = [replace(one, by=_get_sender(one, name)) for one in ends]
             return replace(end, ends=tuple(signed))
         case Answered() | NotAnswered():
-            return replace(end, by=_sender_of(end, name))
+            return replace(end, by=_get_sender(end, name))
         case Unavailable():
             return end
 
 
-def _sender_of(end: Answered | NotAnswered, name: str | None) -> str | None:
+def _get_sender(end: Answered | NotAnswered, name: str | None) -> str | None:
     if isinstance(end, NotAnswered):
         return name if end.end in ("declined", "cancelled") else None
     return None if end.marks & {"auto", "timed_out"} else name

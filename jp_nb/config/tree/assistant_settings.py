@@ -171,7 +171,7 @@ class Assistant(ConfigTable):
     model: Model = table()
     request: Request = table()
 
-    def system_texts(self) -> tuple[str, ...]:
+    def list_system_texts(self) -> tuple[str, ...]:
         """Return the system texts in the order in which they are sent."""
         sections = [*self.system_prompt_sections, *(i.to_section() for i in self.instructions)]
         sections.sort(key=lambda section: section.position)

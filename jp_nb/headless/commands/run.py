@@ -203,7 +203,7 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
         return {}
 
     mode = chosen[0]
-    path = cassette.default_cassette_path(notebook.resolve())
+    path = cassette.make_default_cassette_path(notebook.resolve())
     if files[mode]:
         path = Path(os.path.abspath(files[mode]))
 

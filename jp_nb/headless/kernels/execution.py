@@ -277,13 +277,13 @@ class Execution:
         number = self._find_number(cell) or 0
         self._ends.append((cell, CellEnd(number, status, seconds, conversation, entries)))
 
-    def failure_of_time(self) -> CellFailure | None:
+    def make_time_failure(self) -> CellFailure | None:
         """Return the failure of a run that exceeded a limit; None if it did not."""
         if self.overrun is None:
             return None
         return CellFailure(self.failed_cell, "TimeoutError", str(self.overrun))
 
-    def failure_of_kernel(self) -> CellFailure:
+    def make_kernel_failure(self) -> CellFailure:
         """Return the failure of a run whose kernel died."""
         self._note_failed_cell()
         tools = format_running_tools(read_events(self._events).running_tools.values())

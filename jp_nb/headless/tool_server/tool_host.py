@@ -28,7 +28,7 @@ from jp_nb.config.validation import validate_config
 from jp_nb.errors import ToolError
 from jp_nb.json_values import JsonObject, as_object, copy_json
 from jp_nb.record.entries.outcomes import QuestionEnd, QuestionOutcome
-from jp_nb.session.configuration.base_config import registered_functions
+from jp_nb.session.configuration.base_config import list_registered_functions
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
@@ -131,7 +131,7 @@ class ToolHost:
         ]
 
     def _read_config(self) -> AppConfig:
-        functions: JsonObject = {"conversation": {"tools": registered_functions()}}
+        functions: JsonObject = {"conversation": {"tools": list_registered_functions()}}
         layers = [Layer(REGISTRATIONS_LAYER, functions), *self._files.layers()]
         return validate_config(merge_layers(layers))
 

@@ -24,7 +24,7 @@ from jp_nb.mcp.errors import SignInError, StartError
 from jp_nb.mcp.oauth.address_rules import AddressRules
 from jp_nb.mcp.oauth.browser_return import Redirect, first_value, listen, read_return
 from jp_nb.mcp.oauth.oauth_answers import read_bounded
-from jp_nb.mcp.oauth.stored_tokens import expiry_time
+from jp_nb.mcp.oauth.stored_tokens import compute_expiry_time
 from jp_nb.mcp.transports.http_client import check_address
 from jp_nb.mcp.transports.launches import CredentialStore, HttpLaunch
 from jp_nb.mcp.transports.library_log import without_library_log
@@ -291,7 +291,7 @@ class _FlowMemory:
                 "server": self._server_url,
                 "client": client,
                 "tokens": tokens.model_dump(mode="json", exclude_none=True),
-                "expires_at": expiry_time(tokens.expires_in),
+                "expires_at": compute_expiry_time(tokens.expires_in),
                 "token_endpoint": token_endpoint,
                 "resource": context.get_resource_url(),
             },

@@ -158,7 +158,7 @@ class StoredTokens(httpx2.Auth):
         renewed: JsonObject = {
             **credentials,
             "tokens": {"refresh_token": before.get("refresh_token"), **tokens},
-            "expires_at": expiry_time(tokens.get("expires_in")),
+            "expires_at": compute_expiry_time(tokens.get("expires_in")),
         }
         self._store.save(str(credentials.get("issuer", "")), renewed)
         return renewed
@@ -180,7 +180,7 @@ def _is_expired(credentials: Mapping[str, JsonValue]) -> bool:
     return isinstance(expires_at, int | float) and time.time() > expires_at - EXPIRY_MARGIN_S
 
 
-def expiry_time(seconds: object) -> float | None:
+def compute_expiry_time(seconds: object) -> float | None:
     """Return the time at which a token of `seconds` expires; None if that is unknown."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None

@@ -68,7 +68,7 @@ class McpDefinition:
     @cached_property
     def digest(self) -> str:
         """Digest of everything that the server says about the tool."""
-        return definition_digest(self.tool)
+        return hash_definition(self.tool)
 
     @cached_property
     def description(self) -> str:
@@ -130,7 +130,7 @@ def read_definitions(server: str, tools: Sequence[ServerTool]) -> ServerDefiniti
     return ServerDefinitions(tuple(usable.values()), tuple(unusable))
 
 
-def definition_digest(tool: ServerTool) -> str:
+def hash_definition(tool: ServerTool) -> str:
     """Return the digest of everything that a server says about `tool`."""
     output_schema = None if tool.output_schema is None else dict(tool.output_schema)
     said: JsonValue = {

@@ -112,7 +112,7 @@ def _show_values(call: Invocation, paths: Sequence[str]) -> None:
     rows = []
 
     for path in paths:
-        source = _effective_source(sources[path])
+        source = _find_effective_source(sources[path])
         set_by = _describe_source(source, path) if source else "default"
         rows.append((path, value_at(path), set_by))
 
@@ -154,14 +154,14 @@ def _value_reader(session: Session) -> Callable[[str], str]:
     try:
         config = session.config.model_dump(mode="json", exclude_none=True)
     except ConfigError as exc:
-        partial = session.settings.readable_partial()
+        partial = session.settings.read_valid_partial()
         print(f"jp_nb: The configuration is not valid: {plain(str(exc))}")
         return lambda path: f"{format_masked(path, get_path(partial, path))} (not validated)"
 
     return lambda path: format_setting_value(mask_secrets(get_path(config, path), parse_path(path)))
 
 
-def _effective_source(sources: Sequence[Provenance]) -> Provenance | None:
+def _find_effective_source(sources: Sequence[Provenance]) -> Provenance | None:
     """Return the last of `sources` that determines the value, if there is one.
 
     A file has precedence over the base configuration of a conversation that began with the file's

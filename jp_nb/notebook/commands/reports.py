@@ -211,7 +211,7 @@ def show_turns(call: Invocation) -> None:
     document = call.session.document
     turns = call.session.conversations.log(call.number(at_least=1) or DEFAULT_LISTED_TURNS)
     total = document.conversation.turn_count
-    hosts = _image_hosts(call.session)
+    hosts = _read_image_hosts(call.session)
     toolsets = _tools_by_toolset(call.session)
     shown = render_log(
         document,
@@ -244,7 +244,7 @@ def show_usage(call: Invocation) -> None:
         call.show(render_other_usage(dict(other.requests), dict(other.usage)))
 
 
-def _image_hosts(session: Session) -> tuple[str, ...]:
+def _read_image_hosts(session: Session) -> tuple[str, ...]:
     # `%jp log` also works while the configuration is not valid.
     try:
         return tuple(session.config.style.remote_images)

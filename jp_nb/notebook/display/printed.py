@@ -89,7 +89,7 @@ class PrintedTexts:
 
     def clear(self, *, wait: bool) -> None:
         """Remove the text of the current call; with `wait`, when it prints again."""
-        call_id = self._current_call()
+        call_id = self._get_current_call()
         with self._lock:
             call = self._calls.get(call_id)
             if call is None:
@@ -126,7 +126,7 @@ class PrintedTexts:
 
     def _add(self, text: str) -> bool:
         # Return False if the text does not belong to a call.
-        call_id = self._current_call()
+        call_id = self._get_current_call()
         if not call_id:
             return False
 
@@ -148,7 +148,7 @@ class PrintedTexts:
 
         return True
 
-    def _current_call(self) -> str:
+    def _get_current_call(self) -> str:
         # Return "" outside of tools, and for the function on the cell's thread.
         run = CURRENT_RUN.get()
         if run is None or run.call_id == self.function:

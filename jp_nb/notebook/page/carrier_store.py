@@ -48,7 +48,7 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> SendStat
 
     comm_id = None
     if isinstance(clock, ReproducibleClock):
-        comm_id = clock.widget_id(next(_WIDGET_NUMBERS))
+        comm_id = clock.make_widget_id(next(_WIDGET_NUMBERS))
 
     comm = cell.run(
         create_comm,

@@ -41,7 +41,7 @@ from jp_nb.notebook.prompt.prompt_form import FormAction, FormContext, PromptFor
 from jp_nb.notebook.prompt.stock_signal import StockSignal
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.rendering.prompt_texts.form_text import SummaryLine
-from jp_nb.toolkit.function_tools.tool_errors import error_summary
+from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 from jp_nb.toolkit.question_types.answer_types import SecretAnswer
 
 log = logging.getLogger(__name__)
@@ -460,7 +460,7 @@ class Form(PromptForm):
                 self._draw()
             except Exception as exc:  # the user could not answer it, so the form ends
                 log.exception("A page of a form could not be shown")
-                self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
+                self._finish(Unavailable(f"the form failed: {summarize_error(exc)}"))
 
     def _go_back(self, message: FormMessage) -> None:
         self._draft.store_draft(self._page.read_and_keep(message).draft)

@@ -100,7 +100,7 @@ class Presence:
         if settings.channel == "never":
             return Unavailable("prompt.channel is 'never'")
         if not self.has_kernel:
-            return self._terminal_route(settings)
+            return self._choose_terminal_route(settings)
         if not self.runs_cell:
             return Unavailable("no cell is running")
         if not self.allows_stdin:
@@ -125,7 +125,7 @@ class Presence:
             tries_stock=self.has_cell_id,
         )
 
-    def _terminal_route(self, settings: PromptConfig) -> PromptRoute:
+    def _choose_terminal_route(self, settings: PromptConfig) -> PromptRoute:
         if settings.channel == "widget":
             return Unavailable("prompt.channel is 'widget', but no kernel can show a form")
         if not self.has_terminal:

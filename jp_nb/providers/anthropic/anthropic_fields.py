@@ -169,7 +169,7 @@ def _format_thinking(
     if "adaptive" in abilities.thinking:
         level = reasoning.to_level(max_tokens)
         wanted = {"auto": None, "xlow": "low"}.get(level, level)
-        effort = None if wanted is None else abilities.nearest_effort(wanted)
+        effort = None if wanted is None else abilities.find_nearest_effort(wanted)
         if effort != wanted:
             sent = f"; `{effort}` is sent" if effort else ""
             why = f"{request.model} does not support this effort{sent}"

@@ -122,7 +122,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         appends: bool = False,
     ) -> WireMessage:
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
-        abilities = self._abilities_of(request.model)
+        abilities = self._list_abilities(request.model)
         return build_request_fields(
             request,
             answer=answer,
@@ -141,7 +141,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
         return find_max_pdf_pages(model, self._listed.get(model), betas)
 
-    def _abilities_of(self, model: str) -> Abilities:
+    def _list_abilities(self, model: str) -> Abilities:
         known = self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
         return known if self._strict_tools else replace(known, strict=False)
 
@@ -185,7 +185,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             self._diagnostics.is_accepted = False
             return Retry(error.without_address)
 
-        abilities = self._abilities_of(request.model)
+        abilities = self._list_abilities(request.model)
         sent = self._build_fields(request, self._make_answer_schema(request), {})
         corrected = abilities.correct(text, sent)
 

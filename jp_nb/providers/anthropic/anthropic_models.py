@@ -120,7 +120,7 @@ class Abilities:
             return self
         return replace(self, max_output=limit, max_tokens=min(self.max_tokens, limit))
 
-    def nearest_effort(self, level: str) -> str | None:
+    def find_nearest_effort(self, level: str) -> str | None:
         """Return the highest effort up to `level`, or else the lowest; None if there is none."""
         if not self.efforts:
             return None

@@ -48,7 +48,7 @@ _FROM_USER: Final = frozenset({"user_input", "function_result"})
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
     """Format attachments as a step of the user before the context."""
     contents, omitted = list_attachments(attachments)
-    steps = (encode_json(_user_step(contents)),) if contents else ()
+    steps = (encode_json(_make_user_step(contents)),) if contents else ()
     return FormattedAttachments(steps, omitted=omitted)
 
 
@@ -60,7 +60,7 @@ def _format_content(content: Content) -> WireMessage:
     return {"type": kind, "mime_type": media_type, "data": data}
 
 
-def _user_step(contents: Sequence[Content]) -> WireMessage:
+def _make_user_step(contents: Sequence[Content]) -> WireMessage:
     return {"type": "user_input", "content": [*map(_format_content, contents)]}
 
 
@@ -71,7 +71,7 @@ class InteractionsRendering(GoogleRendering):
     requires a thought before a call of the current turn.
     """
 
-    continue_request: ClassVar[WireMessage] = _user_step([CONTINUE_PROMPT])
+    continue_request: ClassVar[WireMessage] = _make_user_step([CONTINUE_PROMPT])
 
     def __init__(self, unsigned_items: int = 0, text_calls: range = range(0)) -> None:
         super().__init__(unsigned_items)
@@ -91,7 +91,7 @@ class InteractionsRendering(GoogleRendering):
         text = describe_change(change)
         steps = list(map(json.loads, format_attachments(change.added).messages))
         if text:
-            steps.append(_user_step([text]))
+            steps.append(_make_user_step([text]))
         return steps
 
     def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
@@ -138,7 +138,7 @@ class InteractionsRendering(GoogleRendering):
         while self.messages and self.messages[-1]["type"] == "thought":
             self._drop_empty_answer()
         if contents := list_input_contents(text, images):
-            self.messages.append(_user_step(contents))
+            self.messages.append(_make_user_step(contents))
 
     def _add_text(self, text: str) -> None:
         if text:
@@ -173,7 +173,7 @@ class InteractionsRendering(GoogleRendering):
         if call_id in self._sent_as_text:
             arguments = compact_json(format_arguments(call.arguments))
             said = f"Result of the tool {name} with {arguments}:\n{text}"
-            self.messages.append(_user_step(list_input_contents(said, images)))
+            self.messages.append(_make_user_step(list_input_contents(said, images)))
             return
 
         result: str | list[WireMessage] = text

@@ -117,7 +117,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         accepted = OPENAI_APPENDED if self._http.endpoint.is_openai else OTHERS_APPENDED
         return super()._appended_parts(model, parts & accepted)
 
-    def _refused_by(self, model: str) -> frozenset[str]:
+    def _list_refused(self, model: str) -> frozenset[str]:
         return self._refused.get(model, frozenset())
 
     def _encode_body(
@@ -133,7 +133,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         fields = build_request_fields(
             request,
             answer=answer,
-            refused=self._refused_by(request.model),
+            refused=self._list_refused(request.model),
             local=self._local,
             omitted=omitted,
         )
@@ -172,7 +172,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     def _stream_body(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
-        if "stream" in self._refused_by(request.model):
+        if "stream" in self._list_refused(request.model):
             return self._fetch_as_stream(body)
         return super()._stream_body(request, body, decoder, headers)
 
@@ -219,7 +219,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
 
     def _find_refused_part(self, request: ModelRequest, error: str) -> str | None:
         """Return the part of the request that the text `error` refuses, if it is a known one."""
-        fields = build_request_fields(request, refused=self._refused_by(request.model))
+        fields = build_request_fields(request, refused=self._list_refused(request.model))
         reasoning = fields.get("reasoning") or {}
         effort = reasoning.get("effort")
         if effort in NEXT_EFFORTS and f"'{effort}'" in error:
@@ -231,7 +231,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return None
 
     def _refuse(self, part: str, model: str) -> None:
-        self._refused[model] = self._refused_by(model) | {part}
+        self._refused[model] = self._list_refused(model) | {part}
 
     def _drop_stale_items(
         self, request: ModelRequest, rendering: ResponsesRendering, error: str

@@ -65,7 +65,7 @@ class ConversationInfo:
 
 def list_conversations(document: Document) -> list[ConversationInfo]:
     """Return all conversations: the active one, then the others in stored order, newest first."""
-    names = _unique_names(document)
+    names = _make_unique_names(document)
 
     stream = document.conversation
     first = read_words(stream.requests[0]) if stream.requests else ""
@@ -92,7 +92,7 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
         UsageError: `text` matches no conversation, or several. The message has the nearest ids.
         StorageError: The conversation is damaged, or from a newer release. Nothing is changed.
     """
-    index = _find(_unique_names(document), text)
+    index = _find(_make_unique_names(document), text)
     if index == 0:
         return False
     place = index - 1
@@ -114,7 +114,7 @@ def drop_conversation(document: Document, name: str) -> ConversationInfo:
     Raises:
         UsageError: The id is unknown, or the conversation is active.
     """
-    names = _unique_names(document)
+    names = _make_unique_names(document)
     if name not in names:
         raise UsageError(
             f"there is no conversation {_format_name(name)}: "
@@ -137,7 +137,7 @@ def drop_conversation(document: Document, name: str) -> ConversationInfo:
 # --- naming ----------------------------------------------------------------------------------
 
 
-def _unique_names(document: Document) -> list[str]:
+def _make_unique_names(document: Document) -> list[str]:
     others = (get_conversation_id(entry) or _DAMAGED for entry in document.others)
     stored = [document.conversation.id, *others]
     literal = set(stored)

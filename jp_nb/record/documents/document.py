@@ -234,7 +234,7 @@ class Document:
         """Return the ids of all conversations."""
         return {self.conversation.id, *filter(None, map(get_conversation_id, self.others))}
 
-    def stored_ids(self) -> set[str]:
+    def list_stored_ids(self) -> set[str]:
         """Return the ids of all conversations that have entries."""
         ids = set(filter(None, map(get_conversation_id, self.others)))
         if self.conversation.raw:

@@ -135,16 +135,16 @@ class ReproducibleClock:
     def ids(self, conversation: str) -> IdFactory:
         """Return a factory of the ids of a conversation's entries."""
         numbers = count()
-        return lambda: _encode_id(self._hash_number(f"{conversation} {next(numbers)}"))
+        return lambda: _encode_id(self._derive_number(f"{conversation} {next(numbers)}"))
 
-    def widget_id(self, number: int) -> str:
+    def make_widget_id(self, number: int) -> str:
         """Return the widget id of carrier `number`, in the form of ipywidgets.
 
         The ids sort by number.
         """
-        return f"{self._hash_number('carrier') % 16**28:028x}{number:04x}"
+        return f"{self._derive_number('carrier') % 16**28:028x}{number:04x}"
 
-    def _hash_number(self, of: str) -> int:
+    def _derive_number(self, of: str) -> int:
         text = f"{self.epoch:%Y-%m-%d %H:%M:%S} {of}"
         return int.from_bytes(sha256(text.encode("ascii", "backslashreplace")).digest())
 

@@ -124,7 +124,7 @@ class RequestContext:
             del self.contents[mark]
         self.contents.update((digest_attachment(each), each) for each in attachments)
 
-    def missing_attachments(self) -> list[AttachmentDigest]:
+    def list_missing_attachments(self) -> list[AttachmentDigest]:
         """Return the attachments of earlier requests that this kernel has not read."""
         return [mark for mark in self._list_sent_attachments() if mark not in self.contents]
 

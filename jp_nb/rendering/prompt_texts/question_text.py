@@ -32,7 +32,7 @@ from jp_nb.rendering.markdown import escape_markup, make_code_block, quote_markd
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     MAX_LINE_CHARS,
-    bound_text,
+    limit_text,
 )
 from jp_nb.text import (
     BAR,
@@ -297,7 +297,7 @@ def _list_options(card: QuestionCard) -> list[str]:
 
 
 def _split_own_text(text: str) -> list[str]:
-    return bound_text(text, lines=50).split("\n") if text.strip() else [EMPTY]
+    return limit_text(text, lines=50).split("\n") if text.strip() else [EMPTY]
 
 
 def spell_option_labels(options: tuple[str, ...]) -> list[str]:

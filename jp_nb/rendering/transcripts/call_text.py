@@ -35,8 +35,8 @@ from jp_nb.rendering.markdown import (
 )
 from jp_nb.rendering.report import (
     Report,
-    bound_text,
     indent_text,
+    limit_text,
 )
 from jp_nb.rendering.transcripts.edit_text import make_edits_block
 from jp_nb.text import (
@@ -182,7 +182,7 @@ def format_call(
 
 def _list_blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]:
     if begins.formatted is not None:
-        yield _make_block_below(bound_text(begins.formatted))
+        yield _make_block_below(limit_text(begins.formatted))
     elif begins.parameters != "off":
         is_shown_by_prompt = begins.asked and ends is None
         yield from _list_argument_blocks(begins, with_code=not is_shown_by_prompt)
@@ -199,13 +199,13 @@ def _list_argument_blocks(begins: ToolBegins, *, with_code: bool) -> Iterator[Re
         code_names = {each.name for each in begins.texts}
         given = _drop_empty(begins.arguments)
         others = {key: value for key, value in given.items() if key not in code_names}
-        text = bound_text(format_visible_json(others)) if others else ""
+        text = limit_text(format_visible_json(others)) if others else ""
         yield _make_block_below(text, "json")
 
     if with_code:
         for each in begins.texts:
             _, lines = spell_lines(str(begins.arguments[each.name]))
-            yield _make_block_below(bound_text("\n".join(lines)), each.language, folds=True)
+            yield _make_block_below(limit_text("\n".join(lines)), each.language, folds=True)
 
 
 def _make_folded_result(ends: ToolEnds) -> Report:
@@ -214,7 +214,7 @@ def _make_folded_result(ends: ToolEnds) -> Report:
     if not ends.folds_result or not content.strip() or _is_reason(ends):
         return Report("", "")
 
-    shown = bound_text(content[:MAX_FOLDED_CHARS], lines=MAX_FOLDED_LINES)
+    shown = limit_text(content[:MAX_FOLDED_CHARS], lines=MAX_FOLDED_LINES)
     left = len(content) - MAX_FOLDED_CHARS
     if left > 0:
         shown = f"{shown}\n… {left:,} more {pluralize('character', left)}"
@@ -261,7 +261,7 @@ def _format_result(ends: ToolEnds) -> str:
         return ""
 
     content = format_content_for_user(ends.name, ends.content)
-    return bound_text(content.strip("\n"), lines=ends.result_lines)
+    return limit_text(content.strip("\n"), lines=ends.result_lines)
 
 
 def _is_reason(ends: ToolEnds) -> bool:

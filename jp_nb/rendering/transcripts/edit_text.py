@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from jp_nb.json_values import as_object
 from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.rendering.markdown import make_code_block, make_details_block
-from jp_nb.rendering.report import Report, bound_text, indent_text
+from jp_nb.rendering.report import Report, indent_text, limit_text
 from jp_nb.text import escape_invisible, one_line, pluralize
 
 MAX_SHOWN_EDITS = 50
@@ -63,7 +63,7 @@ def make_edits_block(arguments: Mapping[str, JsonValue], structured: JsonValue) 
 
     The text is indented, below the line of the call.
     """
-    edits = bound_text(format_applied_edits(arguments, structured))
+    edits = limit_text(format_applied_edits(arguments, structured))
     if not edits:
         return Report("", "")
 

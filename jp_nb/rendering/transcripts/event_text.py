@@ -41,7 +41,7 @@ from jp_nb.rendering.prompt_texts.question_text import (
 from jp_nb.rendering.report import (
     MAX_LINE_CHARS,
     Report,
-    bound_text,
+    limit_text,
     make_line,
     make_note,
 )
@@ -160,7 +160,7 @@ def _format_decision(ends: ChangeEnds) -> str:
 
 
 def _render_notice(text: str) -> Report:
-    shown = bound_text(text, lines=50)
+    shown = limit_text(text, lines=50)
 
     # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []

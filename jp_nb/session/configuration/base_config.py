@@ -33,7 +33,7 @@ CASSETTE_TABLE = "providers.cassette"
 LOAD_PATHS = "config_load_paths"
 
 
-def requested_changes(
+def read_requested_changes(
     text: str, current: Partial, files: ConfigFiles
 ) -> list[tuple[Change, Layer | None]]:
     """Return the changes of `-c TEXT` on top of `current`, each with its file.
@@ -73,23 +73,23 @@ def requested_changes(
     return changes
 
 
-def model_partial(reference: Any, current: Partial) -> Partial:
+def make_model_partial(reference: Any, current: Partial) -> Partial:
     """Return a partial configuration with the model of `reference`, which may be an alias."""
     model = resolve_model(reference, get_aliases(current))
     return build_partial(MODEL_PATH, {"provider": model.provider, "name": model.name})
 
 
-def base_config(files: ConfigFiles) -> Partial:
+def make_base_config(files: ConfigFiles) -> Partial:
     """Return the base configuration of a new conversation: the layers and a model (D8).
 
     It has no settings with authority, which stay in the files and variables of their owner. A
     scripted model is stored, and only a trusted record may select a script of the folder.
     """
-    return _base_config(tuple(files.layers()))
+    return _make_base_config(tuple(files.layers()))
 
 
 @lru_cache(maxsize=4)
-def _base_config(layers: tuple[Layer, ...]) -> Partial:
+def _make_base_config(layers: tuple[Layer, ...]) -> Partial:
     partial = with_model(merge_layers(layers))
     validate_config(partial)
     stored = strip_untrusted(to_store(partial), "record")[0]
@@ -133,7 +133,7 @@ def _without_file_settings(partial: Partial) -> Partial:
 def with_model(partial: Partial) -> Partial:
     """Return `partial` with its model resolved, or with the default model."""
     return merge_partials(
-        partial, model_partial(get_path(partial, MODEL_PATH) or DEFAULT_MODEL, partial)
+        partial, make_model_partial(get_path(partial, MODEL_PATH) or DEFAULT_MODEL, partial)
     )
 
 
@@ -150,14 +150,14 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
 
     below = merge_layers(files.layers())
     for directive in directives:
-        for change, _ in requested_changes(directive.text, merge_partials(below, base), files):
+        for change, _ in read_requested_changes(directive.text, merge_partials(below, base), files):
             base = apply_change(base, change)
 
     validate_config(merge_partials(below, base))
     return base
 
 
-def registered_functions() -> Partial:
+def list_registered_functions() -> Partial:
     """Return the default settings of the Python tools of this kernel, by name."""
     if "jp_nb.toolkit.function_tools.python" not in sys.modules:  # there are no tools
         return {}
@@ -168,7 +168,7 @@ def registered_functions() -> Partial:
 
 def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
     """Return warnings about access rules in `base` on top of `files`, without invalid files."""
-    functions: Partial = {"conversation": {"tools": registered_functions()}}
+    functions: Partial = {"conversation": {"tools": list_registered_functions()}}
     below = merge_partials(functions, merge_layers(files.load_valid_layers()[0]))
     return find_odd_rules_in(merge_partials(below, base))
 

@@ -48,7 +48,7 @@ def write_config_file(
         StorageError: The file cannot be read or written.
     """
     layer_name = USER_FILE_LAYER if where == "user" else WORKSPACE_FILE_LAYER
-    file = ConfigFile(files.file_of(where), layer_name)
+    file = ConfigFile(files.find_file(where), layer_name)
 
     for directive in directives:
         file.change(directive)
@@ -80,7 +80,7 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
     resolve_model(validate_config(layer.partial).assistant.model.id, config.providers.llm.aliases)
 
 
-def _paths_of_secrets(file: ConfigFile) -> list[str]:
+def _list_secret_paths(file: ConfigFile) -> list[str]:
     """Return the changed paths whose values contain secrets. A reference to one is no secret."""
     settings = file.layer().partial
     found: list[str] = []
@@ -100,7 +100,7 @@ def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator
     projection.reload_layers()
     draft = Draft(projection)
 
-    for path in _paths_of_secrets(file):
+    for path in _list_secret_paths(file):
         yield f"{path} looks like a secret: the file now contains it as plain text"
     for path in file.paths:
         draft.add_from(None, Change(unsets=(path,), uncovers=frozenset({path})))

@@ -32,7 +32,7 @@ from jp_nb.record.changes.provenance import BASE
 from jp_nb.session.attached_values import is_value
 from jp_nb.session.configuration.base_config import (
     LOAD_PATHS,
-    requested_changes,
+    read_requested_changes,
     to_store,
     with_model,
 )
@@ -71,11 +71,11 @@ class DirectiveDraft(Draft):
                 self.add_from(None, Change(to_store(settings)))
             return
 
-        for change, layer in requested_changes(text, self.partial(), self._files):
-            source = ChangeSource.assignment(change) if layer is None else self._source_of(layer)
+        for change, layer in read_requested_changes(text, self.partial(), self._files):
+            source = ChangeSource.assignment(change) if layer is None else self._make_source(layer)
             self.add_from(source, change)
 
-    def _source_of(self, layer: Layer) -> ChangeSource:
+    def _make_source(self, layer: Layer) -> ChangeSource:
         names, label = self._files.claim_names(layer)
         return ChangeSource.named(*names, label=label)
 
@@ -86,7 +86,7 @@ class DirectiveDraft(Draft):
             return
 
         named = self._files.named(text, get_path(self.partial(), LOAD_PATHS) or [])
-        hashes = frozenset().union(*(self._source_of(layer).hashes for layer in named))
+        hashes = frozenset().union(*(self._make_source(layer).hashes for layer in named))
 
         layers = self._files.load_valid_layers()[0]
         variables = [layer.partial for layer in layers if layer.name == ENVIRONMENT_LAYER]

@@ -43,8 +43,8 @@ from jp_nb.record.documents.record_trust import MOVED
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.configuration.base_config import (
     find_odd_rules_in,
-    model_partial,
-    registered_functions,
+    list_registered_functions,
+    make_model_partial,
 )
 from jp_nb.session.configuration.directive_draft import DirectiveDraft
 from jp_nb.session.configuration.discovered_tools import DiscoveredState, DiscoveredTools
@@ -113,7 +113,7 @@ class Settings:
         self.projection.reload_layers()
         return self.projection.config()
 
-    def readable_partial(self) -> Partial:
+    def read_valid_partial(self) -> Partial:
         """Return the settings of all valid layers."""
         self._reload_valid_layers()
         return self.projection.partial()
@@ -241,7 +241,7 @@ class Settings:
             draft.apply(directive)
         if model is not None:
             reference = parse_model_reference(model)
-            draft.assign(Change(model_partial(reference, draft.partial())))
+            draft.assign(Change(make_model_partial(reference, draft.partial())))
 
         try:
             _check_model(draft.config())
@@ -262,7 +262,7 @@ class Settings:
 @lru_cache(maxsize=4)
 def _make_registrations_layer(version: int, discovered: DiscoveredState) -> Layer:
     """Return the layer of all tools, for this `version` of the registry."""
-    return Layer(REGISTRATIONS_LAYER, discovered.add_to(tools_config(registered_functions())))
+    return Layer(REGISTRATIONS_LAYER, discovered.add_to(tools_config(list_registered_functions())))
 
 
 def _check_model(config: AppConfig) -> None:

@@ -19,7 +19,7 @@ from jp_nb.config.tree.providers_table import Cassette as CassetteConfig
 from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.session.model_access.open_cassette import CassetteChoice, OpenCassette
-from jp_nb.storage.cassettes.cassette_file import default_cassette_path
+from jp_nb.storage.cassettes.cassette_file import make_default_cassette_path
 from jp_nb.storage.configuration.config_files import ConfigFiles
 
 _CASSETTE_TABLE: Final = "providers.cassette"
@@ -146,7 +146,7 @@ class Cassettes:
             path = self._files.folder / os.path.expanduser(name)  # an unknown `~user` stays
             path = Path(os.path.abspath(path))
         elif self._notebook is not None:
-            path = default_cassette_path(self._notebook)
+            path = make_default_cassette_path(self._notebook)
         else:
             raise ConfigError(
                 "the name of this notebook is unknown, so its cassette has no "

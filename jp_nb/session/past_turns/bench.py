@@ -23,7 +23,7 @@ from jp_nb.agent.calls.call import Call
 from jp_nb.agent.inquiries.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.offered_tools.tool_set import ToolSet, with_all_tools_enabled
-from jp_nb.agent.turn import user_required_error
+from jp_nb.agent.turn import make_user_required_error
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import BatchContext, RecordedAnswer
 from jp_nb.errors import ConfigError, UsageError
@@ -225,4 +225,4 @@ def raise_for_end(run: BenchRun) -> None:
 
     reason = run.turn.unavailable_reason
     if reason is not None and os.environ.get(environment.STRICT_VARIABLE) == "1":
-        raise user_required_error(reason)
+        raise make_user_required_error(reason)

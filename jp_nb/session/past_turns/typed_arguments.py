@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object, read_json
 from jp_nb.text import one_line
-from jp_nb.toolkit.arguments.json_types import declared_types
+from jp_nb.toolkit.arguments.json_types import list_declared_types
 
 EXPECTED_FORMS: Final = "name=value, name:=json, or a JSON object"
 _ASSIGNMENT: Final = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)
@@ -61,7 +61,7 @@ def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> d
         if name in arguments:
             raise UsageError(f"the argument {one_line(name, limit=60)!r} is given twice")
 
-        types = declared_types(as_object(properties.get(name)))
+        types = list_declared_types(as_object(properties.get(name)))
         takes_only_text = "string" in types and types <= {"string", "null"}
         arguments[name] = text
 

@@ -112,7 +112,7 @@ class SessionAnswers:
             )
         self._file = answers.select_run(os.environ.get(environment.RUN_VARIABLE))
 
-    def answer(self, tool: str, question: Question) -> PreparedDecision | None:
+    def find_answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the prepared answer to `question` of `tool`, if there is one."""
         found = self._use("questions", tool, question.id)
         if found is None:
@@ -127,7 +127,7 @@ class SessionAnswers:
         """Return True if the file has answers to questions of `tool`."""
         return self._file.answers_questions_of(tool)
 
-    def decision(
+    def find_decision(
         self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
     ) -> PreparedDecision | None:
         """Return the prepared decision about `tool`, or its call with `arguments`, if any."""
@@ -140,7 +140,7 @@ class SessionAnswers:
             return DeclinedByFile(place)
         return GivenAnswer(None, place)
 
-    def edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
+    def find_edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
         """Return the prepared decision about an edit of the cell with these `names`, if any."""
         found = self._file.find_edit(names)
         if found is None:

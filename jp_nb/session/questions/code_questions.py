@@ -142,11 +142,11 @@ class CodeQuestions:
             self._take_fields(question, kind)
 
     def _take_prepared(self, question: Question) -> None:
-        match self._prepared.answer(self._asker, question):
+        match self._prepared.find_answer(self._asker, question):
             case GivenAnswer(value=value):
                 self._keep_answer(question, value)
             case DeclinedByFile() if question.required:
-                raise _unanswered_error([question], NotAnswered("declined"))
+                raise _make_unanswered_error([question], NotAnswered("declined"))
             case DeclinedByFile():
                 self._answers[question.id] = None
             case InvalidAnswer(why=why):
@@ -189,11 +189,11 @@ class CodeQuestions:
                     if isinstance(end, Answered):
                         self._keep_answer(question, end.value)
                     elif question.required:
-                        raise _unanswered_error([question], end)
+                        raise _make_unanswered_error([question], end)
                     else:
                         self._answers[question.id] = None
             case NotAnswered() as end:
-                raise _unanswered_error(questions, end)
+                raise _make_unanswered_error(questions, end)
             case Unavailable() as unavailable:
                 self._answer_without_user(questions, unavailable)
             case other:
@@ -203,7 +203,7 @@ class CodeQuestions:
         kind = question.answer_type
         given = self._configured_fields.get(question.id)
         if isinstance(kind, FormAnswer) and given:
-            question = question.model_copy(update={"answer_type": kind.remaining_form(given)})
+            question = question.model_copy(update={"answer_type": kind.make_remaining_form(given)})
         question = self._secrets.hide_in_question(question)
         return QuestionPrompt(question, label=self._label, tool=self._tool)
 
@@ -278,7 +278,7 @@ def _format_expected(question: Question) -> str:
     return f"does not answer the question: expected {question.answer_type.expects}"
 
 
-def _unanswered_error(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
+def _make_unanswered_error(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
     return PromptCancelled(
         f"{format_questions(questions, 'was', 'were')} not answered", end=end.end
     )

@@ -132,7 +132,7 @@ class BackgroundModels:
             provider=provider,
             model=model_id.name,
             provider_name=model_id.provider,
-            system=assistant.system_texts(),
+            system=assistant.list_system_texts(),
             parameters=make_model_parameters(assistant.model.parameters),
             request=assistant.request,
             is_replayed=cassette is not None and cassette.is_offline,

@@ -190,7 +190,7 @@ class Resolver:
             provider=provider,
             provider_name=model.provider,
             model=model.name,
-            system=(*config.assistant.system_texts(), *project, *tools.instructions),
+            system=(*config.assistant.list_system_texts(), *project, *tools.instructions),
             tools=tools,
             tool_choice=choice,
             parameters=make_model_parameters(parameters),

@@ -34,8 +34,8 @@ from jp_nb.providers.scripts.scripted import ScriptedProvider
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.configuration.base_config import (
     apply_overrides,
-    model_partial,
-    requested_changes,
+    make_model_partial,
+    read_requested_changes,
     with_model,
 )
 from jp_nb.session.configuration.scripts import FolderScripts
@@ -187,7 +187,7 @@ class FolderModels(CompletionModels):
         # 4. The model of the call.
         if choice.model is not None:
             reference = parse_model_reference(choice.model)
-            partial = merge_partials(partial, model_partial(reference, partial))
+            partial = merge_partials(partial, make_model_partial(reference, partial))
 
         config = validate_config(partial)
         model = resolve_model(config.assistant.model.id, get_aliases(partial))
@@ -196,7 +196,7 @@ class FolderModels(CompletionModels):
 
     def _apply_setting(self, text: str, partial: Partial) -> Partial:
         # `text` is an assignment, a JSON object, or the name of a configuration file.
-        changes = requested_changes(text, partial, self.files)
+        changes = read_requested_changes(text, partial, self.files)
         for change, _file in changes:
             partial = apply_change(partial, change)
 
@@ -211,7 +211,7 @@ def _open_model(pool: ProviderPool, config: AppConfig, system: str | None) -> Op
     model = resolve_model(assistant.model.id, config.providers.llm.aliases)
     provider = pool.open(model.provider, config.providers.llm)
 
-    texts = assistant.system_texts()
+    texts = assistant.list_system_texts()
     if system is not None:
         texts = (system,) if system.strip() else ()
 

@@ -47,7 +47,7 @@ def format_error_group(
 
         parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
         is_group = isinstance(each, BaseExceptionGroup)
-        text = tool_errors.error_summary(each) if is_group else format_error(each)
+        text = tool_errors.summarize_error(each) if is_group else format_error(each)
         yield f"{'  ' * depth}{mark}{text}"
 
         nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]

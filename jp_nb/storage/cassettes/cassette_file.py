@@ -26,7 +26,7 @@ MAX_CASSETTE_BYTES: Final = 50_000_000
 """Size limit of a cassette, which is read as a whole."""
 
 
-def default_cassette_path(notebook: Path) -> Path:
+def make_default_cassette_path(notebook: Path) -> Path:
     """Return the default cassette path of a notebook."""
     return notebook.with_suffix(CASSETTE_SUFFIX)
 

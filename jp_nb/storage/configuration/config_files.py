@@ -85,20 +85,20 @@ class ConfigFiles:
         """Return the existing `.jp/config.toml` of `folder` and its parents, outermost first."""
         return list(filter(isfile, self._possible_files))
 
-    def file_of(self, where: Literal["user", "workspace"]) -> Path:
+    def find_file(self, where: Literal["user", "workspace"]) -> Path:
         """Return the configuration file of the user or of the notebook's workspace."""
         return get_user_file() if where == "user" else self.root / WORKSPACE_FILE
 
     def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
-        """Return True if settings of `file_of(where)` are ignored until the user consents."""
+        """Return True if settings of `find_file(where)` are ignored until the user consents."""
         self.load_valid_layers()
-        return self.file_of(where) in self._pending
+        return self.find_file(where) in self._pending
 
     def consent_to(self, where: Literal["user", "workspace"]) -> None:
-        """Store the user's consent to the content of `file_of(where)`, which was just written."""
+        """Store the user's consent to the content of `find_file(where)`, which was just written."""
         notices = list(self.notices)
         if self.trust is not None and self.awaits_consent(where):
-            self.trust.agree([self._pending.pop(self.file_of(where))])
+            self.trust.agree([self._pending.pop(self.find_file(where))])
             self.notices = notices  # without the notice that the file needs consent
 
     def layers(self) -> list[Layer]:
@@ -145,7 +145,7 @@ class ConfigFiles:
 
         for name, path in files:
             try:
-                groups.append(self._effective_layers(path, self._reader.group(path, name)))
+                groups.append(self._list_effective_layers(path, self._reader.group(path, name)))
             except ConfigError as exc:
                 wrong.append(exc)
 
@@ -273,7 +273,7 @@ class ConfigFiles:
         if self.trust is not None:
             self.trust.agree(found)
 
-    def _effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
+    def _list_effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
         """Return the layers of `group` (the file at `path` with its includes) that apply now."""
         self._pending.pop(path, None)
         if path.is_relative_to(get_config_folder()):
@@ -396,7 +396,7 @@ class ConfigFiles:
     def _load_agreed(self, path: Path) -> list[Layer]:
         """Return the layers of the file at `path`. Raise `ConfigError` if it needs consent."""
         group = self._reader.group(path)
-        found = self._effective_layers(path, group)
+        found = self._list_effective_layers(path, group)
 
         if (waiting := self._pending.get(path)) is not None:
             layer = group[-1].layer.name

@@ -308,14 +308,14 @@ class QuestionLogFile:
 
     def _read_newest_signed(self) -> _NewestSigned | None:
         with suppress(OSError, ForeignFileError, ValueError):
-            match as_object(read_json(read_owned_file(self._newest_path()).decode())):
+            match as_object(read_json(read_owned_file(self._find_newest_path()).decode())):
                 case {"line": str() as line, "chain": str() as chain}:
                     return _NewestSigned(line, chain)
         return None
 
     def _keep_newest(self, line: str, chain: str) -> str | None:
         """Store the newest signed line; return a message about a problem."""
-        path = self._newest_path()
+        path = self._find_newest_path()
         kept: JsonObject = {"workspace": self.workspace, "line": line, "chain": chain}
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -324,7 +324,7 @@ class QuestionLogFile:
             return f"answers in {self.folder} will need your consent: {path}: {exc.strerror or exc}"
         return None
 
-    def _newest_path(self) -> Path:
+    def _find_newest_path(self) -> Path:
         name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()
         return get_data_folder() / NEWEST_LOGS_FOLDER / f"{name}.json"
 

@@ -122,7 +122,7 @@ def _list_user_files(home: Path) -> Iterator[tuple[Path, str]]:
     codex_folder = Path(codex) if codex else home / ".codex"
     yield codex_folder / "config.toml", "Codex"
 
-    settings = _application_folder(home)
+    settings = _find_application_folder(home)
     yield settings / "Claude" / "claude_desktop_config.json", "Claude Desktop"
     yield settings / "Code" / "User" / "mcp.json", "VS Code"
     for folder in _list_jupyter_folders():
@@ -131,7 +131,7 @@ def _list_user_files(home: Path) -> Iterator[tuple[Path, str]]:
     yield Path(sys.prefix, "share", "jupyter", "nbi", "mcp.json"), "Notebook Intelligence"
 
 
-def _application_folder(home: Path) -> Path:
+def _find_application_folder(home: Path) -> Path:
     if sys.platform == "darwin":
         return home / "Library" / "Application Support"
     if sys.platform == "win32":

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.json_schema import Schema
 from jp_nb.json_values import as_object, read_json
-from jp_nb.toolkit.arguments.json_types import declared_types, has_type
+from jp_nb.toolkit.arguments.json_types import has_type, list_declared_types
 from jp_nb.toolkit.arguments.parameter_nodes import ParameterNode, list_alternatives
 
 Arguments = Mapping[str, JsonValue]
@@ -33,7 +33,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
     if not isinstance(schema, dict):
         return value
 
-    wanted = declared_types(schema)
+    wanted = list_declared_types(schema)
     if isinstance(value, str) and wanted and "string" not in wanted:
         try:
             parsed = read_json(value)

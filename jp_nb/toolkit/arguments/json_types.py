@@ -17,7 +17,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
+def list_declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
     """Return the JSON types that `schema` declares; an empty set if they are not known."""
     declared = schema.get("type")
     if isinstance(declared, str):
@@ -27,7 +27,7 @@ def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
 
     members = schema.get("anyOf")
     if isinstance(members, list):
-        found = [declared_types(member) for member in members if isinstance(member, dict)]
+        found = [list_declared_types(member) for member in members if isinstance(member, dict)]
         return set().union(*found) if found and all(found) else set()
     return set()
 

@@ -36,7 +36,7 @@ def format_documentation(
     As in the setting `parameters`, a property in `schema` may also have `summary`, `examples`, and
     `required`.
     """
-    parts = _paragraphs(summary, description)
+    parts = _split_paragraphs(summary, description)
     if examples and examples.strip():
         parts.append(f"### Examples\n\n{examples.strip()}")
 
@@ -92,10 +92,10 @@ def _walk_parameters(node: ParameterNode, above: tuple[str, ...]) -> Iterator[Pa
     for name, schema in as_object(node.keys.get("properties")).items():
         child = node.resolve(schema)
         keys = child.keys
-        parents = list(_nodes_with_properties(child))
+        parents = list(_iter_nodes_with_properties(child))
         by_parent = isinstance(required, list) and name in required
-        texts = _paragraphs(keys.get("summary"), keys.get("description"))
-        texts += [f"Examples: {text}" for text in _paragraphs(keys.get("examples"))]
+        texts = _split_paragraphs(keys.get("summary"), keys.get("description"))
+        texts += [f"Examples: {text}" for text in _split_paragraphs(keys.get("examples"))]
         recursion = ["as above"] if any(each.is_recursive for each in parents) else []
 
         yield Parameter(
@@ -110,7 +110,7 @@ def _walk_parameters(node: ParameterNode, above: tuple[str, ...]) -> Iterator[Pa
             yield from _walk_parameters(each, (*above, name))
 
 
-def _nodes_with_properties(node: ParameterNode) -> Iterator[ParameterNode]:
+def _iter_nodes_with_properties(node: ParameterNode) -> Iterator[ParameterNode]:
     for each in (node, *list_alternatives(node)):
         yield each
         if "items" in each.keys:
@@ -165,6 +165,6 @@ def _format_parameter(parameter: Parameter) -> Iterator[str]:
     yield from (f"{indentation}  {line}".rstrip() for line in others)
 
 
-def _paragraphs(*texts: JsonValue) -> list[str]:
+def _split_paragraphs(*texts: JsonValue) -> list[str]:
     found = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
     return list(dict.fromkeys(found))

@@ -26,7 +26,7 @@ def argument(kind: JsonValue, description: str, **more: JsonValue) -> dict[str, 
     return {"type": kind, **more, "description": description}
 
 
-def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def make_parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the JSON schema of the setting `parameters`, without additional properties."""
     required: list[JsonValue] = [
         name
@@ -36,13 +36,13 @@ def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValu
 
     return {
         "type": "object",
-        "properties": {name: _parameter_schema(node) for name, node in parameters.items()},
+        "properties": {name: _make_parameter_schema(node) for name, node in parameters.items()},
         "additionalProperties": False,
         "required": required,
     }
 
 
-def _parameter_schema(node: JsonValue) -> JsonValue:
+def _make_parameter_schema(node: JsonValue) -> JsonValue:
     if not isinstance(node, dict):
         return node
 
@@ -58,11 +58,11 @@ def _parameter_schema(node: JsonValue) -> JsonValue:
     if node.get("enum"):
         schema["enum"] = node["enum"]
     if "items" in node:
-        schema["items"] = _parameter_schema(node["items"])
+        schema["items"] = _make_parameter_schema(node["items"])
 
     properties = as_object(node.get("properties"))
     if properties:
-        below = parameters_schema(properties)
+        below = make_parameters_schema(properties)
         schema["properties"] = below["properties"]
         schema["required"] = below["required"]
     return schema

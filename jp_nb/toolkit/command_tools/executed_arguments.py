@@ -23,7 +23,7 @@ def runs_arguments(command: Command) -> bool:
         return True
 
     words = [command.program, *command.args]
-    names = [_program_name(word) for word in words]
+    names = [_find_program_name(word) for word in words]
     for index, word in enumerate(words[1:], 1):
         if not _ARGUMENTS.search(word):
             continue
@@ -37,7 +37,7 @@ def runs_arguments(command: Command) -> bool:
     return False
 
 
-def _program_name(word: str) -> str:
+def _find_program_name(word: str) -> str:
     # Without folder and version: `/usr/bin/python3.12` is `python`.
     name = word.rpartition("/")[2].rpartition("\\")[2].lower().removesuffix(".exe")
     return name.rstrip("0123456789.") or name

@@ -26,7 +26,7 @@ class PythonFunctions(ToolSource):
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
         """Return the functions with the wanted names, or with the names in their `source`."""
         functions = self._functions.all()
-        names = {name: _function_name(tool) or name for name, tool in wanted.items()}
+        names = {name: _get_function_name(tool) or name for name, tool in wanted.items()}
         return {name: functions[key] for name, key in names.items() if key in functions}
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
@@ -38,7 +38,7 @@ class PythonFunctions(ToolSource):
             if tool is not None and tool.source:
                 source = tool.source
             kind = source.partition(".")[0]
-            if kind != self.name or _function_name(tool) not in ("", name):
+            if kind != self.name or _get_function_name(tool) not in ("", name):
                 is_builtin = kind == "builtin"
                 other = "the built-in tool" if is_builtin else f'the configured tool ("{source}")'
                 found[name] = (
@@ -52,6 +52,6 @@ class PythonFunctions(ToolSource):
         return found
 
 
-def _function_name(tool: ToolConfig | None) -> str:
+def _get_function_name(tool: ToolConfig | None) -> str:
     source = tool.source if tool is not None else None  # `python` or `python.NAME`
     return (source or "").partition(".")[2]

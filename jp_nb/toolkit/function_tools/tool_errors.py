@@ -27,7 +27,7 @@ MAX_EXCEPTION_CHARS: Final = 1_000_000
 """Characters of the text of an exception: it may contain a whole data set."""
 
 
-def error_summary(exc: BaseException) -> str:
+def summarize_error(exc: BaseException) -> str:
     """Return type and text of `exc`, or only the type if its `__str__` fails.
 
     The middle of a very long text is omitted.
@@ -51,8 +51,8 @@ def _shorten_error(text: str) -> str:
 
 
 def format_error_text(exc: BaseException) -> str:
-    """Return `error_summary` as a sentence and the notes of `exc`, each in a line."""
-    summary = error_summary(exc)
+    """Return `summarize_error` as a sentence and the notes of `exc`, each in a line."""
+    summary = summarize_error(exc)
     found = getattr(exc, "__notes__", None)
     listed = found if isinstance(found, list) else []
     notes = [note for note in listed if isinstance(note, str)]
@@ -78,7 +78,7 @@ def format_traceback(exc: BaseException) -> str:
     """
     if any(map(_has_long_text, _find_causes(exc))):
         frames = "".join(traceback.format_tb(tool_frames(exc)))
-        return f"Traceback (most recent call last):\n{frames}{error_summary(exc)}\n"
+        return f"Traceback (most recent call last):\n{frames}{summarize_error(exc)}\n"
     return "".join(traceback.format_exception(type(exc), exc, tool_frames(exc)))
 
 
@@ -99,4 +99,4 @@ def _find_causes(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _has_long_text(exc: BaseException) -> bool:
-    return len(error_summary(exc)) > MAX_EXCEPTION_CHARS
+    return len(summarize_error(exc)) > MAX_EXCEPTION_CHARS

@@ -21,7 +21,7 @@ from pydantic import JsonValue, ValidationError
 
 from jp_nb.json_schema import SchemaPath
 from jp_nb.text import one_line
-from jp_nb.toolkit.arguments.json_types import declared_types
+from jp_nb.toolkit.arguments.json_types import list_declared_types
 from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     BooleanAnswer,
@@ -87,7 +87,7 @@ def _accepts_text(node: Node) -> bool:
 
 def _member_types(node: Node) -> set[str]:
     members = node.get("oneOf")
-    return declared_types(node) or declared_types({"anyOf": members})
+    return list_declared_types(node) or list_declared_types({"anyOf": members})
 
 
 def _read_any_text(source: FormSource, path: SchemaPath) -> AnswerType:

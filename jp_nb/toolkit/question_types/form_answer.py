@@ -158,7 +158,7 @@ class FieldsAnswer(AnswerType):
         defaults = {field.id: field.default for field in self.fields if field.fits_default}
         return {**defaults, **given}
 
-    def remaining_form(self, given: Mapping[str, JsonValue]) -> Self:
+    def make_remaining_form(self, given: Mapping[str, JsonValue]) -> Self:
         """Return a form with the fields that are not in `given`. It checks all fields together."""
         fields = tuple(field for field in self.fields if field.id not in given)
         names = {field.id: field.text for field in self.fields}

@@ -58,7 +58,7 @@ class NotebookSecrets(Privacy):
         self._all = "\0".join(self._texts)
 
         short = sorted(x for x in found.whole_values if type(x) is str and len(x) < SHORTEST_KNOWN)
-        patterns = map(_pattern_of_short_secret, short[:100])  # the pattern must stay small
+        patterns = map(_make_short_secret_pattern, short[:100])  # the pattern must stay small
         self._short = re.compile("|".join(patterns)) if short else None
         self._has_numbers = any(type(known) in (int, float) for known in found.whole_values)
 
@@ -122,7 +122,7 @@ class NotebookSecrets(Privacy):
         return self(text) != text
 
 
-def _pattern_of_short_secret(text: str) -> str:
+def _make_short_secret_pattern(text: str) -> str:
     """Return a pattern that matches a word only in quotes, any other secret as a whole word."""
     if SINGLE_WORD.fullmatch(text):
         return re.escape(repr(text))
