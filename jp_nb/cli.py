@@ -131,7 +131,9 @@ def _parser() -> argparse.ArgumentParser:
     text = "notebooks, cassettes, answers files, or folders that contain them"
     add("files", text, nargs="+", **file)
 
-    add = command("show", "headless.commands.records:show", "print the conversation in a notebook")
+    add = command(
+        "show", "headless.commands.show_command:show", "print the conversation in a notebook"
+    )
     add("notebook", "the notebook", type=Path)
     add("--json", "print the stored JSON object", **flag)
 
@@ -144,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add = command(
         "diff",
-        "headless.commands.records:diff_notebooks",
+        "headless.commands.diff_command:diff_notebooks",
         "compare the records of two notebooks, turn by turn",
     )
     add("notebooks", "the two notebooks: A B", nargs="+", metavar="NB")
@@ -153,12 +155,12 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     text = "import a conversation of JP into a notebook"
-    add = command("import", "headless.commands.records:import_conversation", text)
+    add = command("import", "headless.commands.record_import:import_conversation", text)
     add("folder", "the conversation's directory", type=Path, metavar="DIR")
     add("notebook", "created if it does not exist", type=Path, metavar="NB")
 
     text = "export a conversation as a directory of JP"
-    add = command("export", "headless.commands.records:export_conversation", text)
+    add = command("export", "headless.commands.record_export:export_conversation", text)
     add("notebook", "the notebook", type=Path, metavar="NB")
     add("folder", "the conversation's directory", type=Path, metavar="DIR")
     text = "native (default): the format of jp_nb; jp-head: the format that JP reads"

@@ -125,7 +125,8 @@ _TABLE: Final = (
     Subcommand(
         "cassette",
         "record model responses to a file or replay them; without arguments, show the status",
-        "commands.reports:set_cassette", "[record | replay | replay-or-record [FILE] | off]",
+        "commands.cassette_command:set_cassette",
+        "[record | replay | replay-or-record [FILE] | off]",
         "a mode and a file",
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
         options=(

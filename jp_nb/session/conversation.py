@@ -275,7 +275,8 @@ class ActiveConversation:
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
 
-        from jp_nb.session.configuration.base_config import apply_overrides, make_base_config
+        from jp_nb.session.configuration.base_config import make_base_config
+        from jp_nb.session.configuration.requested_changes import apply_overrides
 
         try:
             base = make_base_config(self.files)

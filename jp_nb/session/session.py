@@ -105,7 +105,8 @@ class Session:
         self.store = self.active.store
 
         if _is_configured(self.files):
-            from jp_nb.session.configuration.base_config import find_odd_rules, read_overrides
+            from jp_nb.session.configuration.requested_changes import read_overrides
+            from jp_nb.session.configuration.rule_warnings import find_odd_rules
 
             if self.active.is_local:
                 self.notices += find_odd_rules(self.files, self.document.conversation.base_config)

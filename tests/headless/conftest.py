@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.headless.commands.records import import_into_notebook
+from jp_nb.headless.commands.record_import import import_into_notebook
 from tests.headless.jp_folders import write_folder
 from tests.interop.jp_directories import G4, NAME
 from tests.support.notebook_runs import write_cells

@@ -11,7 +11,8 @@ import pytest
 
 import jp_nb
 from jp_nb.cli import main
-from jp_nb.headless.commands.records import export_notebook, import_into_notebook
+from jp_nb.headless.commands.record_export import export_notebook
+from jp_nb.headless.commands.record_import import import_into_notebook
 from tests.headless.jp_folders import (
     GENERATIONS,
     OTHER,

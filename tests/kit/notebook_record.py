@@ -211,9 +211,11 @@ def open_document(
     `options` are those of `Document.load` or `Document.new`. A file may carry it in a widget.
     """
     if isinstance(source, Path):
-        from jp_nb.headless.commands import records  # it loads the libraries of headless runs
+        from jp_nb.headless.commands import (
+            stored_records,  # it loads the libraries of headless runs
+        )
 
-        return records.load_conversation(source)
+        return stored_records.read_record(source)
 
     if source is None:
         return Document.new(clock=clock, **{"made": "live", **options})

@@ -28,7 +28,7 @@ from jp_nb.config.validation import validate_config
 from jp_nb.errors import ToolError
 from jp_nb.json_values import JsonObject, as_object, copy_json
 from jp_nb.record.entries.outcomes import QuestionEnd, QuestionOutcome
-from jp_nb.session.configuration.base_config import list_registered_functions
+from jp_nb.session.configuration.rule_warnings import list_registered_functions
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError

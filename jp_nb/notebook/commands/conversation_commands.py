@@ -18,8 +18,8 @@ from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.entries.events import ChatRequest, read_words
 from jp_nb.record.entries.turn_numbers import to_stored_turn
+from jp_nb.rendering.transcripts.conversation_table import render_conversations
 from jp_nb.rendering.transcripts.edit_text import count_applied_edits
-from jp_nb.rendering.transcripts.log import render_conversations
 from jp_nb.session.past_turns.resume import TurnResumption
 from jp_nb.text import one_line, plain, pluralize
 

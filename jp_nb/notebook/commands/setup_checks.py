@@ -11,8 +11,8 @@ from collections.abc import Callable
 from jp_nb.agent.prompting.prompts import Unavailable
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands.cassette_command import describe_cassette
 from jp_nb.notebook.commands.mcp_checks import check_servers
-from jp_nb.notebook.commands.reports import describe_cassette
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.surroundings import find_surroundings, is_headless
 from jp_nb.notebook.prompt.current_page import get_running_kernel

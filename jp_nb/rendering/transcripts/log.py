@@ -1,4 +1,4 @@
-"""The log of recorded turns, and the table of conversations.
+"""The log of recorded turns.
 
 The comparison of two records is in `jp_nb.rendering.transcripts.record_diff`.
 
@@ -14,7 +14,6 @@ from typing import assert_never
 from jp_nb.json_values import indented_json
 from jp_nb.record.compactions.compaction import PlacedCompaction, find_compactions
 from jp_nb.record.compactions.compaction_text import format_compactions
-from jp_nb.record.documents.conversation_list import list_conversations
 from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.turn_view import (
@@ -40,7 +39,6 @@ from jp_nb.rendering.report import (
     make_line,
     make_note,
     make_remark,
-    make_table,
 )
 from jp_nb.rendering.transcripts.call_text import (
     format_call,
@@ -48,6 +46,7 @@ from jp_nb.rendering.transcripts.call_text import (
     format_rule_note,
     get_call_mark,
 )
+from jp_nb.rendering.transcripts.conversation_table import render_conversations
 from jp_nb.rendering.transcripts.edit_text import make_edits_block
 from jp_nb.rendering.transcripts.event_text import format_name
 from jp_nb.rendering.transcripts.recorded_change_text import (
@@ -222,30 +221,6 @@ def _render_call_part(call: ToolCall) -> Report:
 def _render_line(text: str) -> Report:
     shown = make_line(text, limit=1000)  # one line of the log
     return Report(f"- {shown.markdown}", f"  {shown.text}")
-
-
-def render_conversations(document: Document, *, with_active: bool = False) -> Report:
-    """Return the other conversations of `document` as a table, or all `with_active`."""
-    rows = []
-    for each in list_conversations(document):
-        if each.active and not with_active:
-            continue
-
-        title = each.title or ""
-        if each.active:
-            title = f"{title} (active)" if title else "(active)"
-
-        state = f"{each.turns} {pluralize('turn', each.turns)}"
-        if each.damaged:
-            state = "damaged"
-
-        parent = each.parent or ""
-        if each.parent is not None and each.parent_turn is not None:
-            parent = f"{parent}, turn {to_shown_turn(each.parent_turn)}"
-
-        rows.append((each.id, title, state, each.made or "", parent))
-
-    return make_table(("id", "title", "turns", "made", "from"), rows)
 
 
 def describe_uncalled_tool(required: str) -> str:

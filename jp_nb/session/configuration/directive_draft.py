@@ -30,7 +30,7 @@ from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.provenance import BASE
 from jp_nb.session.attached_values import is_value
-from jp_nb.session.configuration.base_config import (
+from jp_nb.session.configuration.requested_changes import (
     LOAD_PATHS,
     read_requested_changes,
     to_store,

@@ -41,13 +41,10 @@ from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.provenance import Provenance
 from jp_nb.record.documents.record_trust import MOVED
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.configuration.base_config import (
-    find_odd_rules_in,
-    list_registered_functions,
-    make_model_partial,
-)
 from jp_nb.session.configuration.directive_draft import DirectiveDraft
 from jp_nb.session.configuration.discovered_tools import DiscoveredState, DiscoveredTools
+from jp_nb.session.configuration.requested_changes import make_model_partial
+from jp_nb.session.configuration.rule_warnings import find_odd_rules_in, list_registered_functions
 from jp_nb.storage.configuration.config_files import ConfigFiles, format_paths
 from jp_nb.toolkit.builtin import tools_config
 

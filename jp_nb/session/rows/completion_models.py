@@ -32,7 +32,7 @@ from jp_nb.config.tree.providers_table import Llm
 from jp_nb.config.validation import validate_config
 from jp_nb.providers.scripts.scripted import ScriptedProvider
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.configuration.base_config import (
+from jp_nb.session.configuration.requested_changes import (
     apply_overrides,
     make_model_partial,
     read_requested_changes,

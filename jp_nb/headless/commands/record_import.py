@@ -1,0 +1,154 @@
+"""Command `jp-nb import`: make a conversation of JP the active one of a notebook.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import nbformat
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.headless.commands.stored_records import (
+    find_other_record,
+    format_conversation_id,
+    parse_record,
+    read_record,
+)
+from jp_nb.headless.files import read_notebook, write_notebook
+from jp_nb.interop.directories import (
+    find_folder,
+    load_directory,
+    make_possible_path,
+)
+from jp_nb.interop.directory_writer import write_directory
+from jp_nb.interop.jp_entries import format_jp_entry
+from jp_nb.interop.json_text import read_value, same_json
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.record.documents import carrier, segments
+from jp_nb.record.documents.document import (
+    Document,
+    get_conversation_id,
+    get_events,
+    get_properties,
+)
+from jp_nb.record.entries.clock import utc_now
+from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
+
+LOAD = "%load_ext jp_nb"  # the only cell of a notebook that an import creates
+
+
+def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
+    """Make the conversation in `folder` the active one of `notebook`, and return lines to print.
+
+    A missing notebook is created. In an existing one, the active conversation moves to `others`. An
+    older version of the same conversation is replaced. The imported conversation is not signed, so
+    its settings with authority are ignored until the user trusts it.
+
+    Raises:
+        UsageError: The folder does not exist.
+        StorageError: A file cannot be read, or the notebook has a different version of the
+            conversation. Nothing was written.
+    """
+    jp = load_directory(folder, clock=utc_now)
+    loaded = parse_record(jp, folder)
+
+    if os.path.exists(make_possible_path(notebook)):
+        target = read_notebook(notebook)
+    else:
+        kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        cells = [nbformat.v4.new_code_cell(LOAD)]
+        target = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+    carrier.lift_carrier(target.metadata)
+    done = "imported"
+    stored = jp
+
+    if carrier.read_carrier(target.metadata) is not None:
+        document = read_record(notebook)  # a damaged record is an error
+        held = _find_held_version(document, loaded.conversation.id)
+
+        if held is None:
+            document.archive_active()
+            document.conversation = loaded.conversation
+        elif write_directory(held).files == write_directory(jp).files:  # byte for byte
+            name = format_conversation_id(loaded.conversation.id)
+            return [f"{notebook} already contains {name}: nothing to import"]
+        else:
+            _check_continuation(jp, held, folder, notebook)
+            _replace_conversation(document, jp, loaded)
+            done = f"updated from {folder}"
+
+        stored = document.to_json()
+
+    segments.store_segments(target.metadata, stored)
+    write_notebook(target, notebook)
+
+    names = as_object(get_properties(jp).get("origin")).get("left_out")
+    skipped = [str(name) for name in names] if isinstance(names, list) else []
+    why = "it is a link, a folder, a hidden or large file, or not text"
+
+    return [
+        _format_import(done, loaded, notebook),
+        *(f"not imported: {folder / name} ({why})" for name in skipped),
+    ]
+
+
+def _find_held_version(document: Document, identifier: str) -> JsonObject | None:
+    """Return the conversation with this id in the notebook; None if there is none."""
+    if document.conversation.id == identifier:
+        return document.to_json()
+    return find_other_record(document.others, identifier)
+
+
+def _check_continuation(jp: JsonObject, held: JsonObject, folder: Path, notebook: Path) -> None:
+    """Raise a `StorageError` unless `jp` is `held` with further entries."""
+    ours = _normalize_events(get_events(held))
+    theirs = _normalize_events(get_events(jp))
+    if len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)]):
+        return
+
+    name = format_conversation_id(get_conversation_id(held))
+    raise StorageError(
+        f"{notebook} and {folder} contain different versions of {name} "
+        f"({len(ours)} and {len(theirs)} entries). Drop the one in the notebook with "
+        "`%jp drop ID`, or import into another notebook"
+    )
+
+
+def _normalize_events(events: Sequence[JsonValue]) -> list[JsonValue]:
+    """Return `events` as a directory of JP would store them."""
+    return [
+        read_value(format_jp_entry(as_object(event), index), "events").value
+        for index, event in enumerate(events)
+    ]
+
+
+def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) -> None:
+    if document.conversation.id == loaded.conversation.id:
+        document.conversation = loaded.conversation
+        document.extra.pop("signature", None)
+        return
+
+    place = [*map(get_conversation_id, document.others)].index(loaded.conversation.id)
+    document.others[place] = {key: item for key, item in jp.items() if key != "version"}
+
+
+def _format_import(done: str, loaded: Document, notebook: Path) -> str:
+    stream = loaded.conversation
+    turns = "1 turn" if stream.turn_count == 1 else f"{stream.turn_count} turns"
+    title = f" {stream.title!r}" if stream.title else ""
+    counts = f"({turns}, {len(stream)} entries)"
+    return f"{notebook}: {format_conversation_id(stream.id)}{title} {done} {counts}"
+
+
+def import_conversation(options: argparse.Namespace) -> int:
+    """Import a conversation of JP into a notebook."""
+    for line in import_into_notebook(find_folder(options.folder, Path()), options.notebook):
+        print(one_line(line, limit=MAX_PATH_LINE_CHARS))
+    return 0

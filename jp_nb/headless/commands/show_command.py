@@ -1,0 +1,43 @@
+"""Command `jp-nb show`: print the conversation in a notebook.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from jp_nb.errors import StorageError
+from jp_nb.headless.commands.stored_records import read_record
+from jp_nb.headless.files import require_notebook
+from jp_nb.record.documents.document import (
+    list_notices,
+)
+from jp_nb.record.reading.turn_reader import read_turns
+from jp_nb.rendering.transcripts.log import render_log
+from jp_nb.text import one_line
+from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print the conversation, and return 1 if it is damaged."""
+    document = read_record(require_notebook(options.notebook), tolerant=True)
+    stream = document.conversation
+
+    if options.json:
+        # ASCII escapes control characters and unpaired surrogates.
+        print(json.dumps(document.to_json(), indent=2))
+    elif not len(stream) and not document.others:
+        raise StorageError(f"{options.notebook} contains no conversation")
+    else:
+        title = f" · {stream.title}" if stream.title else ""
+        print(one_line(f"{stream.id}{title}"))
+        toolsets = {TOOLSET: tuple(NOTEBOOK_TOOLS)}
+        print(render_log(document, read_turns(stream), toolsets=toolsets).text)
+
+    sys.stdout.flush()
+    for line in list_notices(stream):
+        print(f"jp-nb: {one_line(line)}", file=sys.stderr)
+    return 1 if stream.damage else 0

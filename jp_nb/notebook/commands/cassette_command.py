@@ -1,0 +1,77 @@
+"""Subcommand `%jp cassette`: show the cassette, or change its mode for this kernel.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jp_nb.config.tree.providers_table import CassetteMode
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation, suggest_name
+from jp_nb.rendering.reports.cassette_miss import describe_exchange, format_exchange_count
+from jp_nb.session.model_access.cassettes import Cassettes
+from jp_nb.text import MAX_LISTED_LINES, one_line, plain
+
+SELECTABLE_MODES: Final[tuple[CassetteMode, ...]] = ("record", "replay", "replay-or-record", "off")
+
+
+def set_cassette(call: Invocation) -> None:
+    """Run `%jp cassette`: show the cassette's state, or change its mode for this kernel."""
+    cassettes = call.session.active.cassettes
+    if call.options.words:
+        word, *files = call.options.words
+        mode = next((each for each in SELECTABLE_MODES if each == word), None)
+        tools: str | None = call.options.tools
+        if mode is None or (mode == "off" and (files or tools)):
+            what = "`%jp cassette off` takes neither a file nor `--tools`."
+            if mode is None:
+                hint = suggest_name(word, SELECTABLE_MODES, "cassette")
+                what = f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}".rstrip()
+            raise UsageError(f"{what} Usage: `{call.subcommand.usage}`")
+
+        call.session.active.refuse_while_running()
+        cassettes.choose(mode, next(iter(files), None), tools=tools)
+
+    for line in describe_cassette(cassettes):
+        print(f"jp_nb: {plain(line)}")
+
+
+def describe_cassette(cassettes: Cassettes) -> list[str]:
+    """Return lines about the mode, the file, and unused exchanges (requests with responses).
+
+    Raises:
+        ConfigError: The configuration is not valid, or the file cannot be read.
+    """
+    cassette = cassettes.active
+    if cassette is None:
+        return ["No cassette is in use: requests are sent to the model, and nothing is recorded."]
+
+    name = cassettes.format_path(cassette.path)
+    whole = format_exchange_count(len(cassette.content.exchanges))
+    if cassette.awaits_response:
+        return [
+            f"Nothing is recorded on {name} yet, and the file is unchanged: no model has answered."
+        ]
+    if cassette.choice.mode == "record":
+        added = format_exchange_count(cassette.added)
+        return [f"Model responses are recorded on {name}: {added} so far."]
+
+    added = ""
+    if not cassette.is_offline:
+        added = f", {cassette.added} added. Other requests are sent to the model"
+    lines = [f"Model responses are replayed from {name}: {cassette.used} of {whole} used{added}."]
+    if cassette.choice.tools == "recorded":
+        lines.append("Tools do not run: their results are replayed from the cassette.")
+
+    rest = cassette.unused() if cassette.used else []
+    if rest:
+        lines.append("Not used yet:")
+        lines += [
+            f"  {describe_exchange(cassette.content, each)}" for each in rest[:MAX_LISTED_LINES]
+        ]
+        if more := rest[MAX_LISTED_LINES:]:
+            lines.append(f"  … and {len(more)} more")
+
+    return lines

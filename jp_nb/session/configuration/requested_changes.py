@@ -1,0 +1,109 @@
+"""Changes that the user requests with `-c` and `-m`, in a cell or for a run.
+
+Source: `docs/configuration.md`, `docs/decisions.md` D34.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model, resolve_references
+from jp_nb.config.assignments import FILE_ONLY_SETTINGS, is_assignment, parse_assignment
+from jp_nb.config.directives import DEFAULT_MODEL, Directive
+from jp_nb.config.layers import Layer, merge_layers
+from jp_nb.config.partials.partial import Partial, build_partial, get_path
+from jp_nb.config.partials.partial_change import Change, apply_change
+from jp_nb.config.partials.partial_merge import make_replacement, merge_partials
+from jp_nb.config.validation import validate_config
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.storage import environment
+from jp_nb.storage.configuration.config_files import ConfigFiles
+
+CASSETTE_TABLE = "providers.cassette"
+
+
+LOAD_PATHS = "config_load_paths"
+
+
+def read_requested_changes(
+    text: str, current: Partial, files: ConfigFiles
+) -> list[tuple[Change, Layer | None]]:
+    """Return the changes of `-c TEXT` on top of `current`, each with its file.
+
+    Raises:
+        ConfigError: It is not an assignment, a JSON object, or the name of a configuration file, or
+            a conversation may not set its path.
+        UsageError: It is empty.
+    """
+    if not text.strip():
+        raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
+
+    found: list[tuple[Change, Layer | None]]
+    if is_assignment(text):
+        found = [(parse_assignment(text, current), None)]
+    else:
+        layers = files.named(text, get_path(current, LOAD_PATHS) or [])
+        found = [(Change(_without_file_settings(layer.partial)), layer) for layer in layers]
+
+    changes: list[tuple[Change, Layer | None]] = []
+    for change, source in found:
+        if get_path(change.delta, CASSETTE_TABLE) is not None:  # D109
+            raise ConfigError(
+                "a conversation cannot set this. Use `%jp cassette` for this kernel, "
+                "options of `jp-nb run` for a run, or `%jp config` with `--user` or "
+                "`--workspace` for a file",
+                path=CASSETTE_TABLE,
+            )
+
+        # Models in place of aliases, because an alias can have another meaning later.
+        delta, aliases = resolve_references(change.delta, {})
+        if aliases or len(found) > 1:
+            current = apply_change(current, change)
+            delta, _ = resolve_references(change.delta, get_aliases(current))
+        changes.append((Change(delta, change.unsets), source))
+
+    return changes
+
+
+def make_model_partial(reference: Any, current: Partial) -> Partial:
+    """Return a partial configuration with the model of `reference`, which may be an alias."""
+    model = resolve_model(reference, get_aliases(current))
+    return build_partial(MODEL_PATH, {"provider": model.provider, "name": model.name})
+
+
+def to_store(partial: Partial) -> Partial:
+    """Return `partial` as stored in a record: replacing values, without settings of files."""
+    return _without_file_settings(make_replacement(partial))
+
+
+def _without_file_settings(partial: Partial) -> Partial:
+    return {key: value for key, value in partial.items() if key not in FILE_ONLY_SETTINGS}
+
+
+def with_model(partial: Partial) -> Partial:
+    """Return `partial` with its model resolved, or with the default model."""
+    return merge_partials(
+        partial, make_model_partial(get_path(partial, MODEL_PATH) or DEFAULT_MODEL, partial)
+    )
+
+
+def read_overrides() -> list[Directive]:
+    """Return the `-c` arguments of the runner."""
+    value = json.loads(os.environ.get(environment.OVERRIDES_VARIABLE) or "[]")
+    return [Directive("cfg", str(item)) for item in value]
+
+
+def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
+    """Return `base` with the arguments of the run (D34)."""
+    if not (directives := read_overrides()):
+        return base
+
+    below = merge_layers(files.layers())
+    for directive in directives:
+        for change, _ in read_requested_changes(directive.text, merge_partials(below, base), files):
+            base = apply_change(base, change)
+
+    validate_config(merge_partials(below, base))
+    return base
