@@ -103,12 +103,12 @@ def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
     bench = TurnBench([])
     (tmp_path / "a.toml").write_text("[questions.t]\nsure = true\n", encoding="utf-8")
     found = bench.use_answers("a.toml", tmp_path)
-    assert found.answer("t", SURE) == make("given_answer", True, "a.toml, line 2")
+    assert found.find_answer("t", SURE) == make("given_answer", True, "a.toml, line 2")
     (tmp_path / "a.toml").write_text("\n[questions.t]\nsure = false\n", encoding="utf-8")
     bench.use_answers("a.toml", tmp_path)
-    assert found.answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")
+    assert found.find_answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")
     bench.use_answers(None, tmp_path)
-    assert found.answer("t", SURE) is None
+    assert found.find_answer("t", SURE) is None
     with pytest.raises(Exception, match=r"no such answers file\. .*--answers-template FILE`"):
         bench.use_answers("b.toml", tmp_path)
 
