@@ -68,6 +68,17 @@ def test_tutorial_about_a_batch_shows_the_runs_that_waited_and_those_that_passed
     assert "image/png" in shown["plot"]
 
 
+@pytest.mark.req("CELL-29", "CELL-35")
+def test_tutorial_about_edits_shows_refused_and_applied_ones() -> None:
+    notebook = nbformat.read(NOTEBOOKS / "10-edit-cells.ipynb", as_version=4)
+    shown = {cell.id: str(cell.get("outputs")) for cell in notebook.cells}
+    assert "unchanged: True" in shown["refused"]
+    assert "4 open decisions" in shown["refused"]
+    assert "+ average = mean(" in shown["show"]
+    assert "from statistics import mean" in shown["clean"]
+    assert "# print(mean(rows))" in shown["clean"], "the answers file keeps this cell"
+
+
 @pytest.mark.runners
 @pytest.mark.deep  # a step of `.ci/run` compares the same outputs with nbval
 @pytest.mark.parametrize("name", sorted({*TUTORIALS} - {QUICKSTART, IN_CI}))

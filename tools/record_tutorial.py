@@ -1,4 +1,4 @@
-"""Record the cassettes of the tutorials 06 to 09 from a loopback server with the replies below.
+"""Record the cassettes of the tutorials 06 to 10 from a loopback server with the replies below.
 
 python -m tools.record_tutorial
 """
@@ -15,6 +15,7 @@ import nbformat
 
 from jp_nb.headless.runner import run_notebook
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tools.cell_replies import reply_to_cleaning
 from tools.refresh_notebooks import NOTEBOOKS, refresh
 from tools.review_replies import reply_to_review
 from tools.walk_replies import reply_about_walk
@@ -72,7 +73,7 @@ MCP_RECORDING = Recording("07-mcp.ipynb", MCP, ("%jp cassette off", "%jp call"),
 ROWS_RECORDING = Recording("08-rows.ipynb", reply_to_review, ("%jp cassette off",))
 
 
-def cassette_of(recording: Recording) -> Path:
+def cassette_of(recording: Recording | RunRecording) -> Path:
     return (NOTEBOOKS / recording.notebook).with_suffix(".cassette.jsonl")
 
 
@@ -99,14 +100,28 @@ def record_cassette(recording: Recording) -> bytes:
         return (copy / cassette_of(recording).name).read_bytes()
 
 
-BATCH_TUTORIAL = "09-many-notebooks.ipynb"
+@dataclass(frozen=True)
+class RunRecording:
+    """A tutorial that runs another notebook in a temporary folder, and the replies of its model.
+
+    Attributes:
+        cassette: Name of the other notebook's cassette in that folder.
+    """
+
+    notebook: str
+    replies: Callable[[Received], Reply]
+    cassette: str
 
 
-def record_batch_cassette() -> bytes:
-    """Run the tutorial about a batch, and return the cassette that its runs have recorded."""
-    notebook = nbformat.read(NOTEBOOKS / BATCH_TUTORIAL, as_version=4)
+BATCH_RECORDING = RunRecording("09-many-notebooks.ipynb", reply_about_walk, "walk.cassette.jsonl")
+EDITS_RECORDING = RunRecording("10-edit-cells.ipynb", reply_to_cleaning, "messy.cassette.jsonl")
 
-    with tempfile.TemporaryDirectory() as folder, LoopbackServer(reply_about_walk) as server:
+
+def record_run_cassette(recording: RunRecording) -> bytes:
+    """Run the tutorial, and return the cassette that the runs of the other notebook record."""
+    notebook = nbformat.read(NOTEBOOKS / recording.notebook, as_version=4)
+
+    with tempfile.TemporaryDirectory() as folder, LoopbackServer(recording.replies) as server:
         work = Path(folder) / "work"
         work.mkdir()
         recorded = {
@@ -118,17 +133,18 @@ def record_batch_cassette() -> bytes:
             for now, then in recorded.items():
                 cell.source = cell.source.replace(now, then)
 
-        copy = Path(folder) / BATCH_TUTORIAL
+        copy = Path(folder) / recording.notebook
         nbformat.write(notebook, copy)
         result = run_notebook(copy)
         if result.failure is not None:
-            raise SystemExit(f"{BATCH_TUTORIAL}: {result.failure}")
-        return (work / "walk.cassette.jsonl").read_bytes()
+            raise SystemExit(f"{recording.notebook}: {result.failure}")
+        return (work / recording.cassette).read_bytes()
 
 
 if __name__ == "__main__":
-    (NOTEBOOKS / BATCH_TUTORIAL).with_suffix(".cassette.jsonl").write_bytes(record_batch_cassette())
-    refresh(NOTEBOOKS / BATCH_TUTORIAL)
+    for run_recording in (BATCH_RECORDING, EDITS_RECORDING):
+        cassette_of(run_recording).write_bytes(record_run_cassette(run_recording))
+        refresh(NOTEBOOKS / run_recording.notebook)
     for each in (CI_RECORDING, MCP_RECORDING, ROWS_RECORDING):
         cassette_of(each).write_bytes(record_cassette(each))
         refresh(NOTEBOOKS / each.notebook)

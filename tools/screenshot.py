@@ -6,6 +6,8 @@ python -m tools.screenshot
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,8 @@ from playwright.sync_api import sync_playwright
 
 from jp_nb.headless.runner import run_notebook
 from tests.support.browser import CHROMIUM_FLAGS, TOKEN, Lab, NotebookPage, start_lab
-from tools.record_tutorial import BATCH_TUTORIAL
+from tests.support.loopback import LoopbackServer
+from tools.record_tutorial import BATCH_RECORDING, EDITS_RECORDING
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -35,6 +38,7 @@ def main() -> None:
             )
             _take(browser, lab, "01-quickstart.ipynb", "quickstart.png", _choose)
             _take(browser, lab, "04-forms.ipynb", "forms.png", _fill)
+            _take_review(browser, lab)
             _take_report(browser, home)
             browser.close()
     finally:
@@ -62,16 +66,32 @@ def _take(
     context.close()
 
 
+def _take_review(browser: Browser, lab: Lab) -> None:
+    """Run the messy notebook of the tutorial about edits up to the review."""
+    tutorial = nbformat.read(NOTEBOOKS / EDITS_RECORDING.notebook, as_version=4)
+    [writes] = [cell.source for cell in tutorial.cells if cell.id == "messy"]
+    messy = lab.root / "messy.ipynb"
+
+    with LoopbackServer(EDITS_RECORDING.replies) as server:
+        load = f"%load_ext jp_nb\n%jp config providers.llm.llamacpp.base_url={server.url}"
+        written = writes.replace('"%load_ext jp_nb"', repr(load)).replace("messy.ipynb", str(messy))
+        subprocess.run([sys.executable, "-c", written], check=True)
+        notebook = nbformat.read(messy, as_version=4)
+        notebook.metadata["kernelspec"] = tutorial.metadata["kernelspec"]
+        nbformat.write(notebook, messy)
+        _take(browser, lab, messy.name, "review.png", lambda page: None)
+
+
 def _take_report(browser: Browser, home: Path) -> None:
     """Run the tutorial about a batch, and take the picture of its report."""
     work = home / "batch"
     work.mkdir()
-    notebook = nbformat.read(NOTEBOOKS / BATCH_TUTORIAL, as_version=4)
+    notebook = nbformat.read(NOTEBOOKS / BATCH_RECORDING.notebook, as_version=4)
     for cell in notebook.cells:
         cell.source = cell.source.replace("tempfile.mkdtemp()", repr(str(work)))
-    shutil.copy((NOTEBOOKS / BATCH_TUTORIAL).with_suffix(".cassette.jsonl"), home)
-    nbformat.write(notebook, home / BATCH_TUTORIAL)
-    run_notebook(home / BATCH_TUTORIAL)
+    shutil.copy((NOTEBOOKS / BATCH_RECORDING.notebook).with_suffix(".cassette.jsonl"), home)
+    nbformat.write(notebook, home / BATCH_RECORDING.notebook)
+    run_notebook(home / BATCH_RECORDING.notebook)
 
     page = browser.new_page(viewport={"width": 1100, "height": 850})
     page.goto((work / "OUT" / "report.html").as_uri())
