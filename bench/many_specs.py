@@ -32,9 +32,9 @@ import nbformat
 
 from bench.no_op_worker import PROGRAM
 from jp_nb.batch.batch_command import run_batch
-from jp_nb.batch.open_decisions import group_open_decisions
-from jp_nb.batch.run_log import LOG_NAME, read_run_log
-from jp_nb.batch.worker_process import WorkerProcess
+from jp_nb.batch.results.open_decisions import group_open_decisions
+from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
+from jp_nb.batch.workers.worker_process import WorkerProcess
 from jp_nb.cli import parse_arguments
 
 WORKERS: Final = 2

@@ -1,7 +1,7 @@
 """A worker of a batch that executes nothing: each run ends at once.
 
-`bench/many_specs.py` uses it instead of `jp_nb/batch/worker.py`, with the same lines. As a module
-that a Dask worker preloads, it replaces the worker processes of that Dask worker.
+`bench/many_specs.py` uses it instead of `jp_nb/batch/workers/worker.py`, with the same lines. As a
+module that a Dask worker preloads, it replaces the worker processes of that Dask worker.
 
 Each tenth run waits for the answer to one of 50 questions, and each hundredth has failed.
 """
@@ -13,9 +13,9 @@ import zlib
 from functools import partial
 from typing import Any
 
-from jp_nb.batch.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
-from jp_nb.batch.run_spec import RunEnd, RunSpec
-from jp_nb.batch.worker_process import WorkerProcess
+from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
+from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
+from jp_nb.batch.workers.worker_process import WorkerProcess
 
 QUESTIONS = 50
 PROGRAM = "bench.no_op_worker"
@@ -63,7 +63,7 @@ def main() -> None:
 
 def dask_setup(worker: Any) -> None:
     """Replace the worker processes; Dask calls it in each Dask worker that preloads this module."""
-    from jp_nb.batch import dask_task
+    from jp_nb.batch.workers import dask_task
 
     vars(dask_task)["WorkerProcess"] = partial(WorkerProcess, program=PROGRAM)
 

@@ -488,7 +488,7 @@ def inbox(path: str | PathLike[str]) -> None:
         PromptUnavailable: If no user is available. The decisions are printed before.
         StorageError: If the log cannot be read, or an answer cannot be written.
     """
-    from jp_nb.batch.inbox_command import ask_in_cell
+    from jp_nb.batch.inboxes.inbox_command import ask_in_cell
 
     try:
         ask_in_cell(path, _loaded().turns.cell_questions.ask_outside_of_turn)

@@ -120,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_batch_options(add)
 
     text = "answer what no user decided in the runs of a batch, as forms in JupyterLab"
-    add = command("inbox", "batch.inbox_command:run_inbox", text)
+    add = command("inbox", "batch.inboxes.inbox_command:run_inbox", text)
     add("folder", "the output folder of the batch", type=Path, metavar="OUT")
     ways = commands.choices["inbox"].add_mutually_exclusive_group()
     ways.add_argument("--text", help="ask on this terminal", action="store_true")

@@ -24,20 +24,20 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from jp_nb.batch.notebook_search import names_several
+from jp_nb.batch.plans.notebook_search import names_several
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
-    from jp_nb.batch.dask_pool import DaskPool
     from jp_nb.batch.notebook_batch import BatchObserver, NotebookBatch
-    from jp_nb.batch.out_folder import OutputFolder
-    from jp_nb.batch.run_plan import BatchRequest, RunPlan
-    from jp_nb.batch.run_selection import RunSelection
-    from jp_nb.batch.run_spec import RunSpec
-    from jp_nb.batch.worker_pool import WorkerPool
-    from jp_nb.batch.worker_process import Worker
+    from jp_nb.batch.plans.run_plan import BatchRequest, RunPlan
+    from jp_nb.batch.plans.run_selection import RunSelection
+    from jp_nb.batch.plans.run_spec import RunSpec
+    from jp_nb.batch.results.out_folder import OutputFolder
+    from jp_nb.batch.workers.dask_pool import DaskPool
+    from jp_nb.batch.workers.worker_pool import WorkerPool
+    from jp_nb.batch.workers.worker_process import Worker
     from jp_nb.storage.configuration.answers_file import AnswersFile
     from jp_nb.storage.shared_pace import RequestLimits
 
@@ -86,11 +86,11 @@ def run_batch(
     """
     with delay_parsers():  # nbformat loads jsonschema
         from jp_nb.batch.batch_progress import make_progress
-        from jp_nb.batch.batch_request import make_request
         from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
-        from jp_nb.batch.out_folder import OutputFolder
-        from jp_nb.batch.run_order import sort_longest_first
-        from jp_nb.batch.run_plan import RunPlan
+        from jp_nb.batch.plans.batch_request import make_request
+        from jp_nb.batch.plans.run_order import sort_longest_first
+        from jp_nb.batch.plans.run_plan import RunPlan
+        from jp_nb.batch.results.out_folder import OutputFolder
         from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
 
     _check_options(options)
@@ -141,9 +141,9 @@ def _make_local_pool(
     preloaded: Sequence[str],
     make_worker: Callable[[], Worker] | None,
 ) -> WorkerPool:
-    from jp_nb.batch.worker_count import choose_worker_count
-    from jp_nb.batch.worker_pool import WorkerPool
-    from jp_nb.batch.worker_process import WorkerProcess
+    from jp_nb.batch.workers.worker_count import choose_worker_count
+    from jp_nb.batch.workers.worker_pool import WorkerPool
+    from jp_nb.batch.workers.worker_process import WorkerProcess
 
     workers = options.workers or choose_worker_count()
     if make_worker is None:
@@ -157,8 +157,8 @@ def _make_dask_pool(
     limits: RequestLimits,
     progress: BatchObserver,
 ) -> DaskPool:
-    from jp_nb.batch.dask_pool import DaskPool, read_address
-    from jp_nb.batch.worker_count import choose_worker_count
+    from jp_nb.batch.workers.dask_pool import DaskPool, read_address
+    from jp_nb.batch.workers.worker_count import choose_worker_count
 
     address = read_address(options.dask)
     if options.workers:
@@ -241,7 +241,7 @@ def _read_answers(request: BatchRequest) -> AnswersFile | None:
 def _make_selection(
     options: argparse.Namespace, folder: OutputFolder, answers: AnswersFile | None
 ) -> RunSelection | None:
-    from jp_nb.batch.run_selection import RunSelection
+    from jp_nb.batch.plans.run_selection import RunSelection
 
     if not options.resume:
         return None
@@ -257,7 +257,7 @@ def _make_selection(
 def _tell_unused_answers(
     answers: AnswersFile | None, batch: NotebookBatch, progress: BatchObserver
 ) -> None:
-    from jp_nb.batch.inbox_answers import find_unused
+    from jp_nb.batch.inboxes.inbox_answers import find_unused
 
     if answers is None or not batch.used_answers:
         return
@@ -267,8 +267,8 @@ def _tell_unused_answers(
 
 
 def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: BatchObserver) -> None:
-    from jp_nb.batch.batch_cassettes import merge_recordings
-    from jp_nb.batch.run_log import LOG_NAME, read_run_log
+    from jp_nb.batch.plans.batch_cassettes import merge_recordings
+    from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 
     if request.cassette in (None, "replay"):
         return
@@ -284,8 +284,8 @@ def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: Bat
 
 
 def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) -> None:
-    from jp_nb.batch.batch_report import format_batch_junit, write_reports
-    from jp_nb.batch.run_log import LOG_NAME, read_run_log
+    from jp_nb.batch.results.batch_report import format_batch_junit, write_reports
+    from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
     from jp_nb.headless.files import replace_file_at
 
     log = read_run_log(folder.path / LOG_NAME)
@@ -296,7 +296,7 @@ def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) ->
 
 def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:
     from jp_nb.batch.notebook_batch import format_now
-    from jp_nb.batch.run_log import BatchLine
+    from jp_nb.batch.results.run_log import BatchLine
     from jp_nb.packages import list_versions
 
     pairs = (text.partition(" ") for text in list_versions())

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Final, Protocol, TextIO
 
 from jp_nb.batch.notebook_batch import BatchCounts
-from jp_nb.batch.run_log import EndedLine
-from jp_nb.batch.run_spec import RunSpec
+from jp_nb.batch.plans.run_spec import RunSpec
+from jp_nb.batch.results.run_log import EndedLine
 from jp_nb.text import one_line, plain
 
 MAX_SHOWN_RUNS: Final = 4

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
-from jp_nb.batch.run_log import (
+from jp_nb.batch.plans.run_selection import RunSelection
+from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
+from jp_nb.batch.results.run_log import (
     EndedLine,
     LogLine,
     RunLogWriter,
@@ -24,8 +26,6 @@ from jp_nb.batch.run_log import (
     SkippedLine,
     StartedLine,
 )
-from jp_nb.batch.run_selection import RunSelection
-from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.errors import StorageError
 
 

@@ -22,10 +22,10 @@ from jp_nb.notebook.display.tool_output import ToolOutput
 from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.surroundings import is_headless
-from jp_nb.notebook.prompt.console_form import FormBelowText
-from jp_nb.notebook.prompt.form_output import FormOutput
-from jp_nb.notebook.prompt.presence import Presence
+from jp_nb.notebook.prompt.forms.console_form import FormBelowText
+from jp_nb.notebook.prompt.forms.form_output import FormOutput
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
+from jp_nb.notebook.prompt.running_cell.presence import Presence
 from jp_nb.rendering.status import TurnCounts
 from jp_nb.rendering.transcripts.transcript import Transcript
 from jp_nb.session.threads.cell_loop import CellLoop

@@ -175,7 +175,7 @@ _SERVER_ERRORS = "jp_nb.mcp.errors"
 _REPORTS = "jp_nb.headless.run_report"
 
 RARE_VALUES: Mapping[str, tuple[str, str]] = {
-    "no_valid_answer": ("jp_nb.notebook.prompt.form_control", "NoValidAnswer"),
+    "no_valid_answer": ("jp_nb.notebook.prompt.controls.form_control", "NoValidAnswer"),
     "no_key_error": ("jp_nb.record.documents.record_trust", "NoKeyError"),
     "traced_request": ("jp_nb.rendering.reports.request_text", "TracedRequest"),
     "stdio_launch": (_LAUNCHES, "StdioLaunch"),

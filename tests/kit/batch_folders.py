@@ -7,16 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.batch import (
-    batch_report,
-    inbox,
-    inbox_answers,
-    inbox_command,
-    inbox_dialogue,
-    open_decisions,
-    run_log,
-)
-from jp_nb.batch.run_selection import RunSelection
+from jp_nb.batch.inboxes import inbox, inbox_answers, inbox_command, inbox_dialogue
+from jp_nb.batch.plans.run_selection import RunSelection
+from jp_nb.batch.results import batch_report, open_decisions, run_log
 from jp_nb.storage.configuration.answers_file import EnvironmentVariable, parse_answers
 
 

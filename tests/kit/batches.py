@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.batch.batch_command import run_batch
-from jp_nb.batch.batch_request import make_request
-from jp_nb.batch.parameter_files import ParameterSets
-from jp_nb.batch.run_log import (
+from jp_nb.batch.plans.batch_request import make_request
+from jp_nb.batch.plans.parameter_files import ParameterSets
+from jp_nb.batch.plans.run_plan import RunPlan
+from jp_nb.batch.plans.run_spec import RunEnd, RunSpec, make_run_digest, make_run_id
+from jp_nb.batch.results.run_log import (
     EndedLine,
     RunLog,
     read_run_log,
 )
-from jp_nb.batch.run_plan import RunPlan
-from jp_nb.batch.run_spec import RunEnd, RunSpec, make_run_digest, make_run_id
-from jp_nb.batch.worker_count import choose_worker_count
-from jp_nb.batch.worker_process import WorkerDiedError
+from jp_nb.batch.workers.worker_count import choose_worker_count
+from jp_nb.batch.workers.worker_process import WorkerDiedError
 from jp_nb.cli import parse_arguments
 
 

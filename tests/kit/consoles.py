@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from jp_nb.notebook.prompt.deadlines import Expired
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.running_cell.deadlines import Expired
+from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
 
 
 class ConsoleUser:

@@ -10,12 +10,12 @@ import ipywidgets
 
 import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt.controls import make_question_control
-from jp_nb.notebook.prompt.form import Form
-from jp_nb.notebook.prompt.form_messages import walk_widgets
-from jp_nb.notebook.prompt.form_output import SeparateOutput
-from jp_nb.notebook.prompt.prompt_form import FormContext
-from jp_nb.notebook.prompt.pump import FORM_COMMS
+from jp_nb.notebook.prompt.controls.controls import make_question_control
+from jp_nb.notebook.prompt.controls.form_messages import walk_widgets
+from jp_nb.notebook.prompt.forms.form import Form
+from jp_nb.notebook.prompt.forms.form_output import SeparateOutput
+from jp_nb.notebook.prompt.forms.prompt_form import FormContext
+from jp_nb.notebook.prompt.running_cell.pump import FORM_COMMS
 from tests.kit.kinds import make
 
 

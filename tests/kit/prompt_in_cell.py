@@ -24,8 +24,8 @@ from jp_nb.agent.prompting.prompts import (
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.kernel_pages import KernelPages
-from jp_nb.notebook.prompt.current_page import note_page  # noqa: F401  # for cells
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
+from jp_nb.notebook.prompt.running_cell.current_page import note_page  # noqa: F401  # for cells
 from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.toolkit.question import Question
 

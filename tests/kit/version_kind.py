@@ -10,10 +10,10 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.agent.prompting.prompts import Answered, QuestionPrompt
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS
-from jp_nb.notebook.prompt.form_control import FormControl, FormMessage, NoValidAnswer
-from jp_nb.notebook.prompt.stdin_dialogue import StdinDialogue
-from jp_nb.notebook.prompt.stdin_questions import STDIN_DIALOGUES
+from jp_nb.notebook.prompt.controls.controls import FORM_CONTROLS
+from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage, NoValidAnswer
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinDialogue
+from jp_nb.notebook.prompt.stdin_prompts.stdin_questions import STDIN_DIALOGUES
 from jp_nb.record.entries.events import RECORDED_KINDS
 from jp_nb.toolkit.question import QUESTION_KINDS
 from jp_nb.toolkit.question_types.answer_types import AnswerType

@@ -74,7 +74,8 @@ def test_page_opened_again_shows_the_forms_of_cells_that_were_queued(opened: Ope
 
 
 def test_input_box_is_not_opened_for_a_run_that_jupyterlab_has_dropped(opened: Opened) -> None:
-    probe = "from jp_nb.notebook.prompt.current_page import has_input\nprint('box', has_input())"
+    module = "jp_nb.notebook.prompt.running_cell.current_page"
+    probe = f"from {module} import has_input\nprint('box', has_input())"
     wait = f"import time; time.sleep(1)\n{probe}\nopen('box', 'a').write(str(has_input()))"
     page = opened(probe, wait)
     page.run_cell(1)

@@ -31,19 +31,23 @@ from jp_nb.agent.prompting.prompts import (
     with_sender,
 )
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt.current_page import find_sender, get_running_kernel, has_input
-from jp_nb.notebook.prompt.deadlines import Deadline, Expired
-from jp_nb.notebook.prompt.form_output import FormOutput, SeparateOutput
-from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute
-from jp_nb.notebook.prompt.pump import CommPump
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.stdin_dialogue import InputConsole, StdinChannel
+from jp_nb.notebook.prompt.forms.form_output import FormOutput, SeparateOutput
+from jp_nb.notebook.prompt.running_cell.current_page import (
+    find_sender,
+    get_running_kernel,
+    has_input,
+)
+from jp_nb.notebook.prompt.running_cell.deadlines import Deadline, Expired
+from jp_nb.notebook.prompt.running_cell.presence import FormRoute, Presence, StdinRoute
+from jp_nb.notebook.prompt.running_cell.pump import CommPump
+from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole, StdinChannel
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, summarize_prompt
 from jp_nb.session.threads.cell_loop import CellLoop
 
 if TYPE_CHECKING:
-    from jp_nb.notebook.prompt.form import Form
+    from jp_nb.notebook.prompt.forms.form import Form
 
 log = logging.getLogger(__name__)
 
@@ -257,8 +261,8 @@ class NotebookPrompter:
                 self._pump = CommPump(get_running_kernel(), self._loop)
                 self._pump.open()
 
-            from jp_nb.notebook.prompt.form import Form
-            from jp_nb.notebook.prompt.prompt_form import FormContext
+            from jp_nb.notebook.prompt.forms.form import Form
+            from jp_nb.notebook.prompt.forms.prompt_form import FormContext
 
             context = FormContext(
                 self._loop,

@@ -8,8 +8,8 @@ To add a type, define a class and add an entry to each of these tables:
 
 - `QUESTION_KINDS` in `jp_nb/toolkit/question.py`
 - `RECORDED_KINDS` in `jp_nb/record/entries/events.py`
-- `FORM_CONTROLS` in `jp_nb/notebook/prompt/controls.py`
-- `STDIN_DIALOGUES` in `jp_nb/notebook/prompt/stdin_questions.py`
+- `FORM_CONTROLS` in `jp_nb/notebook/prompt/controls/controls.py`
+- `STDIN_DIALOGUES` in `jp_nb/notebook/prompt/stdin_prompts/stdin_questions.py`
 
 Source: `docs/extending.md`, `docs/turns.md`.
 """

@@ -97,8 +97,8 @@ def test_parts_hold_every_character_once(lines: list[str], most: int, chars: int
         whole = read_lines(user)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jp_nb.notebook.prompt.exact_text.MAX_PART_LINES", most)
-        patch.setattr("jp_nb.notebook.prompt.exact_text.MAX_PART_CHARS", chars)
+        patch.setattr("jp_nb.notebook.prompt.forms.exact_text.MAX_PART_LINES", most)
+        patch.setattr("jp_nb.notebook.prompt.forms.exact_text.MAX_PART_CHARS", chars)
         with shown(value) as user:
             parts = read_parts(user)
 
@@ -121,7 +121,7 @@ def test_parts_hold_every_character_once(lines: list[str], most: int, chars: int
 
 
 def test_part_does_not_end_within_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jp_nb.notebook.prompt.exact_text.MAX_PART_CHARS", 10)
+    monkeypatch.setattr("jp_nb.notebook.prompt.forms.exact_text.MAX_PART_CHARS", 10)
     with shown("12345\u200b6") as user:
         assert [lines for _, lines in read_parts(user)] == [["12345"], ["⟨U+200B⟩6"]]
 

@@ -628,7 +628,7 @@ def test_open_figures_are_shown_with_the_question_and_by_no_click(user: FrontEnd
 def test_interrupt_at_the_moment_of_the_notice_opens_the_input_box(user: FrontEnd) -> None:
     user.run(
         "import os, signal\n"
-        "from jp_nb.notebook.prompt.form_output import SeparateOutput\n"
+        "from jp_nb.notebook.prompt.forms.form_output import SeparateOutput\n"
         "note_page()\n"
         "whole = SeparateOutput.show_note\n"
         "def interrupted(self, note):\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.prompt import presence
+from jp_nb.notebook.prompt.running_cell import presence
 from tests.kit.kinds import is_kind, make
 
 AFTERWARDS = {
@@ -100,7 +100,9 @@ class Kernel:
 
 def run_in(monkeypatch: pytest.MonkeyPatch, kernel: Kernel | None) -> None:
     """Let this process be the one of `kernel`."""
-    monkeypatch.setattr("jp_nb.notebook.prompt.presence.get_running_kernel", lambda: kernel)
+    monkeypatch.setattr(
+        "jp_nb.notebook.prompt.running_cell.presence.get_running_kernel", lambda: kernel
+    )
 
 
 def test_request_of_the_cell_describes_its_front_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,123 @@
+"""Command `jp-nb inbox`, and the inbox in a cell: `jp.inbox`.
+
+The command opens JupyterLab with a generated notebook, whose cell calls `jp.inbox`. With `--text`
+it asks on the terminal, and with `--list` it prints the open decisions.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import nbformat
+
+from jp_nb.agent.prompting.prompts import AnyEnd, AnyPrompt
+from jp_nb.batch.inboxes.inbox import Inbox
+from jp_nb.batch.inboxes.inbox_dialogue import AskPrompt, InboxDialogue
+from jp_nb.errors import PromptUnavailable, UsageError
+from jp_nb.headless.commands.lab import explain_no_display, open_in_lab
+from jp_nb.text import plain
+
+NOTEBOOK_NAME: Final = "inbox.ipynb"
+_HEADING: Final = (
+    "# Inbox\n\nRun the cell below (Shift+Enter). Each answer is written to `answers.toml` in the "
+    "folder of the batch."
+)
+
+
+def run_inbox(options: argparse.Namespace) -> int:
+    """Show the open decisions of a batch, and ask the user about them."""
+    inbox = Inbox(options.folder)
+    if options.list:
+        _print_lines(inbox.format_list())
+        return 0
+
+    if options.text:
+        return _ask_on_terminal(inbox)
+
+    if not inbox.groups:
+        _print_lines([inbox.format_heading()])
+        return 0
+    if problem := explain_no_display():
+        raise UsageError(f"{problem} Use `--text` to answer here, or `--list` to see what is open")
+    return open_in_lab(write_inbox_notebook(options.folder))
+
+
+def write_inbox_notebook(folder: Path) -> Path:
+    """Write a notebook that asks about the batch in `folder` to a temporary folder."""
+    path = os.path.abspath(folder)
+    source = f"%load_ext jp_nb\nimport jp_nb as jp\n\njp.inbox({path!r})"
+
+    notebook = nbformat.v4.new_notebook()
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+    notebook.cells = [
+        nbformat.v4.new_markdown_cell(_HEADING),
+        nbformat.v4.new_code_cell(source),
+    ]
+    target = Path(tempfile.mkdtemp(prefix="jp-nb-inbox-")) / NOTEBOOK_NAME
+    target.write_text(nbformat.writes(notebook), encoding="utf-8")
+    return target
+
+
+def ask_in_cell(folder: str | os.PathLike[str], ask: AskPrompt) -> None:
+    """Ask about the batch in `folder` with `ask`, and print the result.
+
+    Raises:
+        PromptUnavailable: No user is available. The decisions are printed before.
+    """
+    inbox = Inbox(folder)
+    if not inbox.groups:
+        _print_lines([inbox.format_heading()])
+        return
+
+    try:
+        InboxDialogue(inbox, ask).run()
+    except PromptUnavailable:
+        _print_lines(inbox.format_list())
+        raise
+    except BaseException:  # an interrupt, or a full disk: earlier answers are in the file
+        _print_result(inbox)
+        raise
+    _print_result(inbox)
+
+
+def _ask_on_terminal(inbox: Inbox) -> int:
+    from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
+    from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole
+
+    if not inbox.groups:
+        _print_lines([inbox.format_heading()])
+        return 0
+
+    console = InputConsole(None)
+
+    def ask(prompt: AnyPrompt) -> AnyEnd:
+        print()
+        return ask_on_stdin(prompt, console, "terminal")
+
+    try:
+        InboxDialogue(inbox, ask).run()
+    finally:
+        _print_result(inbox)
+    return 0
+
+
+def _print_result(inbox: Inbox) -> None:
+    step = inbox.format_next_step()
+    lines = [inbox.format_heading()]
+    if step:
+        lines.append(step)
+    _print_lines(lines)
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(plain(line))
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Plans of batches: which notebooks run, with which parameters, in which order."""

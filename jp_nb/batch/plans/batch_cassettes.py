@@ -1,0 +1,137 @@
+"""Cassettes of a batch: which file each run replays, and one recording made of those of all runs.
+
+A run uses `RUN_ID.cassette.jsonl` beside its notebook if there is one, and else the notebook's own
+cassette, or the file that the user names for all runs.
+
+Each run records into a separate file below `OUT/`, because two programs cannot write one cassette.
+After the runs, `merge_recordings` combines these files, sorted by the ids of runs: the result does
+not depend on which worker ran them. An exchange that several runs recorded alike is kept once.
+
+Source: `docs/many-notebooks.md`, `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+from jp_nb.agent.model_requests.exchange_recorder import Exchange
+from jp_nb.batch.results.run_log import RunState
+from jp_nb.errors import StorageError
+from jp_nb.file_writing import replace_file
+from jp_nb.storage.cassettes.cassette_content import CassetteContent
+from jp_nb.storage.cassettes.cassette_file import (
+    CASSETTE_SUFFIX,
+    MAX_CASSETTE_BYTES,
+    make_default_cassette_path,
+    read_cassette,
+    refuse_unless_cassette,
+    refuse_unsafe_cassette_link,
+)
+from jp_nb.storage.cassettes.cassette_writer import CassetteWriter
+
+RECORDINGS: Final = ".recordings"
+"""Folder below `OUT/` with the recordings of runs."""
+RecordingMode = Literal["record", "replay", "replay-or-record"]
+
+
+def choose_cassette(notebook: Path, run: str, file: str = "") -> Path:
+    """Return the cassette that a run replays, or into which its recording is merged."""
+    if file:
+        return Path(file)
+    own = notebook.with_name(f"{run}{CASSETTE_SUFFIX}")
+    return own if own.is_file() else make_default_cassette_path(notebook)
+
+
+def find_recording(out: Path, run: str) -> Path:
+    """Return the file into which the run records."""
+    return out / RECORDINGS / f"{run}{CASSETTE_SUFFIX}"
+
+
+def check_targets(notebooks: Iterable[Path], file: str = "") -> None:
+    """Check that the recordings can be written, before anything runs.
+
+    Raises:
+        StorageError: A target is no cassette, or a link to a file that must not be written.
+    """
+    targets = [Path(file)] if file else map(make_default_cassette_path, notebooks)
+    for target in targets:
+        refuse_unsafe_cassette_link(target)
+        refuse_unless_cassette(target)
+
+
+def prepare_recording(source: Path, recording: Path) -> None:
+    """Copy the cassette at `source`, if there is one, so that a run can replay and extend it."""
+    recording.parent.mkdir(parents=True, exist_ok=True)
+    recording.unlink(missing_ok=True)
+    if source.is_file():
+        shutil.copyfile(source, recording)
+
+
+def merge_recordings(
+    out: Path, base: Path, runs: Iterable[RunState], *, file: str = "", keeps_old: bool
+) -> Iterator[str]:
+    """Merge the recordings of `runs` that are done, and yield a line about each cassette.
+
+    Args:
+        out: The output folder.
+        base: The folder to which the names of notebooks are relative.
+        runs: All runs of the log.
+        file: The cassette of all runs; "" for those of notebooks and runs.
+        keeps_old: Keep the exchanges that a cassette has already.
+
+    Raises:
+        StorageError: A cassette cannot be read or written. The recordings stay in the folder.
+    """
+    sources: dict[Path, list[Path]] = {}
+    for state in sorted(runs, key=lambda each: each.run):
+        recording = find_recording(out, state.run)
+        if state.is_done and recording.is_file():
+            target = choose_cassette(base / state.notebook, state.run, file)
+            sources.setdefault(target, []).append(recording)
+
+    for target, recordings in sources.items():
+        if keeps_old and target.is_file():
+            recordings.insert(0, target)
+        count = _merge(target, recordings, out / RECORDINGS)
+        yield f"{count} exchanges recorded in {target}"
+
+
+def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:
+    """Write the exchanges of all `sources` to `target`, and return their number."""
+    draft = folder / "merged.jsonl"
+    draft.unlink(missing_ok=True)
+    writer = CassetteWriter(draft)
+    written: Counter[str] = Counter()
+
+    for source in sources:
+        content = read_cassette(source)
+        found: Counter[str] = Counter()
+        for key, exchange in _list_exchanges(content):
+            found[key] += 1
+            if found[key] > written[key]:  # a run may send equal requests
+                written[key] += 1
+                writer.add(exchange)
+
+    size = draft.stat().st_size
+    if size > MAX_CASSETTE_BYTES:
+        raise StorageError(
+            f"{target} would have {size:,} bytes, more than {MAX_CASSETTE_BYTES:,}: copy the "
+            f"recordings in {folder} beside their notebook, so that each run has its own"
+        )
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    refuse_unsafe_cassette_link(target)
+    refuse_unless_cassette(target)
+    replace_file(target, draft.read_bytes())
+    draft.unlink()
+    return written.total()
+
+
+def _list_exchanges(content: CassetteContent) -> Iterator[tuple[str, Exchange]]:
+    for stored in content.exchanges:
+        key = repr((stored.request, stored.events, stored.end))
+        yield key, Exchange(content.asked(stored), stored.events, stored.end)

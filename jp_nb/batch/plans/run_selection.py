@@ -1,0 +1,75 @@
+"""Select the runs of a resumed batch: those that are not done, and those that the user names.
+
+A run is done if it passed, failed, or waits for a decision, and its notebook is in the output
+folder. `--failed` adds failed runs, `--answers` adds waiting runs for which the file has an answer,
+and `--rerun PATTERN` adds runs by their id or the name of their notebook.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from jp_nb.batch.plans.run_spec import RunSpec
+from jp_nb.batch.results.open_decisions import group_open_decisions
+from jp_nb.batch.results.run_log import RunState
+from jp_nb.headless.run_events_reading import DECISION_SECTIONS
+from jp_nb.storage.configuration.answers_file import AnswersFile
+
+
+class RunSelection:
+    """Selects runs by their states in the log of the folder `out`."""
+
+    def __init__(
+        self,
+        states: Iterable[RunState],
+        out: Path,
+        *,
+        failed: bool = False,
+        rerun: Sequence[str] = (),
+        answers: AnswersFile | None = None,
+    ) -> None:
+        self._states = {state.run: state for state in states}
+        self._out = out
+        self._failed = failed
+        self._rerun = rerun
+        self._answers = answers.split_by_run() if answers is not None else {}
+
+    def includes(self, spec: RunSpec | RunState) -> bool:
+        """Return True if the run of `spec` has to start."""
+        state = self._states.get(spec.run)
+        if state is None or not state.is_done or self._is_lost(state):
+            return True
+        if self._failed and state.outcome == "failed":
+            return True
+        if state.outcome == "waiting" and self._has_answer(state):
+            return True
+        return any(
+            fnmatchcase(name, pattern)
+            for pattern in self._rerun
+            for name in (spec.run, spec.notebook)
+        )
+
+    def find(self, run: str) -> RunState | None:
+        """Return the state of a run in the log."""
+        return self._states.get(run)
+
+    def _has_answer(self, state: RunState) -> bool:
+        """Return True if the answers file decides something for which the run waits."""
+        answers = self._answers.get(state.run) or self._answers.get(None)
+        if answers is None:
+            return False
+
+        for group in group_open_decisions([state]).groups:
+            section = DECISION_SECTIONS[group.kind]
+            _, *names = group.answer_key
+            if answers.find(section, *names, arguments=group.arguments) is not None:
+                return True
+        return False
+
+    def _is_lost(self, state: RunState) -> bool:
+        """Return True if the run wrote a notebook that is no longer there."""
+        return bool(state.output) and not (self._out / state.output).is_file()

@@ -1,0 +1,1 @@
+"""Results of batches: the folder, the log of runs, the report, and open decisions."""

@@ -1,0 +1,90 @@
+"""The output folder of a batch, which one batch at a time may write.
+
+`OutputFolder` makes the folder, locks it, and opens its log. The lock is that of a file, so it ends
+with the process, however it ends. The file names its process for the message to a second batch.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Final, Self
+
+from jp_nb.batch.results.run_log import LOG_NAME, RunLog, RunLogWriter, read_run_log, write_all
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.file_writing import open_file
+from jp_nb.json_values import as_object, read_json
+from jp_nb.storage.file_locks import try_lock
+from jp_nb.text import one_line
+
+LOCK_NAME: Final = ".jp-nb-batch.lock"
+MAX_LOCK_BYTES: Final = 1_000
+"""Bytes of a lock file that are read: the process and host of its batch."""
+
+
+class OutputFolder:
+    """The folder at `path`. Use it in a `with` statement, which locks it.
+
+    Attributes:
+        log: What earlier batches wrote into the log.
+        writer: Appends to the log.
+
+    Raises:
+        UsageError: Another batch uses the folder.
+        StorageError: The folder cannot be made, or its log cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.log = RunLog()
+        self.writer: RunLogWriter
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = open_file(self.path / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as exc:
+            raise StorageError(f"{self.path} cannot be written: {exc.strerror or exc}") from exc
+
+        try:
+            self._take_lock(self._lock)
+            if (self.path / LOG_NAME).exists():
+                self.log = read_run_log(self.path / LOG_NAME)
+            self.writer = RunLogWriter(self.path / LOG_NAME)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.close()
+        assert self._lock is not None
+        os.ftruncate(self._lock, 0)
+        os.close(self._lock)
+
+    def _take_lock(self, descriptor: int) -> None:
+        if not try_lock(descriptor):
+            owner = _read_owner(descriptor)
+            raise UsageError(
+                f"another batch writes to {self.path} ({owner}): wait for its end, or choose "
+                "another folder with `-o`"
+            )
+        os.ftruncate(descriptor, 0)
+        owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
+        write_all(descriptor, owner.encode())
+
+
+def _read_owner(descriptor: int) -> str:
+    text = os.pread(descriptor, MAX_LOCK_BYTES, 0).decode(errors="replace")
+    try:
+        owner = as_object(read_json(text))
+    except ValueError:
+        owner = {}
+    pid = one_line(str(owner.get("pid", "unknown")), limit=40)
+    host = one_line(str(owner.get("host", "unknown")), limit=80)
+    return f"process {pid} on {host}"

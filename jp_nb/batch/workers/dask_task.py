@@ -1,0 +1,238 @@
+"""The task that a Dask worker executes: one run of a batch.
+
+`dask_pool.py` submits `run_parcel` for each run. The run itself is executed by a worker process, as
+in a pool of one machine (`worker_process.py`), so that a dead kernel does not end the Dask worker.
+The processes stay for later runs.
+
+Dask may start a task again whose Dask worker died. A run has effects, so a task claims its run at
+the scheduler first: a second one finds the claim, and reports that the end of the run is unknown.
+Then it waits until the batch has noted the start in its log, or has decided that the run must not
+start.
+
+The task never raises for a run that failed: Dask would log its arguments.
+
+Source: `docs/many-notebooks.md`, https://distributed.dask.org/en/stable/resilience.html.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import shutil
+import tempfile
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from jp_nb.batch.plans.run_plan import digest_file
+from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
+from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome
+from jp_nb.batch.workers.run_parcel import RunParcel, collect, unpack
+from jp_nb.batch.workers.worker_process import WorkerDiedError, WorkerProcess
+from jp_nb.file_reading import read_regular
+from jp_nb.headless.files import format_text
+from jp_nb.storage.shared_pace import write_limits
+
+MAX_PROBE_BYTES: Final = 100
+"""Size of the file by which a worker knows the output folder of the batch."""
+STOP: Final = "stop"
+"""Key of the scheduler's metadata that ends all runs of a batch."""
+STOP_PAUSE_S: Final = 1.0
+"""Seconds between two looks at this key."""
+NOTED: Final = "noted"
+"""Key of the scheduler's metadata that says of each claimed run if it may start."""
+NOTED_PAUSE_S: Final = 0.01
+"""Seconds between two looks at this key."""
+NOTED_WAIT_S: Final = 60.0
+"""Seconds after which a run does not start whose batch has not answered: it may be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunReturn:
+    """Return value of a task.
+
+    Attributes:
+        end: The end of the run; None if it did not start.
+        files: Files that the run wrote, by the field of the specification.
+        needs_files: True if it did not start because the worker does not see its files.
+    """
+
+    end: RunEnd | None
+    files: dict[str, bytes] = field(default_factory=dict)
+    needs_files: bool = False
+
+    def __repr__(self) -> str:
+        return "<end of a run>"
+
+
+def run_parcel(parcel: RunParcel) -> RunReturn:
+    """Execute a run on this Dask worker."""
+    from distributed import get_client  # only Dask workers execute this
+
+    if parcel.files is None and not _shares_folders(parcel):
+        return RunReturn(None, needs_files=True)
+
+    client: Any = get_client()
+    if not _claim(client, parcel):
+        return RunReturn(_make_end(parcel.spec.run, "unknown", "the Dask worker died"))
+    if not _may_start(client, parcel):
+        return RunReturn(None)
+
+    if parcel.files is not None:
+        with tempfile.TemporaryDirectory(prefix="jp-nb-run-") as folder:
+            return _execute_apart(client, parcel, Path(folder))
+    spec = parcel.spec
+    if not Path(spec.limits).is_dir():  # the folder of another machine
+        spec = _use_pace_of_machine(parcel, spec)
+    return RunReturn(_execute(client, parcel, spec))
+
+
+def end_idle_processes() -> None:
+    """End the worker processes of this Dask worker that execute no run: the batch has ended."""
+    _PROCESSES.end_idle()
+
+
+def _make_end(run: str, outcome: RunOutcome, reason: str) -> RunEnd:
+    cell = FailedCell(error=format_text(reason))
+    return RunEnd(line=EndedLine(run=run, outcome=outcome, failed_cells=(cell,)))
+
+
+def _shares_folders(parcel: RunParcel) -> bool:
+    """Return True if this machine has the notebook and the output folder at the same paths."""
+    try:
+        word = read_regular(Path(parcel.probe), max_bytes=MAX_PROBE_BYTES)
+        digest = digest_file(Path(parcel.spec.path))
+    except OSError:
+        return False
+    return word == parcel.batch.encode() and digest == parcel.spec.notebook_digest
+
+
+def _claim(client: Any, parcel: RunParcel) -> bool:
+    """Note at the scheduler that the run starts here; return False if it has started before."""
+    from distributed import get_worker
+
+    run = parcel.spec.run
+    worker = get_worker()
+    if client.get_metadata([parcel.batch, run], default=""):
+        return False
+
+    client.set_metadata([parcel.batch, run], worker.address)
+    worker.log_event(parcel.batch, {"run": run, "worker": worker.address})
+    return True
+
+
+def _may_start(client: Any, parcel: RunParcel) -> bool:
+    """Wait until the batch has noted the start; return False if it could not, or does not."""
+    run = parcel.spec.run
+    until = time.monotonic() + NOTED_WAIT_S
+    while time.monotonic() < until:
+        may_start = client.get_metadata([parcel.batch, NOTED, run], default=None)
+        if may_start is not None:
+            return bool(may_start)
+        time.sleep(NOTED_PAUSE_S)
+
+    client.set_metadata([parcel.batch, run], "")  # it may be submitted again
+    return False
+
+
+def _execute_apart(client: Any, parcel: RunParcel, folder: Path) -> RunReturn:
+    spec = _use_pace_of_machine(parcel, unpack(parcel, folder))
+    end = _execute(client, parcel, spec)
+    try:
+        return RunReturn(end, collect(spec))
+    except OSError as exc:
+        reason = f"the result cannot travel back: {exc.strerror or exc}"
+        return RunReturn(_make_end(spec.run, "failed", reason))
+
+
+def _use_pace_of_machine(parcel: RunParcel, spec: RunSpec) -> RunSpec:
+    """Return the specification with a folder of limits that all runs on this machine share."""
+    folder = Path(tempfile.gettempdir(), f"jp-nb-pace-{parcel.batch}")
+    if not folder.exists():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    write_limits(folder, parcel.limits)
+    return spec.model_copy(update={"limits": str(folder)})
+
+
+def _execute(client: Any, parcel: RunParcel, spec: RunSpec) -> RunEnd:
+    running = _PROCESSES.start(spec)
+    while True:
+        try:
+            return running.end.result(STOP_PAUSE_S)
+        except TimeoutError:
+            if _is_stopped(client, parcel):
+                running.process.kill()
+        except WorkerDiedError as exc:
+            return _make_end(spec.run, "unknown", str(exc))
+
+
+def _is_stopped(client: Any, parcel: RunParcel) -> bool:
+    """Return True if the batch was killed, or if its scheduler is lost."""
+    try:
+        return bool(client.get_metadata([parcel.batch, STOP], default=False))
+    except (OSError, TimeoutError):
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningRun:
+    process: WorkerProcess
+    end: Future[RunEnd]
+
+
+class _WorkerProcesses:
+    """The worker processes of this Dask worker, on an event loop of their own thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._idle: list[WorkerProcess] = []
+        self._all: list[WorkerProcess] = []
+
+    def start(self, spec: RunSpec) -> _RunningRun:
+        """Start a run on an idle process, or on a new one."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                thread = threading.Thread(
+                    target=self._loop.run_forever, name="jp-nb-workers", daemon=True
+                )
+                thread.start()
+                atexit.register(self.kill)
+
+            if not self._idle:
+                process = WorkerProcess()
+                self._idle.append(process)
+                self._all.append(process)
+            process = self._idle.pop()
+
+        work = self._run(process, spec)
+        return _RunningRun(process, asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def _run(self, process: WorkerProcess, spec: RunSpec) -> RunEnd:
+        try:
+            return await process.execute(spec)
+        finally:
+            with self._lock:
+                self._idle.append(process)
+
+    def kill(self) -> None:
+        """End all processes, because the Dask worker ends."""
+        for process in self._all:
+            process.kill()
+
+    def end_idle(self) -> None:
+        """End the processes that execute no run."""
+        with self._lock:
+            idle = self._idle
+            self._idle = []
+            self._all = [process for process in self._all if process not in idle]
+        for process in idle:
+            process.kill()
+
+
+_PROCESSES: Final = _WorkerProcesses()

@@ -1,0 +1,159 @@
+"""Execute the run of a specification, and describe its end.
+
+The worker calls `execute_run`. It runs the notebook with `jp_nb/headless/runner.py`, as `jp-nb run`
+does for one notebook, and never raises for a run that failed: the end has the reason.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from jp_nb.batch.plans.batch_cassettes import prepare_recording
+from jp_nb.batch.plans.run_plan import digest_file
+from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
+from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
+from jp_nb.errors import JpNbError, StorageError
+from jp_nb.headless.files import format_text
+from jp_nb.headless.kernels.kernel_client import KernelBounds
+from jp_nb.headless.run_report import RunReport, make_report
+from jp_nb.headless.runner import RunResult, run_notebook
+
+FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""Errors after which no run could write its notebook."""
+_DEAD: Final = ("DeadKernelError", "TimeoutError", "StorageError")
+"""Failures that are no consequence of an open decision."""
+
+
+def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
+    """Execute the run with a kernel in `bounds`, and write its notebook.
+
+    Ctrl+C ends the run, and is its outcome.
+    """
+    start = time.monotonic()
+    written_before = _read_change_time(spec)
+    if digest_file(Path(spec.path)) != spec.notebook_digest:
+        reason = "the notebook's file has changed since the batch began: resume the batch"
+        return fail_run(spec, reason, start=start)
+
+    try:
+        _prepare_recording(spec)
+        result = run_notebook(
+            spec.path,
+            out=spec.output,
+            strict=spec.strict,
+            continue_=spec.continues,
+            overrides=spec.cfg,
+            settings=spec.settings,
+            answers=Path(spec.answers) if spec.answers else None,
+            timeout=spec.timeout_s,
+            run_timeout=spec.run_timeout_s,
+            run_id=spec.run,
+            parameters=spec.parameters,
+            bounds=bounds,
+            pace=spec.limits,
+        )
+        return RunEnd(line=_describe(spec, result, start))
+    except JpNbError as exc:
+        return fail_run(spec, str(exc), start=start, fatal=_find_fatal_cause(exc))
+    except KeyboardInterrupt:
+        is_written = _read_change_time(spec) != written_before
+        return RunEnd(line=_describe_interrupted(spec, start, is_written=is_written))
+
+
+def _prepare_recording(spec: RunSpec) -> None:
+    """Begin the recording of the run anew, or with the cassette that it extends."""
+    if spec.settings.get("providers.cassette.mode") not in ("record", "replay-or-record"):
+        return
+    before = Path(spec.recorded_before) if spec.recorded_before else Path(os.devnull)
+    try:
+        prepare_recording(before, Path(spec.settings["providers.cassette.path"]))
+    except OSError as exc:
+        raise StorageError(f"the recording cannot be written: {exc.strerror or exc}") from exc
+
+
+def _read_change_time(spec: RunSpec) -> int | None:
+    """Return a number that changes when the notebook of the run is written; None if it is not."""
+    try:
+        return Path(spec.output).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _describe_interrupted(spec: RunSpec, start: float, *, is_written: bool) -> EndedLine:
+    return EndedLine(
+        run=spec.run,
+        outcome="interrupted",
+        seconds=round(time.monotonic() - start, 3),
+        notebook=Path(spec.output).name if is_written else "",
+    )
+
+
+def fail_run(spec: RunSpec, reason: str, *, start: float | None = None, fatal: str = "") -> RunEnd:
+    """Return the end of a run that failed for `reason`; `fatal` is as in `RunEnd`."""
+    seconds = 0.0 if start is None else round(time.monotonic() - start, 3)
+    cell = FailedCell(error=format_text(reason))
+    line = EndedLine(run=spec.run, outcome="failed", seconds=seconds, failed_cells=(cell,))
+    return RunEnd(line=line, fatal=fatal)
+
+
+def _find_fatal_cause(error: BaseException) -> str:
+    """Return why no other run can succeed; "" if others may."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in FULL_DISK:
+            return format_text(str(error))
+        cause = cause.__cause__
+    return ""
+
+
+def _describe(spec: RunSpec, result: RunResult, start: float) -> EndedLine:
+    report = make_report(result, spec.notebook)
+    events = report.events
+    return EndedLine(
+        run=spec.run,
+        outcome=_judge(spec, report),
+        seconds=round(time.monotonic() - start, 3),
+        requests=events.requests,
+        tokens=TokenCounts(input=events.input_tokens, output=events.output_tokens),
+        failed_cells=tuple(_list_failed_cells(result, report)),
+        open_decisions=tuple(each.to_json() for each in report.undecided),
+        used_answers=tuple(sorted(events.used_answers)),
+        notebook=Path(spec.output).name,
+        warnings=(*result.warnings, *_find_changed_input(spec)),
+    )
+
+
+def _find_changed_input(spec: RunSpec) -> list[str]:
+    if digest_file(Path(spec.path)) == spec.notebook_digest:
+        return []
+    return ["the notebook's file changed during the run: its later runs fail, resume the batch"]
+
+
+def _judge(spec: RunSpec, report: RunReport) -> RunOutcome:
+    """Return the outcome. A run with open decisions waits, unless `--strict` makes it fail."""
+    failure = report.failure
+    is_dead = failure is not None and failure.name in _DEAD
+    if report.undecided and not spec.strict and not is_dead:
+        return "waiting"
+    if failure is not None or (report.undecided and spec.strict):
+        return "failed"
+    return "passed"
+
+
+def _list_failed_cells(result: RunResult, report: RunReport) -> list[FailedCell]:
+    cells = result.notebook.cells
+    failed = [
+        FailedCell(cell=cells[each.number].get("id"), index=each.number, error=each.error)
+        for each in report.cells
+        if each.status == "failed"
+    ]
+    failure = report.failure
+    if failure is not None and not failed:
+        failed.append(FailedCell(error=format_text(f"{failure.name}: {failure.message}")))
+    return failed

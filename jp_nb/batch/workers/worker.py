@@ -1,0 +1,121 @@
+"""A worker: the program of a subprocess that executes runs, one at a time.
+
+    python -m jp_nb.batch.workers.worker [MODULE …]
+
+The pool writes a `RunSpec` as one line of JSON to its stdin, and reads a `RunEnd` as one line from
+its stdout. The line `interrupt` ends the current run as Ctrl+C does. The worker ends when its stdin
+does. Modules stay imported between runs, and each run gets a new kernel. With arguments, kernels
+are forks of a process that has imported these modules (`kernel_template.py`).
+
+The worker does not depend on the pool: any program may start it and give it specifications. It
+reads keys of providers from its environment, and neither lines nor arguments contain any.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import IO, Final
+
+from jp_nb.jsonschema_import import delay_parsers
+
+with delay_parsers():  # nbformat loads jsonschema
+    from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
+    from jp_nb.batch.results.run_log import write_all
+    from jp_nb.batch.workers.run_execution import execute_run, fail_run
+    from jp_nb.headless.kernels.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
+    from jp_nb.headless.kernels.kernel_processes import KernelProcesses
+    from jp_nb.headless.kernels.kernel_template import KernelTemplate, KernelTemplateError
+
+INTERRUPT: Final = "interrupt"
+"""The line that ends the current run."""
+TERMINATE_AFTER_S: Final = 5.0
+"""Seconds after an interrupt at which a kernel gets SIGTERM. It is killed after 10 seconds."""
+ORPHANED_EXIT_CODE: Final = 3
+"""Exit code of a worker whose pool ended while a run was under way."""
+
+
+def main() -> int:
+    """Execute runs until stdin ends."""
+    atexit.register(gc.freeze)  # no search for garbage at the end: it takes a third of a second
+    results = _keep_stdout()
+    incoming = _IncomingSpecs(sys.stdin.buffer)
+    incoming.start()
+
+    try:
+        template = KernelTemplate(sys.argv[1:]) if sys.argv[1:] else None
+    except KernelTemplateError as exc:
+        spec = next(iter(incoming), None)
+        if spec is not None:
+            _send(results, fail_run(spec, str(exc), fatal=str(exc)))
+        return 1
+
+    bounds = KernelBounds(
+        processes=KernelProcesses(kept=[] if template is None else [template.pid]),
+        terminate_after_s=TERMINATE_AFTER_S,
+        max_cell_output_chars=MAX_CELL_OUTPUT_CHARS,
+        template=template,
+    )
+    for spec in incoming:
+        end = execute_run(spec, bounds)
+        incoming.finish()
+        _send(results, end)
+    if template is not None:
+        template.close()
+    return 0
+
+
+def _send(results: int, end: RunEnd) -> None:
+    write_all(results, end.model_dump_json().encode() + b"\n")
+
+
+def _keep_stdout() -> int:
+    """Return a descriptor for results. All other output of this process goes to stderr."""
+    results = os.dup(1)
+    os.dup2(2, 1)
+    return results
+
+
+class _IncomingSpecs:
+    """Reads stdin in a thread, so that a run can be interrupted."""
+
+    def __init__(self, stdin: IO[bytes]) -> None:
+        self._stdin = stdin
+        self._specs: queue.SimpleQueue[RunSpec | None] = queue.SimpleQueue()
+        self._is_busy = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._read, name="jp-nb-specs", daemon=True).start()
+
+    def __iter__(self) -> Iterator[RunSpec]:
+        while (spec := self._specs.get()) is not None:
+            yield spec
+
+    def finish(self) -> None:
+        """Note that the run has ended."""
+        self._is_busy.clear()
+
+    def _read(self) -> None:
+        for line in self._stdin:
+            if line.strip() == INTERRUPT.encode():
+                if self._is_busy.is_set():
+                    os.kill(os.getpid(), signal.SIGINT)
+                continue
+            self._is_busy.set()
+            self._specs.put(RunSpec.model_validate_json(line))
+
+        if self._is_busy.is_set():  # the pool was killed: the guard ends the kernel
+            os._exit(ORPHANED_EXIT_CODE)
+        self._specs.put(None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Controls of questions, made of widgets, and the messages that they accept."""

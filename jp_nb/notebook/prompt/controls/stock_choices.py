@@ -1,0 +1,165 @@
+"""A list of options from stock ipywidgets, for pages that cannot load the module of `Choices`.
+
+Its state is the one of `Choices`, so that each of both can replace the other.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import ipywidgets as widgets
+
+from jp_nb.notebook.prompt.answer_widgets import Choices
+from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
+from jp_nb.notebook.prompt.controls.form_widgets import close_widgets, make_box, make_text
+from jp_nb.text import one_line
+
+MAX_SHOWN_OPTIONS: Final = 50
+"""Limit of options that are shown at once. A filter finds the others."""
+
+MAX_STOCK_RADIO_BUTTONS: Final = 8
+"""With more options, a single choice is a drop-down list with a filter."""
+
+NO_CHOICE: Final = "(nothing selected)"
+FILTER_LABEL: Final = "Filter the options"
+OWN_TEXT_LABEL: Final = "Your own answer"
+RECOMMENDED_LABEL: Final = "(recommended)"
+_DESCRIPTION_LIMIT: Final = 200
+
+
+class StockChoices:
+    """Stock widgets that show and change the state of `listed`, on the cell's thread.
+
+    Attributes:
+        widget: The box with all widgets of the list.
+    """
+
+    def __init__(self, listed: Choices) -> None:
+        self._listed = listed
+        self._labels = [_format_option(listed, index) for index in range(len(listed.options))]
+        self._entry = make_box("stock-options")
+        self._filter = _make_filter(listed.search)
+        self._count = make_text("", "hint")
+        self._own = _make_own_box(listed)
+        children: list[widgets.Widget] = []
+
+        if len(self._labels) > MAX_STOCK_RADIO_BUTTONS:
+            children.append(self._filter)
+            self._filter.observe(self._sift, names="value")
+
+        children += [self._entry, self._count]
+        if listed.wanted:
+            children.append(make_text(listed.wanted, "hint"))
+
+        if listed.other:
+            children.append(make_text(listed.other, "hint"))
+            children.append(self._own)
+            self._own.observe(self._write, names="value")
+
+        self.widget = make_box("control", *children)
+        self.widget.add_class("jp-nb-stock")
+        self._draw()
+
+    def _draw(self) -> None:
+        previous = self._entry.children
+        shown = self._list_shown()
+        if self._labels:
+            self._entry.children = self._make_entry(shown)
+
+        guard_widgets(self.widget)
+        for each in previous:
+            close_widgets(each)
+
+        total = len(self._labels)
+        words = "" if len(shown) == total else f"{len(shown)} of {total} shown. Use the filter."
+        self._count.value = words
+
+    def _list_shown(self) -> list[int]:
+        # Selected options are always shown, and do not count.
+        words = self._listed.search.casefold().split()
+        picks = set(self._listed.picks)
+        shown: list[int] = []
+        others = 0
+
+        for index, label in enumerate(self._labels):
+            if index in picks:
+                shown.append(index)
+            elif others < MAX_SHOWN_OPTIONS and all(word in label.casefold() for word in words):
+                shown.append(index)
+                others += 1
+
+        return shown
+
+    def _make_entry(self, shown: Sequence[int]) -> list[widgets.Widget]:
+        if self._listed.multi:
+            return [self._make_checkbox(index) for index in shown]
+
+        options: list[tuple[str, int | None]] = [(self._labels[index], index) for index in shown]
+        current = None if self._listed.custom is not None else self._get_pick()
+        made: widgets.Widget
+        if len(self._labels) > MAX_STOCK_RADIO_BUTTONS:
+            made = widgets.Dropdown(options=[(NO_CHOICE, None), *options], value=current)
+        else:
+            if self._listed.optional:
+                options.append((NO_CHOICE, None))
+            made = widgets.RadioButtons(options=options, value=current)
+
+        made.layout.width = "100%"
+        made.observe(self._pick, names="value")
+        return [made]
+
+    def _get_pick(self) -> int | None:
+        picks = self._listed.picks
+        return picks[0] if picks and type(picks[0]) is int else None
+
+    def _make_checkbox(self, index: int) -> widgets.Checkbox:
+        box = widgets.Checkbox(
+            value=index in self._listed.picks, description=self._labels[index], indent=False
+        )
+        box.layout.width = "100%"
+        box.observe(lambda change: self._tick(index, checked=change["new"]), names="value")
+        return box
+
+    def _tick(self, index: int, *, checked: bool) -> None:
+        others = [each for each in self._listed.picks if each != index]
+        self._listed.picks = [*others, index] if checked else others
+
+    def _pick(self, change: dict[str, Any]) -> None:
+        chosen = change["new"]
+        self._listed.picks = [] if chosen is None else [chosen]
+        if chosen is not None and self._listed.custom is not None:
+            self._own.value = ""  # in a single choice, an option replaces the own text
+
+    def _write(self, change: dict[str, Any]) -> None:
+        text = change["new"]
+        self._listed.draft = text
+        self._listed.custom = text or None
+
+    def _sift(self, change: dict[str, Any]) -> None:
+        self._listed.search = change["new"]
+        self._draw()
+
+
+def _format_option(listed: Choices, index: int) -> str:
+    option = listed.options[index]
+    label = option["label"]
+    if index == listed.recommended and not label.lower().endswith(RECOMMENDED_LABEL):
+        label = f"{label} {RECOMMENDED_LABEL}"
+
+    description = one_line(option["description"], limit=_DESCRIPTION_LIMIT)
+    return f"{label}: {description}" if description else label
+
+
+def _make_filter(search: str) -> widgets.Text:
+    made = widgets.Text(value=search, placeholder=FILTER_LABEL)
+    made.layout.width = "100%"
+    return made
+
+
+def _make_own_box(listed: Choices) -> widgets.Textarea:
+    made = widgets.Textarea(value=listed.draft, placeholder=OWN_TEXT_LABEL, rows=2)
+    made.layout.width = "100%"
+    return made

@@ -1,0 +1,1 @@
+"""Forms of prompts: their pages, fields, and outputs."""

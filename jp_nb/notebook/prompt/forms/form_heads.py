@@ -1,0 +1,77 @@
+"""The widgets above the control of a question or of a field: context, text, address, and hint.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import ipywidgets as widgets
+
+from jp_nb.agent.prompting.prompts import (
+    ActionPrompt,
+    QuestionPrompt,
+    SimplePrompt,
+)
+from jp_nb.notebook.prompt.controls.form_widgets import (
+    isolate_direction,
+    make_html,
+    make_markdown,
+    make_text,
+)
+from jp_nb.notebook.prompt.forms.exact_text import show_exact_text
+from jp_nb.rendering.prompt_texts import address_text, prompt_text
+from jp_nb.rendering.prompt_texts.change_text import render_change_table
+
+
+def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
+    """Yield the widgets of the context, of the question, and of the hint."""
+    if context := prompt_text.format_context(prompt):
+        yield _make_context(prompt, context, "context")
+
+    yield make_text(prompt_text.format_question(prompt), "question")
+    if (address := address_text.find_address(prompt)) is not None:
+        yield make_html(address_text.render_address(address), "address")
+
+    if not isinstance(prompt, ActionPrompt) and (
+        hint := prompt_text.make_editable_text(prompt).hint
+    ):
+        yield make_text(hint, "hint")
+
+
+def make_decision_details(prompt: ActionPrompt) -> Iterator[widgets.Widget]:
+    """Yield the widgets of the exact content that the user decides about."""
+    exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
+    for detail, (caption, lines) in exhibits:
+        yield from show_exact_text(caption, lines, detail.language)
+
+    if prompt.changes:
+        yield make_html(render_change_table(prompt.changes), "table")
+
+
+def _make_context(prompt: SimplePrompt, context: str, name: str) -> widgets.Widget:
+    if isinstance(prompt, QuestionPrompt) and prompt.question.context_is_text:
+        return make_text(context, name)
+
+    shown = make_markdown(context, name)
+    if isinstance(prompt, ActionPrompt):
+        shown.add_class("jp-nb-document")
+    return shown
+
+
+def make_field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
+    """Yield the widgets of the name of a field, of its description, and of its hint."""
+    name = isolate_direction(prompt_text.format_question(prompt))
+    if prompt.question.required:
+        name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
+
+    yield make_html(name, "field-name")
+    if (address := address_text.find_address(prompt)) is not None:
+        yield make_html(address_text.render_address(address), "address")
+
+    if context := prompt_text.format_context(prompt):
+        yield _make_context(prompt, context, "about")
+
+    if hint := prompt_text.make_editable_text(prompt).hint:
+        yield make_text(hint, "hint")

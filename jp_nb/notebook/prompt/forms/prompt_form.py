@@ -1,0 +1,258 @@
+"""The base of a form in the running cell: showing, messages of the page, and deadlines.
+
+A form consists of ipywidgets, `FormBridge`, and the controls of its questions. It has *steps*, one
+for each display of a screen. A message of the page names the step that the user saw, so that a late
+click does not act on the next one.
+
+Source: `docs/prompts.md`, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+
+import ipywidgets as widgets
+
+from jp_nb.agent.prompting.prompts import (
+    AnyEnd,
+    AnyPrompt,
+    SimplePrompt,
+    with_sender,
+)
+from jp_nb.config.tree.app import PromptConfig
+from jp_nb.notebook.display.pending_output import show_figures
+from jp_nb.notebook.prompt.controls.form_control import FormMessage
+from jp_nb.notebook.prompt.controls.form_widgets import (
+    close_widgets,
+    make_box,
+    make_outputs,
+    make_text,
+)
+from jp_nb.notebook.prompt.form_bridge import FormBridge
+from jp_nb.notebook.prompt.forms.form_output import FormOutput
+from jp_nb.notebook.prompt.running_cell.current_page import find_sender, note_page
+from jp_nb.notebook.prompt.running_cell.deadlines import IdleClock
+from jp_nb.rendering.prompt_texts import form_text, prompt_text
+from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, format_without_form
+from jp_nb.session.threads.cell_jobs import Timer
+from jp_nb.session.threads.cell_loop import CellLoop
+from jp_nb.text import upper_first
+
+log = logging.getLogger(__name__)
+
+
+def make_action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
+    """Return the row of `buttons`, with the name of the asking tool."""
+    children = [*buttons]
+    if by := prompt_text.format_origin(prompt):
+        children.append(make_text(by, "by"))
+    row = widgets.HBox(children)
+    row.add_class("jp-nb-actions")
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class FormContext:
+    """The surroundings of a form.
+
+    `on_seen` is called when a page first shows the form. `on_end` is called with the answer or the
+    reason why there is none, possibly several times.
+    """
+
+    loop: CellLoop
+    place: FormOutput
+    settings: PromptConfig
+    on_seen: Callable[[], None]
+    on_end: Callable[[AnyEnd], None]
+
+
+FormAction = Callable[[FormMessage], None]
+"""Handles a message of the page, such as a click on a button."""
+
+
+class PromptForm(ABC):
+    """A form in the running cell, from `show` to `close`. Used on the cell's thread.
+
+    It has a deadline for a page to show it, and one for the user to answer. `widget` contains the
+    earlier output of the cell, and the form below it.
+    """
+
+    def __init__(self, prompt: AnyPrompt, title: str | None, context: FormContext) -> None:
+        self._text = format_without_form(prompt)
+        self._title = title
+        self._context = context
+        self._loop = context.loop
+        self._seen = False  # a page has shown the form
+        self._over = False  # the form is closed
+        self._writing = False  # the user is in a text box
+        self._shown: int | None = None  # the last step that a page showed
+        self._left: tuple[int, str] | None = None  # the step before, and the button that ended it
+        self._patience: Timer | None = None  # of the page that should show the form
+        # Actions of the current step, by their names in messages of the page.
+        self._actions: dict[str, FormAction] = {}
+        settings = context.settings
+        self._clock = IdleClock(
+            self._loop, settings.timeout_s, busy=self._is_busy, expired=self._expire
+        )
+        self._note = make_text("", "note")
+        self._bridge = FormBridge(notify=settings.notify == "on", timed=settings.timeout_s > 0)
+        self._bridge.on_msg(lambda _, message, __: self._handle_message(message))
+        # Hidden, because a page that cannot load the module shows an error in its place.
+        self._hidden = widgets.Box([self._bridge], layout={"display": "none"})
+        self._so_far = widgets.Output()
+        self._so_far.add_class("jp-nb-so-far")
+        self._form = make_box("form")
+        self.widget = make_box("waiting", self._so_far, self._form)
+        # The lab extension looks for the form by the id of the widget in its output.
+        self._form.add_class(f"jp-nb-form-{self.widget.model_id}")
+
+    @property
+    def _step(self) -> int:
+        """Number of the current step."""
+        return 0
+
+    @abstractmethod
+    def _is_busy(self) -> bool:
+        """Return True while the user writes a text."""
+
+    @abstractmethod
+    def _expire(self) -> None:
+        """End the current step, because its time is over."""
+
+    @abstractmethod
+    def _handle_module(self) -> None:
+        """Note that a page has loaded the module of the form."""
+
+    def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
+        """Show the form; call `on_unseen` if no page shows it within `patience` seconds."""
+        show_figures()  # the question may be about them
+        self._context.place.show(
+            {
+                # For consoles, and for notebooks saved while the form was open.
+                "text/plain": self._text,
+                "application/vnd.jupyter.widget-view+json": {
+                    "version_major": 2,
+                    "version_minor": 0,
+                    "model_id": self.widget.model_id,
+                },
+            },
+            self._show_so_far,
+        )
+        self.await_page(patience, on_unseen)
+
+    def await_page(self, patience: float, on_unseen: Callable[[], None]) -> None:
+        """Call `on_unseen` if no page shows the form within `patience` seconds."""
+        self._stop_patience()
+        self._patience = self._loop.call_after_idle(patience, on_unseen)
+
+    def _show_so_far(self, bundle: dict[str, str]) -> None:
+        self._so_far.outputs = make_outputs(bundle)
+
+    def stay(self) -> None:
+        """Keep the form while no page shows it. The time to answer starts anyway."""
+        self._clock.start()
+
+    def close(self, record: PromptSummary | None, *, note: str | None = None) -> None:
+        """Remove the form. The permanent `record` or the temporary `note` replaces it, if given."""
+        self._clock.stop()
+        self._stop_patience()
+        self._over = True  # later messages of a page are ignored
+        self._context.place.end(note, record)
+        self.close_all_widgets()
+
+    def close_all_widgets(self) -> None:
+        """Close the widgets."""
+        close_widgets(self.widget)
+
+    def _show_note(self, words: str) -> None:
+        self._note.value = escape(upper_first(words))
+
+    # --- messages of the page. Comm callbacks must not print, so the loop handles each result. ----
+
+    def _handle_message(self, message: FormMessage) -> None:
+        step = message.get("step", self._step)
+        is_current = type(step) is int and step == self._step
+
+        match message.get("type"):
+            case "rendered":
+                self._writing = False
+                self._loop.post(self._handle_module)
+                if (
+                    is_current and self._shown != self._step
+                ):  # a reload does not extend the deadline
+                    self._shown = self._step
+                    self._loop.post(self._handle_shown)
+            case "writing":
+                self._writing = message.get("value") is True
+                self._clock.restart()
+            case str() as name if is_current:
+                before = self._step
+                self._press(name, message)
+                self._bridge.confirm()
+                if self._step != before:
+                    self._left = (before, name)
+            case str() as name if self._left == (step, name):
+                log.debug("Second click of a double click: %.100r", name)
+                self._bridge.confirm()
+            case str() if type(step) is int and 0 <= step < self._step:
+                self._show_note(form_text.STALE)
+                self._bridge.confirm()
+            case _:
+                log.debug("Unexpected message from the page of a form")
+
+    def _press(self, name: str, message: FormMessage | None = None) -> None:
+        verb, _, place = name.partition("-")
+        act = self._actions.get(verb)
+        if act is None:
+            log.debug("Unexpected message from the page of a form: %.100r", name)
+            return
+
+        self._clock.restart()
+        self._run_action(partial(act, {**(message or {}), "place": place}))
+
+    def _run_action(self, act: Callable[[], None]) -> None:
+        # If the action fails, the form stays as it is.
+        try:
+            act()
+        except Exception as exc:
+            log.exception("A form failed")
+            self._show_note(form_text.FAILED.format(type(exc).__name__))
+
+    def _finish(self, end: AnyEnd) -> None:
+        # `find_sender` is None after a deadline, because no message of a page is handled then.
+        sent = with_sender(end, find_sender("comm_msg"))
+        self._loop.post(lambda: self._context.on_end(sent))
+
+    # --- deadlines -----------------------------------------------------------------------------
+
+    def _handle_shown(self) -> None:
+        """Note that a page shows the form."""
+        if self._over:
+            return
+
+        self._stop_patience()
+        if not self._seen:
+            self._seen = True
+            note_page()
+            self._context.on_seen()
+            if self._context.settings.notify == "on":
+                self._bridge.announce(self._title)
+
+        self._clock.start()
+
+    def _begin_step(self) -> None:
+        # The time starts again when a page shows the next step, or after `rendered_timeout`. The
+        # page may have been closed.
+        self._clock.stop()
+        self._stop_patience()
+        patience = self._context.settings.rendered_timeout_s
+        self._patience = self._loop.call_after_idle(patience, self._clock.start)
+
+    def _stop_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()

@@ -1,0 +1,1 @@
+"""Prompts on stdin: questions, decisions, and forms as dialogues."""
