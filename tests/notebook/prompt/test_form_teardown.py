@@ -13,7 +13,7 @@ pytestmark = [
 
 QUESTIONS = "Question.text('name', 'Which name?'), Question.integer('size', 'Which size?')"
 BREAK = """
-from jp_nb.notebook.prompt import {module} as broken
+from jp_nb.notebook.prompt.forms import {module} as broken
 whole = broken.{name}
 broken.{name} = lambda *_: 1 / 0
 """

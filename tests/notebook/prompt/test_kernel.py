@@ -241,7 +241,7 @@ def test_time_to_answer_ends_a_form_that_no_page_shows(user: FrontEnd) -> None:
 @pytest.mark.kernel
 def test_form_that_cannot_be_made_opens_no_input_box_in_a_known_page(user: FrontEnd) -> None:
     user.run(
-        "from jp_nb.notebook.prompt import form\n"
+        "from jp_nb.notebook.prompt.forms import form\n"
         "import logging; logging.disable(logging.ERROR)\n"
         "whole = form.Form.show\n"
         "def broken(self): raise LookupError('oops')\n"
@@ -350,7 +350,7 @@ def test_form_cancelled_before_its_turn_is_never_shown(user: FrontEnd) -> None:
 def test_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
     user.run(
         "forget_pages()\n"
-        "from jp_nb.notebook.prompt import form\n"
+        "from jp_nb.notebook.prompt.forms import form\n"
         "import logging; logging.disable(logging.ERROR)\n"
         "whole = form.Form._draw\n"
         "def broken(self): raise LookupError('oops')\n"
