@@ -25,18 +25,16 @@ Source: `docs/configuration.md`, `docs/security.md`.
 from __future__ import annotations
 
 import math
-import os
-import re
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.config.path_conditions import is_inside_folder
 from jp_nb.config.tree.base import describe_found
-from jp_nb.json_values import compact_json, is_finite, sorted_json
+from jp_nb.json_values import is_finite, sorted_json
 
 Conditions = Mapping[str, JsonValue]
 """Conditions as they are configured, by the name of the argument."""
@@ -45,14 +43,11 @@ MAX_CONDITIONS: Final = 50
 """Maximum number of conditions of a rule."""
 MAX_CONDITION_CHARS: Final = 10_000
 """Maximum length of the conditions of a rule, as JSON."""
-MAX_PATH_CHARS: Final = 4096
-"""Maximum length of a path that can be inside of a folder."""
 
 INSIDE_PREFIX: Final = "inside:"
 GLOB_PREFIX: Final = "glob:"
 HINT_NAMES: Final = ("read_only",)
 """Hints of servers about their tools that can be conditions, as `hint.NAME`."""
-OWN_CLAIM: Final = "(the server's own claim)"
 
 _FORMS: Final = (
     'an exact text, number, or boolean, "inside:FOLDER", "glob:PATTERN", or a table with '
@@ -66,7 +61,6 @@ _KINDS: Final[Mapping[str, str]] = {
     "any": "true",
 }
 """Kinds of conditions with one value, and the values."""
-_BARE_KEY: Final = re.compile("[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +187,7 @@ def _fits(value: JsonValue, condition: Mapping[str, JsonValue], call: JudgedCall
         case {"one_of": list(choices)}:
             return any(_is_same(value, expected) for expected in choices)
         case {"inside": str(folder)}:
-            return _is_inside(value, folder, call)
+            return is_inside_folder(value, folder, call.root, call.folders)
         case {"glob": str(pattern)}:
             return _matches_glob(value, pattern)
         case _:
@@ -247,100 +241,6 @@ def _matches_glob(value: JsonValue, pattern: str) -> bool:
         position = found + len(part)
 
     return True
-
-
-# --- paths -----------------------------------------------------------------------------------
-
-_ESCAPED: Final = re.compile("%[0-9A-Fa-f]{2}")
-_STRUCTURE: Final = frozenset("/\\.~:%$")
-
-
-def _is_inside(value: JsonValue, folder: str, call: JudgedCall) -> bool:
-    """Return True if `value` is the path of `folder`, or of a file below it, that may not exist."""
-    if not isinstance(value, str) or not _is_plain_path(value):
-        return False
-
-    try:
-        allowed = os.path.realpath(os.path.join(call.root, os.path.expanduser(folder)))
-        readings: list[str] = []
-        for base in dict.fromkeys((call.root, *call.folders)):
-            readings += _readings(str(base), value)
-    except (OSError, ValueError):  # a loop of links
-        return False
-
-    below = allowed.rstrip(os.sep) + os.sep
-    return all(path == allowed or path.startswith(below) for path in readings)
-
-
-def _readings(base: str, value: str) -> Sequence[str]:
-    """Return the files that `value` can mean in `base`: a tool may remove `..` before links."""
-    path = os.path.join(base, value)
-    return os.path.realpath(path), os.path.realpath(os.path.normpath(path))
-
-
-def _is_plain_path(text: str) -> bool:
-    """Return True if each program reads `text` as the same path.
-
-    Some programs expand `~`, `$NAME`, and `%2e`, read a URL, remove spaces at the ends, take a
-    backslash as a separator, or normalize characters that look like dots and slashes.
-    """
-    if not 0 < len(text) <= MAX_PATH_CHARS or text != text.strip():
-        return False
-    if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in text):
-        return False
-    if text.startswith("~") or "$" in text or _ESCAPED.search(text):
-        return False
-    if os.sep == "/" and ("\\" in text or ":" in text):
-        return False
-    if os.sep != "/" and ":" in os.path.splitdrive(text)[1]:
-        return False
-
-    return not any(
-        _STRUCTURE & set(unicodedata.normalize("NFKC", char)) for char in text if not char.isascii()
-    )
-
-
-# --- words -----------------------------------------------------------------------------------
-
-
-def format_conditions(when: Conditions) -> str:
-    """Return the conditions as the inline table of a configuration file, in one line.
-
-    >>> format_conditions({"path": "inside:.", "depth": {"max": 3}, "hint.read_only": True})
-    '{ path = "inside:.", depth = { max = 3 }, "hint.read_only" = true }'
-    """
-    return _format_toml(dict(when))
-
-
-def describe_conditions(when: Conditions) -> str:
-    r"""Return the conditions for the line of a call.
-
-    >>> describe_conditions({"method": "GET", "hint.read_only": True})
-    'method = "GET", hint.read_only = true (the server\'s own claim)'
-    """
-    if not when:
-        return "every call"
-    return ", ".join(_describe_condition(*entry) for entry in when.items())
-
-
-def _describe_condition(name: str, condition: JsonValue) -> str:
-    shown = f"{name} = {_format_toml(condition)}"
-    return f"{shown} {OWN_CLAIM}" if name.startswith("hint.") else shown
-
-
-def _format_toml(value: JsonValue) -> str:
-    match value:
-        case dict() if value:
-            rows = (f"{_format_key(key)} = {_format_toml(x)}" for key, x in value.items())
-            return f"{{ {', '.join(rows)} }}"
-        case list():
-            return f"[{', '.join(map(_format_toml, value))}]"
-        case _:
-            return compact_json(value)
-
-
-def _format_key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else compact_json(key)
 
 
 def make_exact_conditions(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -43,13 +43,13 @@ INCOMPLETE_RECORD = (
     "that arrived. Run the notebook again, with fewer tool calls in one cell"
 )
 RUN_VARIABLES: Final = (
-    *(
-        environment_module.PATH_VARIABLE,
-        environment_module.STRICT_VARIABLE,
-        environment_module.CONTINUE_VARIABLE,
-    ),
-    *(environment_module.OVERRIDES_VARIABLE, environment_module.ANSWERS_VARIABLE),
-    *(environment_module.RUN_VARIABLE, environment_module.PACE_VARIABLE),
+    environment_module.PATH_VARIABLE,
+    environment_module.STRICT_VARIABLE,
+    environment_module.CONTINUE_VARIABLE,
+    environment_module.OVERRIDES_VARIABLE,
+    environment_module.ANSWERS_VARIABLE,
+    environment_module.RUN_VARIABLE,
+    environment_module.PACE_VARIABLE,
     environment_module.CELLS_VARIABLE,
 )
 """Environment variables for one run, which the kernel does not inherit from this process."""

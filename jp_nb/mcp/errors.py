@@ -9,15 +9,11 @@ Source: `docs/mcp.md`, Protocols, transports, limits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from jp_nb.errors import JpNbError
 from jp_nb.text import one_line, plain
-
-if TYPE_CHECKING:
-    pass
 
 MAX_SERVER_ERROR_CHARS = 4_000
 """Maximum length of a server's error message; the rest is cut."""

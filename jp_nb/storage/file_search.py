@@ -57,7 +57,6 @@ class _Search:
                     yield from self._match_rest(folder / entry.name, rest)
 
     def _match_rest(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
-
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):

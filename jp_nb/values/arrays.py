@@ -12,16 +12,10 @@ import math
 from contextlib import suppress
 from typing import Any, Final
 
-from jp_nb.values.base import (
-    DescriptionLimits,
-    ValueKind,
-    ValueKinds,
-    count,
-    cut_end,
-    hide_part,
-    hide_value,
-)
+from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.custom import FAILURES, name_type
+from jp_nb.values.cut_text import count, cut_end
+from jp_nb.values.privacy import hide_part, hide_value
 
 MAX_SAMPLED: Final = 200_000  # limit for the elements from which the range is computed
 MAX_MAPPED: Final = 10_000  # the same limit for an array in a memory-mapped file

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from jp_nb.values.base import (
-    hide_value,
-    to_one_line,
-    without_addresses,
-)
 from jp_nb.values.custom import FAILURES
+from jp_nb.values.cut_text import to_one_line, without_addresses
+from jp_nb.values.privacy import hide_value
 
 CELL_CHARS: Final = 40
 

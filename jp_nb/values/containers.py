@@ -14,18 +14,14 @@ from itertools import islice
 from typing import Any, Final
 
 from jp_nb.images import Image
-from jp_nb.values.base import (
-    Description,
-    DescriptionLimits,
-    count,
-    cut_end,
-    hide_part,
-)
+from jp_nb.values.base import Description, DescriptionLimits
 from jp_nb.values.contents import Contents, ItemKey, list_contents
 from jp_nb.values.custom import (
     name_type,
 )
+from jp_nb.values.cut_text import count, cut_end
 from jp_nb.values.nested_text import NestedText, compute_share
+from jp_nb.values.privacy import hide_part
 
 _KEY_CHARS = 120
 MAX_DESCRIBED_PARTS: Final = 50  # limit for the parts of a container that are described separately

@@ -26,14 +26,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, PDF, Image, detect_media_type
-from jp_nb.values.base import (
-    Description,
-    ValueBudget,
-    cut_end,
-    cut_middle,
-    to_one_line,
-    without_addresses,
-)
+from jp_nb.values.base import Description, ValueBudget
+from jp_nb.values.cut_text import cut_end, cut_middle, to_one_line, without_addresses
 
 FAILURES: Final = (Exception, SystemExit, GeneratorExit)
 """Exceptions of a value's code that are caught. A `KeyboardInterrupt` comes from the user."""

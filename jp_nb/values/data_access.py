@@ -18,7 +18,6 @@ from types import FunctionType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from jp_nb.values.arrays import find_hidden_fields
-from jp_nb.values.base import hide_part, hide_value, read_bytes_without_hidden, without_hidden
 from jp_nb.values.contents import read_record_fields
 from jp_nb.values.custom import (
     FAILURES,
@@ -30,6 +29,7 @@ from jp_nb.values.custom import (
     read_class_members,
     read_class_module,
 )
+from jp_nb.values.privacy import hide_part, hide_value, read_bytes_without_hidden, without_hidden
 from jp_nb.values.series import list_label_names
 from jp_nb.values.source_locations import is_own_code
 from jp_nb.values.value_path import ValuePath, ValuePathError

@@ -20,19 +20,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from jp_nb.images import detect_media_type
 from jp_nb.values import arrays, exceptions, figures, frames, objects
-from jp_nb.values.base import (
-    BRIEF_CHARS,
-    Description,
-    DescriptionLimits,
-    ValueBudget,
-    ValueKind,
-    apply_privacy,
-    cut_end,
-    cut_middle,
-    hide_value,
-    to_one_line,
-    without_hidden,
-)
+from jp_nb.values.base import BRIEF_CHARS, Description, DescriptionLimits, ValueBudget, ValueKind
 from jp_nb.values.containers import MAX_DESCRIBED_PARTS, describe_container
 from jp_nb.values.contents import MAX_COMPARED, is_uniform, list_contents
 from jp_nb.values.custom import (
@@ -46,7 +34,9 @@ from jp_nb.values.custom import (
     make_custom_description,
     name_type,
 )
+from jp_nb.values.cut_text import cut_end, cut_middle, to_one_line
 from jp_nb.values.nested_text import NestedText
+from jp_nb.values.privacy import apply_privacy, hide_value, without_hidden
 
 _TABLE: Final = ClassTable[ValueKind](
     (

@@ -10,15 +10,9 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Final
 
-from jp_nb.values.base import (
-    DescriptionLimits,
-    ValueKind,
-    ValueKinds,
-    count,
-    cut_middle,
-    to_one_line,
-)
+from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.custom import FAILURES, name_type
+from jp_nb.values.cut_text import count, cut_middle, to_one_line
 from jp_nb.values.source_locations import format_location, is_own_code
 
 MAX_CAUSES: Final = 5

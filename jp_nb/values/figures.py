@@ -14,16 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from jp_nb.images import Image
-from jp_nb.values.base import (
-    Description,
-    DescriptionLimits,
-    ValueKind,
-    ValueKinds,
-    count,
-    cut_end,
-    to_one_line,
-)
+from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.custom import FAILURES
+from jp_nb.values.cut_text import count, cut_end, to_one_line
 
 MAX_PIXELS: Final = 60_000_000  # limit for a picture that is resized
 _MODES: Final = ("1", "L", "LA", "RGB", "RGBA")

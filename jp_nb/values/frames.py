@@ -11,17 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from jp_nb.values.base import (
-    DescriptionLimits,
-    ValueKind,
-    ValueKinds,
-    count,
-    cut_end,
-    hide_part,
-    without_addresses,
-)
+from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.cell_text import format_table_cell, format_type
 from jp_nb.values.custom import name_type
+from jp_nb.values.cut_text import count, cut_end, without_addresses
+from jp_nb.values.privacy import hide_part
 from jp_nb.values.series import MAX_COUNTED_CELLS, describe_series, list_label_names
 from jp_nb.values.table_text import Table, format_table, list_columns
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from jp_nb.values.base import hide_part
 from jp_nb.values.custom import FAILURES, ClassTable
 from jp_nb.values.data_access import find_hidden_rows, is_a, read_stored_attributes
+from jp_nb.values.privacy import hide_part
 from jp_nb.values.series import list_label_names
 
 MAX_READ_ITEMS: Final = 10_000  # limit for the items of one container

@@ -9,22 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from jp_nb.values.base import (
-    BRIEF_CHARS,
-    DescriptionLimits,
-    cut_end,
-    hide_part,
-    hide_value,
-    read_bytes_without_hidden,
-    to_one_line,
-    without_hidden,
-)
+from jp_nb.values.base import BRIEF_CHARS, DescriptionLimits
 from jp_nb.values.contents import Contents, KeyedItems, is_uniform, list_contents
 from jp_nb.values.custom import (
     has_custom_description,
     has_own_repr,
     name_type,
 )
+from jp_nb.values.cut_text import cut_end, to_one_line
+from jp_nb.values.privacy import hide_part, hide_value, read_bytes_without_hidden, without_hidden
 
 MAX_CONTAINER_DEPTH: Final = 12
 """Maximum nesting of containers that are described, and searched for secrets."""

@@ -17,21 +17,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from jp_nb.images import Image, detect_media_type
-from jp_nb.values.base import (
-    Description,
-    DescriptionLimits,
-    ValueKind,
-    ValueKinds,
-    count,
-    cut_end,
-    cut_middle,
-    hide_part,
-    read_bytes_without_hidden,
-    to_one_line,
-    without_addresses,
-)
+from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.custom import FAILURES, format_repr, list_types, name_type
+from jp_nb.values.cut_text import count, cut_end, cut_middle, to_one_line, without_addresses
 from jp_nb.values.nested_text import format_int
+from jp_nb.values.privacy import hide_part, read_bytes_without_hidden
 from jp_nb.values.source_locations import format_location, is_cell_file
 
 MAX_VALUE_IMAGE_BYTES = 5_000_000

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jp_nb.values.base import (
-    DescriptionLimits,
-    count,
-    hide_part,
-)
+from jp_nb.values.base import DescriptionLimits
 from jp_nb.values.cell_text import format_or_hide, format_table_cell, format_type
 from jp_nb.values.custom import FAILURES
+from jp_nb.values.cut_text import count
+from jp_nb.values.privacy import hide_part
 from jp_nb.values.table_text import WHOLE_ROWS, count_chars
 
 MAX_COUNTED_CELLS: Final = 500_000  # limit for the cells in which missing values are counted

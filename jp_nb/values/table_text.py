@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from jp_nb.values.base import (
-    DescriptionLimits,
-    count,
-    hide_part,
-)
+from jp_nb.values.base import DescriptionLimits
 from jp_nb.values.cell_text import format_or_hide, format_table_cell
+from jp_nb.values.cut_text import count
+from jp_nb.values.privacy import hide_part
 
 END_ROWS: Final = 5  # number of first rows, and of last rows, of a long table
 SHORTER_END_ROWS: Final = (4, 3, 2, 1)  # the same if those do not fit

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.config import argument_rules
+from jp_nb.config import argument_rules, condition_text
 
 SCALARS = st.one_of(
     st.none(),
@@ -311,6 +311,6 @@ def test_rule_with_too_many_conditions_is_an_error() -> None:
 
 @given(ARGUMENTS)
 def test_conditions_are_written_in_one_line(arguments: dict[str, JsonValue]) -> None:
-    assert "\n" not in argument_rules.format_conditions(
+    assert "\n" not in condition_text.format_conditions(
         argument_rules.make_exact_conditions(arguments)
     )

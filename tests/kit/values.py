@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.values.base import Privacy, ValueBudget
+from jp_nb.values.base import ValueBudget
+from jp_nb.values.privacy import Privacy
 
 
 def describe_value(

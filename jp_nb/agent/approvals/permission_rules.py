@@ -17,12 +17,8 @@ from typing import Final, Literal, Protocol
 from pydantic import JsonValue
 
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.config.argument_rules import (
-    JudgedCall,
-    describe_conditions,
-    format_conditions,
-    matches_conditions,
-)
+from jp_nb.config.argument_rules import JudgedCall, matches_conditions
+from jp_nb.config.condition_text import describe_conditions, format_conditions
 from jp_nb.config.tree.tool_settings import ArgumentRule, RunMode
 
 RuleScope = Literal["session", "notebook"]

@@ -26,11 +26,11 @@ from jp_nb.toolkit.secrets.secret_search import (
     SecretSearch,
     is_environment,
 )
-from jp_nb.values.base import Privacy, apply_privacy
 from jp_nb.values.named_parts import (
     decode_as_text,
     join_characters,
 )
+from jp_nb.values.privacy import Privacy, apply_privacy
 
 ENVIRONMENT_NOT_SHOWN: Final = "the environment, without its values"
 _NUMBERS = re.compile(r"(?<![\w.])\d{4,}(?:\.\d+)?(?![\w])")
