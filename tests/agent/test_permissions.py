@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.call_steps.change_review import make_approval_prompt
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import is_kind, make
-from tests.kit.questions import answered, not_answered
+from tests.kit.questions import answered, decision_prompt, not_answered
 from tests.kit.renderings import render
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
@@ -291,7 +290,7 @@ CHANGES = (
 
 @pytest.mark.req("R078-75")
 def test_one_prompt_about_all_changes_names_the_tool() -> None:
-    prompt = make_approval_prompt("change_model", CHANGES)
+    prompt = decision_prompt("approval", "change_model", *CHANGES)
     assert prompt.changes == CHANGES
     assert prompt.text == "⟳ Configuration delta proposed by tool 'change_model'"
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [

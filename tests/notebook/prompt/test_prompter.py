@@ -29,7 +29,7 @@ def settings(**values: Any) -> Any:
 def prompter(monkeypatch: pytest.MonkeyPatch) -> NotebookPrompter:
     """A prompter in a terminal."""
     for module in ("presence", "current_page"):
-        name = f"jp_nb.notebook.prompt.{module}.get_running_kernel"
+        name = f"jp_nb.notebook.prompt.running_cell.{module}.get_running_kernel"
         monkeypatch.setattr(name, lambda: None)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     made = NotebookPrompter(CellLoop())
