@@ -27,6 +27,7 @@ from jp_nb.toolkit import notebook_access
 from jp_nb.toolkit.cell_thread import CallInterrupted
 from jp_nb.toolkit.command_tools.processes import ProcessRun
 from jp_nb.toolkit.editing import edit_review
+from jp_nb.toolkit.editing.source_diff import SourceDiff
 from jp_nb.toolkit.notebook_access import CellOutput
 from jp_nb.toolkit.outcome import NeedsInput, NeedsReview, Success, ToolFailure
 from jp_nb.toolkit.question import QUESTION_KINDS
@@ -112,6 +113,7 @@ PROMPTS: Mapping[str, type[Any]] = {
     "form_prompt": prompts.FormPrompt,
     "action": prompts.Action,
     "prompt_detail": prompts.PromptDetail,
+    "source_diff": SourceDiff,
     "proposed_change": prompts.ProposedChange,
     "model_inquiry": inquiry.ModelInquiry,
     "prompt_settings": PromptConfig,

@@ -22,11 +22,8 @@ from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import DocumentCell
 from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
 from jp_nb.toolkit.editing.edit_review import EditReview
-from jp_nb.toolkit.editing.source_diff import (
-    describe_diff_size,
-    describe_hidden_characters,
-    format_diff,
-)
+from jp_nb.toolkit.editing.edit_schema import CellKind
+from jp_nb.toolkit.editing.source_diff import SourceDiff, describe_hidden_characters
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.select_answer import Option
 
@@ -42,6 +39,8 @@ UNDO_NOTE = (
     "A code cell with a new source loses its outputs. Undo brings back the source, not the outputs."
 )
 MAX_FIRST_LINE_CHARS = 60
+LANGUAGES: Mapping[CellKind, str] = {"code": "python", "markdown": "markdown"}
+"""Language of the source of a cell, by its type."""
 _VERBS: Mapping[str, str] = {
     "insert": "Insert",
     "replace": "Replace",
@@ -145,7 +144,7 @@ def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
     for each in plan.edits:
         title = describe_edit(each)
         if each.changes_source:
-            yield _make_diff(title, each.before, each.after)
+            yield _make_diff(title, each.before, each.after, each.cell_kind)
         else:
             yield PromptDetail(title, _describe_effect(each))
 
@@ -154,9 +153,11 @@ def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
         yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out), size="")
 
 
-def _make_diff(caption: str, before: str, after: str) -> PromptDetail:
-    size = describe_diff_size(before, after)
-    return PromptDetail(caption, format_diff(before, after), language="diff", size=size)
+def _make_diff(caption: str, before: str, after: str, kind: CellKind = "code") -> PromptDetail:
+    diff = SourceDiff(before, after)
+    return PromptDetail(
+        caption, diff.format(), LANGUAGES.get(kind), size=diff.describe_size(), diff=diff
+    )
 
 
 def _list_conflict_details(review: EditReview) -> Iterator[PromptDetail]:

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.record.entries.outcomes import AnswerMark, QuestionOutcome
 from jp_nb.text import one_line, spell_invisible
+from jp_nb.toolkit.editing.source_diff import SourceDiff
 from jp_nb.toolkit.question import FormAnswer, Question
 
 T = TypeVar("T")
@@ -140,13 +141,15 @@ class PromptDetail:
     """Exact content that the user decides about: an object key by key, a text line by line.
 
     `language` is the one of code, such as `python`. `size` are words behind the caption, in place
-    of the number of lines of a text.
+    of the number of lines of a text. `diff` is the difference whose text is `value`: a form shows
+    it with the code of `language`.
     """
 
     caption: str
     value: Mapping[str, JsonValue] | str
     language: str | None = None
     size: str | None = None
+    diff: SourceDiff | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property
 from typing import Final, Literal
 
 from jp_nb.text import make_lookalike_key, pluralize, spell_lines
@@ -152,37 +153,64 @@ def _fold(lines: list[SourceDiffLine]) -> Iterator[SourceDiffLine]:
         yield SourceDiffLine("folded", str(folded))
 
 
+@dataclass(frozen=True)
+class SourceDiff:
+    """The difference of two sources, computed once, when it is first shown."""
+
+    before: str
+    after: str
+
+    @cached_property
+    def lines(self) -> list[SourceDiffLine]:
+        """The lines, with unchanged lines folded."""
+        return diff_lines(self.before, self.after)
+
+    @property
+    def note(self) -> str:
+        """A note about a line break at the end that was added or removed; "" without one."""
+        ends = self.before.endswith("\n") != self.after.endswith("\n")
+        if not (self.before and self.after and ends):
+            return ""
+        verb = "has" if self.after.endswith("\n") else "has no"
+        return f"… the new source {verb} a line break at its end"
+
+    def format(self) -> str:
+        """Return the difference as text, with `+` and `-` before changed lines."""
+        lines: list[str] = []
+        for line in self.lines:
+            if line.kind == "folded":
+                lines.append(format_fold(line))
+                continue
+            mark = _MARKS[line.kind]
+            text = line.text.removesuffix("\n")
+            # The mark of an empty line has no space: a prompt would show it as a part of the line.
+            lines.append(f"{mark}{text}" if text else mark.rstrip())
+
+        if self.note:
+            lines.append(self.note)
+        return "\n".join(lines)
+
+    def describe_size(self) -> str:
+        """Return the numbers of lines that are added and removed, in words."""
+        # The text behind the last line break is a line only if there is any.
+        kinds = Counter(line.kind for line in self.lines if line.text)
+        parts = [
+            f"{kinds[kind]} {pluralize('line', kinds[kind])} {kind}"
+            for kind in ("added", "removed")
+            if kinds[kind]
+        ]
+        return ", ".join(parts)
+
+
+def format_fold(line: SourceDiffLine) -> str:
+    """Return the text in place of unchanged lines."""
+    count = int(line.text)
+    return f"… {count} unchanged {pluralize('line', count)}"
+
+
 def format_diff(before: str, after: str) -> str:
     """Return the difference of two sources as text, with `+` and `-` before changed lines."""
-    lines: list[str] = []
-    for line in diff_lines(before, after):
-        if line.kind == "folded":
-            count = int(line.text)
-            noun = "line" if count == 1 else "lines"
-            lines.append(f"… {count} unchanged {noun}")
-            continue
-        mark = _MARKS[line.kind]
-        text = line.text.removesuffix("\n")
-        # The mark of an empty line has no space: a prompt would show it as a part of the line.
-        lines.append(f"{mark}{text}" if text else mark.rstrip())
-
-    ends = before.endswith("\n") != after.endswith("\n")
-    if before and after and ends:
-        verb = "has" if after.endswith("\n") else "has no"
-        lines.append(f"… the new source {verb} a line break at its end")
-    return "\n".join(lines)
-
-
-def describe_diff_size(before: str, after: str) -> str:
-    """Return the numbers of lines that a difference adds and removes, in words."""
-    # The text behind the last line break is a line only if there is any.
-    kinds = Counter(line.kind for line in diff_lines(before, after) if line.text)
-    parts = [
-        f"{kinds[kind]} {pluralize('line', kinds[kind])} {kind}"
-        for kind in ("added", "removed")
-        if kinds[kind]
-    ]
-    return ", ".join(parts)
+    return SourceDiff(before, after).format()
 
 
 def describe_hidden_characters(before: str, after: str) -> list[str]:

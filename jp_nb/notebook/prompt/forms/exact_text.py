@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import ipywidgets as widgets
 from pygments.lexers import get_lexer_by_name  # IPython depends on Pygments
-from pygments.token import Comment, Keyword, Name, Number, Operator, String
+from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 from pygments.util import ClassNotFound
 
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
@@ -44,6 +44,8 @@ _STYLES: Final = (
     (Name.Builtin, "builtin"),
     (Name.Function, "name"),
     (Name.Class, "name"),
+    (Generic.Heading, "keyword"),
+    (Generic.Subheading, "keyword"),
 )
 
 _LEXERS: Final = {"python": ("ipython3", "python")}
@@ -155,18 +157,31 @@ def _make_text_box(part: ExactPart, language: str | None) -> widgets.HTML:
 
 def highlight_code(lines: Sequence[str], language: str) -> list[str]:
     """Return each line of code as HTML, without colors if `language` is unknown."""
+    return ["".join(map(render_piece, pieces)) for pieces in split_code(lines, language)]
+
+
+class CodePiece(NamedTuple):
+    """A part of a line of code, with its style; "" without one."""
+
+    text: str
+    style: str = ""
+
+
+def split_code(lines: Sequence[str], language: str) -> list[list[CodePiece]]:
+    """Return the pieces of each line of code, without styles if `language` is unknown."""
     lexer = _find_lexer(language)
     code = "\n".join(lines)
     tokens = [] if lexer is None else list(lexer.get_tokens(code))
     if "".join(token for _, token in tokens) != code:
-        return [escape(line) for line in lines]
+        return [[CodePiece(line)] for line in lines]
 
-    shown = [""]
-    # A token may contain line breaks, but each line needs complete HTML.
+    shown: list[list[CodePiece]] = [[]]
+    # A token may contain line breaks.
     for kind, token in tokens:
-        first, *others = (_render_token(kind, part) for part in token.split("\n"))
-        shown[-1] += first
-        shown += others
+        style = next((style for known, style in _STYLES if kind in known), "")
+        first, *others = token.split("\n")
+        shown[-1].append(CodePiece(first, style))
+        shown += ([CodePiece(part, style)] for part in others)
 
     return shown
 
@@ -179,8 +194,8 @@ def _find_lexer(language: str) -> Any:
     return None
 
 
-def _render_token(kind: Any, code: str) -> str:
-    style = next((style for token, style in _STYLES if kind in token), None)
-    if style is None or not code:
-        return escape(code)
-    return f'<span class="jp-nb-code-{style}">{escape(code)}</span>'
+def render_piece(piece: CodePiece) -> str:
+    """Return a piece of code as HTML."""
+    if not piece.style or not piece.text:
+        return escape(piece.text)
+    return f'<span class="jp-nb-code-{piece.style}">{escape(piece.text)}</span>'

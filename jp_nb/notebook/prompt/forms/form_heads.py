@@ -21,6 +21,7 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
     make_text,
 )
 from jp_nb.notebook.prompt.forms.exact_text import show_exact_text
+from jp_nb.notebook.prompt.forms.source_diff_view import MAX_OPEN_DIFF_LINES, SourceDiffView
 from jp_nb.rendering.prompt_texts import address_text, prompt_text
 from jp_nb.rendering.prompt_texts.change_text import render_change_table
 
@@ -43,8 +44,18 @@ def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
 def make_decision_details(prompt: ActionPrompt) -> Iterator[widgets.Widget]:
     """Yield the widgets of the exact content that the user decides about."""
     exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
+    room = MAX_OPEN_DIFF_LINES
     for detail, (caption, lines) in exhibits:
-        yield from show_exact_text(caption, lines, detail.language)
+        if detail.diff is None:
+            yield from show_exact_text(caption, lines, detail.language)
+            continue
+
+        view = SourceDiffView(caption, detail.diff, detail.language)
+        # A short difference is open. A long one leaves room for the short ones after it.
+        if len(lines) <= room:
+            view.expand()
+            room -= len(lines)
+        yield from view.widgets
 
     if prompt.changes:
         yield make_html(render_change_table(prompt.changes), "table")

@@ -1,0 +1,113 @@
+"""Find the words that differ between removed and added lines.
+
+The comparison takes linear time for lines of any length, because an edit may be hostile.
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from jp_nb.rendering.same_runs import find_same_runs
+
+MAX_COMPARED_LINE_CHARS: Final = 2000
+"""Longer lines are shown as changed as a whole."""
+MAX_ALIGNED_LINES: Final = 50
+"""Blocks of unequal length with more lines are shown without marks inside lines."""
+MIN_SHARED_WORDS: Final = 0.5
+"""Share of equal words from which two lines count as versions of one line."""
+
+_PARTS: Final = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+class CharRange(NamedTuple):
+    """The characters of a line from `start` to before `end`; empty if the other line has more."""
+
+    start: int
+    end: int
+
+
+class ChangedLines(NamedTuple):
+    """The changed ranges of a removed and of an added line."""
+
+    removed: list[CharRange]
+    added: list[CharRange]
+
+
+def find_changed_words(removed: str, added: str) -> ChangedLines:
+    """Return the ranges that differ. Both are empty if the lines have no word in common."""
+    if max(len(removed), len(added)) > MAX_COMPARED_LINE_CHARS:
+        return ChangedLines([], [])
+
+    before = _PARTS.findall(removed)
+    after = _PARTS.findall(added)
+    runs = find_same_runs(before, after)
+    shared = "".join("".join(before[run.at : run.at + run.length]) for run in runs)
+    if not re.search(r"\w", shared):
+        return ChangedLines([], [])
+
+    starts = _list_starts(before)
+    after_starts = _list_starts(after)
+    found = ChangedLines([], [])
+    at = 0
+    there = 0
+
+    for run in runs:
+        if at < run.at or there < run.there:
+            _add_range(found.removed, CharRange(starts[at], starts[run.at]))
+            _add_range(found.added, CharRange(after_starts[there], after_starts[run.there]))
+        at = run.at + run.length
+        there = run.there + run.length
+    return found
+
+
+def _add_range(ranges: list[CharRange], new: CharRange) -> None:
+    if ranges and ranges[-1].end == new.start:
+        ranges[-1] = CharRange(ranges[-1].start, new.end)
+    else:
+        ranges.append(new)
+
+
+def _list_starts(parts: Sequence[str]) -> list[int]:
+    starts = [0]
+    for part in parts:
+        starts.append(starts[-1] + len(part))
+    return starts
+
+
+def pair_changed_lines(removed: Sequence[str], added: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the indices of lines that are compared word by word, in order.
+
+    Equal numbers of lines are paired one by one, others if most of their words are equal.
+    """
+    if len(removed) == len(added):
+        yield from ((index, index) for index in range(len(removed)))
+        return
+
+    if max(len(removed), len(added)) > MAX_ALIGNED_LINES:
+        return
+
+    words = [_count_words(line) for line in removed]
+    others = [_count_words(line) for line in added]
+    start = 0
+    for index, counts in enumerate(words):
+        for other in range(start, len(others)):
+            if _is_similar(counts, others[other]):
+                yield index, other
+                start = other + 1
+                break
+
+
+def _count_words(line: str) -> Counter[str]:
+    if len(line) > MAX_COMPARED_LINE_CHARS:
+        return Counter()
+    return Counter(re.findall(r"\w+", line))
+
+
+def _is_similar(one: Counter[str], other: Counter[str]) -> bool:
+    size = max(one.total(), other.total())
+    return size > 0 and (one & other).total() >= MIN_SHARED_WORDS * size
