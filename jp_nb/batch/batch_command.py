@@ -157,7 +157,8 @@ def _make_dask_pool(
     limits: RequestLimits,
     progress: BatchObserver,
 ) -> DaskPool:
-    from jp_nb.batch.workers.dask_pool import DaskPool, read_address
+    from jp_nb.batch.workers.dask_address import read_address
+    from jp_nb.batch.workers.dask_pool import DaskPool
     from jp_nb.batch.workers.worker_count import choose_worker_count
 
     address = read_address(options.dask)

@@ -26,6 +26,7 @@ from uuid import uuid4
 
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
 from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome
+from jp_nb.batch.workers.dask_address import DaskAddress
 from jp_nb.batch.workers.run_parcel import RunParcel, pack, store
 from jp_nb.batch.workers.worker_pool import RunSource
 from jp_nb.errors import StorageError, UsageError
@@ -46,7 +47,6 @@ PAUSE_S: Final = 1.0
 """Seconds between two looks at the workers of the cluster, which may change."""
 MIN_WAITING_RUNS: Final = 2
 """Runs that wait at the scheduler: no worker is idle, and an adaptive cluster grows."""
-_LOCAL: Final = "local"
 
 
 @dataclass(slots=True)
@@ -76,40 +76,6 @@ class _SubmittedRun:
         self.is_handled.set()
         self.is_handled = asyncio.Event()
         self.future = future
-
-
-@dataclass(frozen=True, slots=True)
-class DaskAddress:
-    """The value of `--dask`.
-
-    Attributes:
-        scheduler: Address of a scheduler, or path of a scheduler file; "" for a local cluster.
-        workers: Number of workers of a local cluster; None: as for a pool of one machine.
-    """
-
-    scheduler: str = ""
-    workers: int | None = None
-
-
-def read_address(text: str) -> DaskAddress:
-    """Return the cluster that `--dask TEXT` names.
-
-    Raises:
-        UsageError: It names none.
-    """
-    name, _, count = text.partition(":")
-    if name == _LOCAL:
-        if count and not (count.isascii() and count.isdigit() and 0 < int(count) < 10_000):
-            raise UsageError(f"--dask {text}: write `local:N` with a number of workers")
-        return DaskAddress(workers=int(count) if count else None)
-
-    is_file = text.endswith(".json") and Path(text).is_file()
-    if not is_file and "://" not in text:
-        raise UsageError(
-            f"--dask {text}: expected `local`, `local:N`, an address such as "
-            "`tcp://scheduler:8786`, or a scheduler file"
-        )
-    return DaskAddress(text)
 
 
 class DaskPool:

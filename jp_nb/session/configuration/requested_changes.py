@@ -22,8 +22,6 @@ from jp_nb.storage import environment
 from jp_nb.storage.configuration.config_files import ConfigFiles
 
 CASSETTE_TABLE = "providers.cassette"
-
-
 LOAD_PATHS = "config_load_paths"
 
 

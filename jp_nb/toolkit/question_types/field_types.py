@@ -48,7 +48,7 @@ def select_answer_type(source: FormSource, path: SchemaPath, node: Node) -> Answ
         UsageError: No field can show it.
     """
     try:
-        options = _options(source, path, node)
+        options = _read_options(source, path, node)
         if options is not None:
             known = {"type", "enum", ENUM_NAMES, "const", "anyOf", "oneOf"}
             source.note_unknown_keywords(path, node, known)
@@ -79,13 +79,13 @@ def _is_decimal(node: Node) -> bool:
 
 def _accepts_text(node: Node) -> bool:
     # The type is a list with `string`, one of several members is a string, or any type is valid.
-    types = _member_types(node)
+    types = _list_member_types(node)
     if types:
         return "string" in types
     return not node.keys() & {"type", "anyOf", "oneOf", "allOf", "properties", "items"}
 
 
-def _member_types(node: Node) -> set[str]:
+def _list_member_types(node: Node) -> set[str]:
     members = node.get("oneOf")
     return list_declared_types(node) or list_declared_types({"anyOf": members})
 
@@ -98,7 +98,7 @@ def _read_any_text(source: FormSource, path: SchemaPath) -> AnswerType:
 def describe_free_text(node: Node) -> str:
     """Return the type or format that a text must have, for the user; "" for any text."""
     if node.get("type") != "string":
-        types = sorted(_member_types(node) - {"null"})
+        types = sorted(_list_member_types(node) - {"null"})
         return f"Type: {' or '.join(types)}" if types else ""
     wanted = node.get("format")
     if isinstance(wanted, str) and wanted not in get_args(TextFormat):
@@ -114,32 +114,20 @@ def _describe_node(node: Node) -> str:
     return "a value of any type" if "type" not in node else "a list of something other than options"
 
 
-def _options(source: FormSource, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
+def _read_options(source: FormSource, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
     if "const" in node:
-        return (_option(source, path, {"const": node["const"]}),)
+        return (_make_option(source, path, {"const": node["const"]}),)
 
-    if isinstance(values := node.get("enum"), list):
-        labels = node.get(ENUM_NAMES, values)
-        if not isinstance(labels, list) or len(labels) != len(values):
-            if not source.of_server:
-                source.fail(
-                    (*path, ENUM_NAMES), "expected a list with one text for each value of `enum`"
-                )
-            labels = values
-
-        pairs = zip(values, labels, strict=True)
-        options = [_option(source, path, {"const": x, "title": str(label)}) for x, label in pairs]
-        if source.typed or source.of_server:  # without the aliases of an Enum
-            first: dict[tuple[type, JsonValue], Option] = {}
-            for option in options:
-                first.setdefault((type(option.value), option.value), option)  # True == 1
-            options = [*first.values()]
-        return tuple(options)
+    values = node.get("enum")
+    if isinstance(values, list):
+        return _read_enum(source, path, node, values)
 
     for keyword in ("oneOf", "anyOf"):
         members = node.get(keyword)
         if isinstance(members, list) and members:
-            each = [_member_options(source, (*path, keyword, i), x) for i, x in enumerate(members)]
+            each = [
+                _read_member_options(source, (*path, keyword, i), x) for i, x in enumerate(members)
+            ]
             known = [found for found in each if found is not None]
             if len(known) == len(each):
                 return tuple(chain.from_iterable(known))
@@ -147,17 +135,41 @@ def _options(source: FormSource, path: SchemaPath, node: Node) -> tuple[Option, 
     return None
 
 
-def _member_options(
+def _read_enum(
+    source: FormSource, path: SchemaPath, node: Node, values: list[JsonValue]
+) -> tuple[Option, ...]:
+    """Return an option for each of the `values` of `enum`, labeled by `enumNames` if it fits."""
+    labels = node.get(ENUM_NAMES, values)
+    if not isinstance(labels, list) or len(labels) != len(values):
+        if not source.of_server:
+            message = "expected a list with one text for each value of `enum`"
+            source.fail((*path, ENUM_NAMES), message)
+        labels = values
+
+    options: list[Option] = []
+    for value, label in zip(values, labels, strict=True):
+        options.append(_make_option(source, path, {"const": value, "title": str(label)}))
+    if not source.typed and not source.of_server:
+        return tuple(options)
+
+    # Without the aliases of an Enum. The type is part of the key, because True == 1.
+    first: dict[tuple[type, JsonValue], Option] = {}
+    for option in options:
+        first.setdefault((type(option.value), option.value), option)
+    return tuple(first.values())
+
+
+def _read_member_options(
     source: FormSource, at: SchemaPath, member: JsonValue
 ) -> tuple[Option, ...] | None:
     path, node = source.resolved(at, member)
     if "const" in node:
         source.note_unknown_keywords(path, node, {"type", "const"})
-        return (_option(source, path, node),)
-    return _options(source, path, node) if "enum" in node else None
+        return (_make_option(source, path, node),)
+    return _read_options(source, path, node) if "enum" in node else None
 
 
-def _option(source: FormSource, path: SchemaPath, node: Node) -> Option:
+def _make_option(source: FormSource, path: SchemaPath, node: Node) -> Option:
     value = node["const"]
     if not isinstance(value, str | int | float):
         source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
@@ -235,7 +247,7 @@ def _read_list(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
     options = None
     if isinstance(node.get("items"), dict):
         below, item = source.resolved(below, node["items"])
-        options = _options(source, below, item)
+        options = _read_options(source, below, item)
 
     if options is None:
         source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")

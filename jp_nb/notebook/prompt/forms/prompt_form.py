@@ -36,7 +36,7 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
 from jp_nb.notebook.prompt.form_bridge import FormBridge
 from jp_nb.notebook.prompt.forms.form_output import FormOutput
 from jp_nb.notebook.prompt.running_cell.current_page import find_sender, note_page
-from jp_nb.notebook.prompt.running_cell.deadlines import IdleClock
+from jp_nb.notebook.prompt.running_cell.idle_clock import IdleClock
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, format_without_form
 from jp_nb.session.threads.cell_jobs import Timer

@@ -1,4 +1,4 @@
-"""Deadlines of prompts: a clock that waits for an idle user, and the end of a blocking read.
+"""Deadlines of prompts: they end a blocking read from stdin.
 
 Source: `docs/prompts.md`.
 """
@@ -8,64 +8,9 @@ from __future__ import annotations
 import _thread
 import signal
 import threading
-from collections.abc import Callable
 from time import sleep
 from types import TracebackType
 from typing import Self
-
-from jp_nb.session.threads.cell_jobs import Timer
-from jp_nb.session.threads.cell_loop import CellLoop
-
-
-class IdleClock:
-    """Calls back when the user has been idle for some time. Used on the cell's thread.
-
-    The clock stops while the thread is busy, because clicks are not read then. It also stops while
-    `busy` returns True, and restarts afterwards. With 0 `seconds`, `expired` is never called.
-    """
-
-    def __init__(
-        self,
-        loop: CellLoop,
-        seconds: float,
-        *,
-        busy: Callable[[], bool],
-        expired: Callable[[], None],
-    ) -> None:
-        self._loop = loop
-        self._seconds = seconds
-        self._busy = busy
-        self._expired = expired
-        self._deadline = 0.0
-        self._timer: Timer | None = None
-
-    def start(self) -> None:
-        """Start the time."""
-        self.stop()
-        if self._seconds > 0:
-            self._deadline = self._loop.idle_s + self._seconds
-            self._timer = self._loop.call_after_idle(self._seconds, self._check)
-
-    def restart(self) -> None:
-        """Restart the time if it runs."""
-        self._deadline = self._loop.idle_s + self._seconds  # keeps the timer, which checks it again
-
-    def stop(self) -> None:
-        """Stop the time."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _check(self) -> None:
-        if self._busy():
-            self.restart()
-
-        left = self._deadline - self._loop.idle_s
-        if left > 0:
-            self._timer = self._loop.call_after_idle(left, self._check)
-        else:
-            self._timer = None
-            self._expired()
 
 
 class Expired(Exception):  # noqa: N818 - not an error
