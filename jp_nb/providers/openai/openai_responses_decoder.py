@@ -175,13 +175,13 @@ class ResponsesDecoder(Decoder):
         if item is None:
             item = self._items.open_item(message, "function_call")
 
-        out.held_chars -= item.arguments.held_chars
+        out.held_chars -= item.call.arguments.held_chars
         if is_end:
-            item.whole_arguments = message["arguments"] or ""
+            item.call.whole_arguments = message["arguments"] or ""
         else:
-            item.arguments.add(message.get("delta"))
+            item.call.arguments.add(message.get("delta"))
 
-        out.held_chars += item.arguments.held_chars
+        out.held_chars += item.call.arguments.held_chars
 
     def _start_item(self, message: WireObject, content: WireObject, out: EventBuffer) -> None:
         open_item = self._items.find_open(message, content["type"])
@@ -190,8 +190,8 @@ class ResponsesDecoder(Decoder):
 
         item = self._items.open_item(message, content["type"])
         if item.kind == "function_call":
-            item.call_id = content.get("call_id")
-            item.first_arguments = content.get("arguments") or ""
+            item.call.call_id = content.get("call_id")
+            item.call.first_arguments = content.get("arguments") or ""
             self._start_call(item, content, out)
 
     def _end_announced_item(
@@ -208,13 +208,12 @@ class ResponsesDecoder(Decoder):
     ) -> None:
         name = content.get("name")
         # A model can choose an empty name, which the complete item has.
-        if item.is_started or not (name or (is_complete and name == "")):
+        if item.call.is_started or not (name or (is_complete and name == "")):
             return
 
-        item.is_started = True
-        item.name = name
-        item.call_id = content.get("call_id")
-        call_id = item.call_id or make_call_id(item.index, self._request)
+        item.call.is_started = True
+        item.call.call_id = content.get("call_id")
+        call_id = item.call.call_id or make_call_id(item.index, self._request)
         out.add(ToolCallStart(item.index, call_id, name))
 
     def _add_part(self, message: WireObject, family: str, out: EventBuffer) -> None:
@@ -317,15 +316,15 @@ class ResponsesDecoder(Decoder):
         out.add(Flush(item.index, metadata))
 
     def _end_call(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
-        if not item.is_started:
+        if not item.call.is_started:
             raise ProviderError(f"{self._name} called a tool without a name", kind="transient")
 
         arguments = item.choose_arguments(content.get("arguments"))
-        received = item.arguments.resolve()
+        received = item.call.arguments.resolve()
         if received and arguments != received:
             _LOGGER.debug("%s corrected the arguments of a tool call", self._name)
 
-        out.held_chars -= item.arguments.held_chars
+        out.held_chars -= item.call.arguments.held_chars
         out.add_text(item.index, None, arguments)
 
         metadata: dict[str, JsonValue] = {}

@@ -29,6 +29,24 @@ ItemPart = tuple[str, Any]
 """Family of events of a part of an item, such as `output_text`, and the index of the part."""
 
 
+class ItemCall:
+    """A function call whose parts arrive.
+
+    Attributes:
+        is_started: True if the start of the call was reported.
+        first_arguments: The arguments in the start of the item.
+        arguments: The arguments that arrive in pieces.
+        whole_arguments: The arguments in the event that ends them.
+    """
+
+    def __init__(self) -> None:
+        self.call_id: str | None = None
+        self.is_started = False
+        self.first_arguments: Any = ""
+        self.arguments = StreamedArguments()
+        self.whole_arguments: Any = ""
+
+
 class OutputItem:
     """An output item whose parts arrive.
 
@@ -46,13 +64,7 @@ class OutputItem:
         self.parts: dict[ItemPart, int] = {}  # length of each
         self.texts: dict[TextKind, int] = {}  # numbers of the items of our events for its texts
         self.is_commentary = False
-        # Of a call:
-        self.call_id: str | None = None
-        self.name = ""
-        self.is_started = False  # its start was reported
-        self.first_arguments: Any = ""  # of the start of the item
-        self.arguments = StreamedArguments()
-        self.whole_arguments: Any = ""  # of the end of the arguments
+        self.call = ItemCall()  # if the item is one
 
     @property
     def has_text(self) -> bool:
@@ -76,21 +88,21 @@ class OutputItem:
         """Return True if the start of an item is this one again."""
         call_id = content.get("call_id")
         if self.kind == "function_call" and call_id:
-            return bool(call_id == self.call_id)
+            return bool(call_id == self.call.call_id)
         is_same = content.get("id") == self.id and message.get("output_index") == self.place
-        return is_same and bool(self.id) and not (self.parts or not self.arguments.is_empty)
+        return is_same and bool(self.id) and not (self.parts or not self.call.arguments.is_empty)
 
     def choose_arguments(self, last: Any) -> str:
         """Return the arguments. The `last` ones of the server count, unless they are empty."""
-        received = self.arguments.resolve()
-        values = (last, self.whole_arguments, received, self.first_arguments)
+        received = self.call.arguments.resolve()
+        values = (last, self.call.whole_arguments, received, self.call.first_arguments)
         texts = [text for text in map(format_arguments_text, values) if text]
         contents = [text for text in texts if not is_empty_object(text)]
         return next(iter(contents or texts), "")
 
     def is_complete_call(self) -> bool:
         """Return True if the item is a call whose end is missing, but not its arguments."""
-        is_open = self.is_started and not self.is_ended
+        is_open = self.call.is_started and not self.is_ended
         return is_open and is_json_object(self.choose_arguments(None))
 
 
@@ -142,11 +154,11 @@ class OutputItems:
         """Return the item that `content`, a complete item, ends. It may not have begun."""
         call_id = content.get("call_id")
         for opened in self.open[-MAX_OPEN_ITEMS:]:
-            if call_id and opened.call_id == call_id:
+            if call_id and opened.call.call_id == call_id:
                 return opened
 
         item = self.find_open(message, content["type"])
-        is_another_call = item is not None and call_id and item.call_id not in (None, call_id)
+        is_another_call = item is not None and call_id and item.call.call_id not in (None, call_id)
         if item is None or is_another_call:
             item = self.open_item(message, content["type"])
         return item
@@ -168,7 +180,7 @@ class OutputItems:
         if content.get("type") != "function_call":
             return False
         call_id = content.get("call_id")
-        known = {item.call_id for item in self.all if item.kind == "function_call"}
+        known = {item.call.call_id for item in self.all if item.kind == "function_call"}
         # Calls that were streamed without an id may be the same.
         return bool(call_id) and None not in known and call_id not in known
 
