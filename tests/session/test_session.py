@@ -71,8 +71,10 @@ def test_turn_in_a_new_conversation_resolves_the_configuration_once(folder: Path
     run(1)
     one = count_calls(lambda: run(1), "config", "storage")
     four = count_calls(lambda: run(4), "config", "storage")
+    files = count_calls(lambda: run(4), "storage/configuration")
     session.close()
     assert four - one < 1.5 * one  # three more options are only read
+    assert files < 300  # about 100 if the files are read once; 780 if each step reads them
 
 
 def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:
