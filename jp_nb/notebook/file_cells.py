@@ -119,7 +119,7 @@ class CellOfFile:
     shows_in_turn: bool = False
 
     def begin(self) -> None:
-        """Do nothing: nobody watches."""
+        """Do nothing: no page watches."""
 
     def end(self, count: int, outputs: RunOutputs) -> bool:
         """Report the outputs to the runner, which writes them into the cell."""

@@ -74,13 +74,13 @@ def make_review_prompt(review: EditReview, plan: EditPlan) -> ActionPrompt:
 
 
 def _list_cells(plan: EditPlan) -> Iterator[PromptCell]:
-    """Yield the cell of each edit, or the one that an inserted cell stands after."""
+    """Yield the cell of each edit, or the one above an inserted cell."""
     places: dict[str, str] = {}
     for each in plan.edits:
         edit = each.edit
         label = f"edit {edit.number}"
         if edit.kind == "insert":
-            # A cell after another new one stands at the same place of the present notebook.
+            # A cell after another new one has the same place in the present notebook.
             places[edit.target] = places.get(each.place, each.place)
             yield PromptCell(places[edit.target], label, is_place=True)
         elif each.cell is not None:

@@ -109,12 +109,12 @@ SUMMARY_KEY: Final = "summary"
 class Summarizer:
     """Summarizes turns with a model, whose system text has the instructions.
 
-    `context`, the purpose of the summary, is added to the request. No tool may run: the `tools` of
+    `purpose`, that of the summary, is added to the request. No tool may run: the `tools` of
     the conversation are sent because some servers refuse calls without them.
     """
 
     model: ChatModel
-    context: str = ""
+    purpose: str = ""
     tools: tuple[ToolDefinition, ...] = ()
     conversation_id: str = ""
 
@@ -131,8 +131,8 @@ class Summarizer:
             ProviderError: There is no complete summary.
         """
         content = SUMMARY_PROMPT
-        if self.context:
-            content += f"\n\n{self.context}"
+        if self.purpose:
+            content += f"\n\n{self.purpose}"
         asked = ChatRequest(content=content, metadata={SUMMARY_KEY: True})
         items = list(context)
         provider = items[-1].provider if items else ""

@@ -30,7 +30,7 @@ TARGET = "jp_nb.document"
 def read_page_message(data: Any) -> dict[str, Any] | None:
     """Return the fields of `data` if it is a message of a page, with the right types; else None.
 
-    Other code in a page can send comm messages, too: a script in an output, or another notebook.
+    Other code in a page can also send comm messages: a script in an output, or another notebook.
     """
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         return None

@@ -108,7 +108,7 @@ class BackgroundModels:
 
         return Summarizer(
             model=replace(chat_model, system=(summary.instructions or SUMMARY_INSTRUCTIONS,)),
-            context=summary.context or "",
+            purpose=summary.context or "",
             tools=tuple(tool.definition for tool in resolved.tools.tools.values()),
             conversation_id=self._active.document.conversation.id,
         )

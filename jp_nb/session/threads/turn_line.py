@@ -194,7 +194,7 @@ class TurnLine:
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(LINE_INTERRUPTED) from None
 
-        # The interrupt may have ended the turn before, too, so that this place is now the first.
+        # The interrupt may also have ended the turn before, so that this place is now the first.
         _raise_if_interrupted(place)
 
     def _blocked_tools(self) -> set[object]:

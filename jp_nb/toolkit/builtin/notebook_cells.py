@@ -43,7 +43,7 @@ OF_PAGE: Final = "These are the cells of the open page, including unsaved edits.
 
 
 def format_view(cells: NotebookCells) -> str:
-    """Return where the cells are from, and what is missing in them."""
+    """Return the sentence about the source of the cells, and the parts that they lack."""
     match cells.source_view:
         case "page":
             return OF_PAGE

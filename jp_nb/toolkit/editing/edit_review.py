@@ -57,8 +57,8 @@ class EditDecision:
         chosen: Numbers of the edits to apply.
         sources: Sources that the user wrote in place of the model's, by number.
         may_run: True if the code cells that the model wants to run may run.
-        reason: What the user told the model about the other edits.
-        open: Numbers of the edits that nobody decided about, and `undecided` is the reason.
+        reason: The user's message to the model about the other edits.
+        open: Numbers of the edits without a decision; `undecided` is the reason.
     """
 
     review: EditReview
