@@ -22,12 +22,15 @@ interface IReviewedCell {
   cell: string;
   label: string;
   place: boolean;
+  /** Class of the element in the form that gets the button. */
+  slot?: string;
 }
 
 /** A view of a form, its cells, and the row of its buttons. */
 interface IReview {
   cells: IReviewedCell[];
   row: HTMLElement;
+  buttons: HTMLElement[];
   leave: () => void;
 }
 
@@ -43,9 +46,8 @@ export class ReviewMarks {
   dispose(): void {
     document.removeEventListener('jp-nb-cells', this.onCells);
     this.model.cells?.changed.disconnect(this.onMoved, this);
-    for (const { row, leave } of this.reviews.values()) {
-      leave();
-      row.remove();
+    for (const review of this.reviews.values()) {
+      end(review);
     }
     this.reviews.clear();
   }
@@ -57,8 +59,9 @@ export class ReviewMarks {
     }
     const { view, root } = detail;
     const earlier = this.reviews.get(view);
-    earlier?.leave();
-    earlier?.row.remove();
+    if (earlier) {
+      end(earlier);
+    }
     this.reviews.delete(view);
 
     const cells = list(detail.cells).filter(isReviewedCell);
@@ -74,17 +77,23 @@ export class ReviewMarks {
     row.className = 'jp-nb-show-cells';
     row.append('Show in the notebook: ');
     let leave = () => undefined as void;
+    const buttons: HTMLElement[] = [];
     for (const cell of cells) {
-      const button = makeButton(cell.label, () => {
+      const slot = cell.slot ? root.getElementsByClassName(cell.slot)[0] : undefined;
+      const button = makeButton(slot ? 'Show cell' : cell.label, () => {
         leave();
         void this.show(panel, button, cell).then(back => {
           leave = back;
         });
       });
-      row.append(button);
+      button.title = `Show ${cell.label} in the notebook`;
+      buttons.push(button);
+      (slot ?? row).append(button);
     }
-    root.append(row);
-    return { cells, row, leave: () => leave() };
+    if (row.querySelector('button')) {
+      root.append(row);
+    }
+    return { cells, row, buttons, leave: () => leave() };
   }
 
   /** Scroll to a cell, without a change of the focus; return what removes the way back. */
@@ -144,6 +153,13 @@ export class ReviewMarks {
   private readonly reviews = new Map<unknown, IReview>();
 }
 
+function end({ row, buttons, leave }: IReview): void {
+  leave();
+  for (const each of [row, ...buttons]) {
+    each.remove();
+  }
+}
+
 function makeButton(text: string, onClick: () => void): HTMLButtonElement {
   const button = document.createElement('button');
   button.type = 'button';
@@ -169,6 +185,7 @@ function isReviewedCell(value: unknown): value is IReviewedCell {
     isObject(value) &&
     typeof value.cell === 'string' &&
     typeof value.label === 'string' &&
-    typeof value.place === 'boolean'
+    typeof value.place === 'boolean' &&
+    (value.slot === undefined || typeof value.slot === 'string')
   );
 }

@@ -307,3 +307,36 @@ async def test_review_on_stdin_prints_differences_and_decides_edit_by_edit() -> 
     assert "+ uno" in shown
     assert "Apply 1 edit to this notebook?" in "\n".join(users[2].transcript)
     assert cells.sources == ["one", "two", THIS, "new"]
+
+
+def picked(value: str, *numbers: int) -> Any:
+    """Return the end of a form with these edits checked."""
+    return make("answered", value, "form", picks=frozenset(map(str, numbers)))
+
+
+@pytest.mark.req("CELL-10")
+async def test_checked_edits_are_applied_and_others_rejected() -> None:
+    bench, cells = await run(picked("apply", 2))
+    [prompt] = bench.person.asked
+    items = [each.item for each in prompt.exhibits if each.item is not None]
+    assert [(item.label, item.is_checked) for item in items] == [("Edit 1", True), ("Edit 2", True)]
+    assert cells.sources == ["one", "two", THIS, "new"]
+    assert "1. rejected by the user." in response(bench).content
+
+
+@pytest.mark.req("CELL-10")
+async def test_edit_that_looks_different_without_another_one_is_shown_again() -> None:
+    cells = make("edited_cells", "one", "two", THIS)
+    edits = [
+        {"op": "insert", "source": "new"},
+        {"op": "patch", "cell": "new:1", "version": "same", "old": "new", "new": "newer"},
+        {"op": "replace", "cell": "a", "version": cells.version("a"), "source": "uno"},
+    ]
+    ends = [picked("apply", 2, 3), picked("apply"), picked("edit:2", 3), picked("apply", 3)]
+    bench, cells = await run(*ends, edits=edits, document=cells)
+    prompts = bench.person.asked
+    assert len(prompts) == 4
+    assert "relies on edit 1" in details(prompts[1])["Not applied"]
+    items = [each.item for each in prompts[1].exhibits if each.item is not None]
+    assert [item.is_checked for item in items] == [False, False, True]
+    assert cells.sources == ["uno", "two", THIS]

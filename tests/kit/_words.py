@@ -113,6 +113,7 @@ PROMPTS: Mapping[str, type[Any]] = {
     "form_prompt": prompts.FormPrompt,
     "action": prompts.Action,
     "prompt_detail": prompts.PromptDetail,
+    "prompt_item": prompts.PromptItem,
     "source_diff": SourceDiff,
     "proposed_change": prompts.ProposedChange,
     "model_inquiry": inquiry.ModelInquiry,

@@ -55,9 +55,19 @@ def test_review_outlines_its_cells_and_shows_them(lab: Lab, open_notebook: OpenN
     wait_for_marks(page, ["a", "d"], ["c"])
     picture(page, "review-outlines")
 
-    shows = page.page.locator(".jp-nb-show-cells button")
-    assert shows.all_inner_texts() == ["edit 1", "edit 2", "edit 3", "edit 4"]
     form = page.form()
+    shows = form.locator(".jp-nb-item .jp-nb-show-cell")
+    assert shows.all_inner_texts() == ["Show cell"] * 4
+    boxes = form.get_by_role("checkbox")
+    assert [box.is_checked() for box in boxes.all()] == [True] * 4
+    assert "jp-nb-form" in page.page.evaluate(PLACE)[2]
+
+    # The keyboard alone: the check box, and back.
+    boxes.nth(2).focus()
+    page.page.keyboard.press("Space")
+    form.get_by_role("button", name="Apply 3 edits", exact=True).wait_for()
+    page.page.keyboard.press("Enter")
+    page.page.keyboard.press("Space")
     form.get_by_role("button", name="Apply 4 edits", exact=True).focus()
     before = page.page.evaluate(PLACE)
     shows.nth(1).evaluate("button => button.click()")
@@ -72,4 +82,4 @@ def test_review_outlines_its_cells_and_shows_them(lab: Lab, open_notebook: OpenN
     click(page, "Reject")
     page.output_text(1, contains="That is all.")
     wait_for_marks(page, [], [])
-    assert page.page.locator(".jp-nb-show-cells").count() == 0
+    assert page.page.locator(".jp-nb-show-cell").count() == 0

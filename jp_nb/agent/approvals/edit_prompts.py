@@ -6,6 +6,8 @@ Source: `docs/cells.md`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -15,6 +17,7 @@ from jp_nb.agent.prompting.prompts import (
     FormPrompt,
     PromptCell,
     PromptDetail,
+    PromptItem,
     QuestionPrompt,
 )
 from jp_nb.text import one_line, pluralize, spell_invisible
@@ -38,6 +41,8 @@ UNDO_CAPTION = "Outputs"
 UNDO_NOTE = (
     "A code cell with a new source loses its outputs. Undo brings back the source, not the outputs."
 )
+EDIT_ACTION = "edit:"
+"""Start of the value of the button that edits the source of one edit."""
 MAX_FIRST_LINE_CHARS = 60
 LANGUAGES: Mapping[CellKind, str] = {"code": "python", "markdown": "markdown"}
 """Language of the source of a cell, by its type."""
@@ -82,25 +87,21 @@ def _list_cells(plan: EditPlan) -> Iterator[PromptCell]:
         if edit.kind == "insert":
             # A cell after another new one has the same place in the present notebook.
             places[edit.target] = places.get(each.place, each.place)
-            yield PromptCell(places[edit.target], label, is_place=True)
+            yield PromptCell(places[edit.target], label, is_place=True, item=str(edit.number))
         elif each.cell is not None:
-            yield PromptCell(each.cell.cell_id, label)
+            yield PromptCell(each.cell.cell_id, label, item=str(edit.number))
 
 
 def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
     count = len(plan.edits)
-    edits = f"{count} {pluralize('edit', count)}"
     can_change = review.document.can_change
 
-    if count:
-        apply = f"Apply {edits}"
-        if review.conflicts:
-            apply = f"Apply the other {count}"
-        elif not can_change:
-            apply = "Show the source"
-        yield Action("y", apply, "apply")
+    if count or review.plan.edits:
+        format_label = partial(_format_apply_label, review)
+        yield Action("y", format_label(count), "apply", format_label=format_label)
         if can_change and any(each.edit.is_run for each in plan.edits):
-            yield Action("R", f"{apply} and run", "apply_run")
+            format_label = partial(_format_apply_label, review, and_run=True)
+            yield Action("R", format_label(count), "apply_run", format_label=format_label)
 
     for_model = review.proposer == "model"
     if review.conflicts and for_model:
@@ -112,9 +113,18 @@ def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
     if for_model:
         yield Action("r", "Reject and say why …", "reason", is_separated=True)
     if len(review.edits) > 1:
-        yield Action("c", "Choose edits …", "choose")
+        yield Action("c", "Choose edits …", "choose", on_form=False)
     if any(can_edit(each) for each in plan.edits):
-        yield Action("e", "Edit a source …", "edit")
+        yield Action("e", "Edit a source …", "edit", on_form=False)
+
+
+def _format_apply_label(review: EditReview, count: int, *, and_run: bool = False) -> str:
+    label = f"Apply {count} {pluralize('edit', count)}"
+    if review.conflicts:
+        label = f"Apply the other {count}"
+    elif not review.document.can_change:
+        label = "Show the source"
+    return f"{label} and run" if and_run else label
 
 
 def can_edit(planned: PlannedEdit) -> bool:
@@ -141,16 +151,30 @@ def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
     if any(_loses_outputs(each) for each in plan.edits):
         yield PromptDetail(UNDO_CAPTION, UNDO_NOTE)
 
-    for each in plan.edits:
+    chosen = frozenset(each.edit.number for each in plan.edits)
+    for each in list_shown_edits(review, plan):
         title = describe_edit(each)
+        detail = PromptDetail(title, _describe_effect(each))
         if each.changes_source:
-            yield _make_diff(title, each.before, each.after, each.cell_kind)
-        else:
-            yield PromptDetail(title, _describe_effect(each))
+            detail = _make_diff(title, each.before, each.after, each.cell_kind)
+
+        number = each.edit.number
+        actions: tuple[Action, ...] = ()
+        if can_edit(each) and number in chosen:
+            actions = (Action("", f"Edit {number} …", f"{EDIT_ACTION}{number}"),)
+        item = PromptItem(str(number), f"Edit {number}", number in chosen, actions)
+        yield replace(detail, item=item)
 
     left_out = [f"Edit {number}: {reason}" for number, reason in sorted(plan.dropped.items())]
     if left_out:
         yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out), size="")
+
+
+def list_shown_edits(review: EditReview, plan: EditPlan) -> list[PlannedEdit]:
+    """Return the edits of `plan`, and those that the user left out, by number."""
+    chosen = {each.edit.number: each for each in plan.edits}
+    left_out = [each for each in review.plan.edits if each.edit.number not in chosen]
+    return sorted([*plan.edits, *left_out], key=lambda each: each.edit.number)
 
 
 def _make_diff(caption: str, before: str, after: str, kind: CellKind = "code") -> PromptDetail:

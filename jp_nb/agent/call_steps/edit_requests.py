@@ -8,12 +8,14 @@ Source: `docs/cells.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jp_nb.agent.approvals.edit_prompts import (
+    EDIT_ACTION,
     can_edit,
     describe_edit,
+    list_shown_edits,
     make_choice_prompt,
     make_pick_prompt,
     make_review_prompt,
@@ -67,6 +69,12 @@ class _EditChoices:
         return plan_chosen(
             self.review.edits, self.review.document, chosen=self.chosen, sources=self.sources
         )
+
+    def are_shown(self, shown: Sequence[PlannedEdit]) -> bool:
+        """Return True if the review showed exactly what the chosen edits do."""
+        plan = self.plan
+        is_known = all(each in shown for each in plan.edits)
+        return bool(plan.edits) and is_known and not plan.dropped.keys() & self.chosen
 
     def decide(self, *, may_run: bool, chosen: frozenset[int] | None = None) -> EditDecision:
         kept = self.chosen if chosen is None else chosen
@@ -174,7 +182,13 @@ class EditRequests:
             if isinstance(end, NotAnswered):
                 raise _reject(end)
 
+            shown = list_shown_edits(choices.review, choices.plan)
+            if end.picks is not None:
+                choices.chosen = frozenset(int(key) for key in end.picks)
+
             match end.value:
+                case "apply" | "apply_run" if not choices.are_shown(shown):
+                    continue  # the user sees what changed with the edits that were left out
                 case "apply" | "apply_run":
                     return choices.decide(may_run=end.value == "apply_run")
                 case "tell":
@@ -216,6 +230,8 @@ async def _change_choices(ask: SafeAsk, choices: _EditChoices, action: str) -> N
             await _choose(ask, choices)
         case "edit":
             await _edit_source(ask, choices)
+        case _ if action.startswith(EDIT_ACTION):
+            await _edit_source(ask, choices, int(action.removeprefix(EDIT_ACTION)))
 
 
 async def _ask_reason(ask: SafeAsk) -> None:
@@ -240,17 +256,30 @@ async def _choose(ask: SafeAsk, choices: _EditChoices) -> None:
         raise _reject(end)
 
 
-async def _edit_source(ask: SafeAsk, choices: _EditChoices) -> None:
-    editable = [each for each in choices.plan.edits if can_edit(each)]
-    picked = editable[0]
+async def _pick_edit(
+    ask: SafeAsk, editable: list[PlannedEdit], plan: EditPlan
+) -> PlannedEdit | None:
+    """Return the edit whose source the user wants to change; None if the user went back."""
+    if len(editable) == 1:
+        return editable[0]
+    if not editable:  # its check box was cleared
+        return None
 
-    if len(editable) > 1:
-        which = await ask(make_pick_prompt(choices.plan))
-        if is_back(which):
-            return
-        if not isinstance(which, Answered):
-            raise _reject(which)
-        [picked] = [each for each in editable if str(each.edit.number) == which.value]
+    which = await ask(make_pick_prompt(plan))
+    if is_back(which):
+        return None
+    if not isinstance(which, Answered):
+        raise _reject(which)
+    [picked] = [each for each in editable if str(each.edit.number) == which.value]
+    return picked
+
+
+async def _edit_source(ask: SafeAsk, choices: _EditChoices, number: int | None = None) -> None:
+    plan = choices.plan
+    editable = [each for each in plan.edits if number in (None, each.edit.number)]
+    picked = await _pick_edit(ask, [each for each in editable if can_edit(each)], plan)
+    if picked is None:
+        return
 
     end = await ask(make_source_prompt(picked))
     if is_back(end):

@@ -8,7 +8,7 @@ Source: `docs/prompts.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -38,6 +38,8 @@ class Answered:
     remember: bool = False
     marks: frozenset[AnswerMark] = frozenset()
     by: str | None = None
+    picks: frozenset[str] | None = None
+    """Keys of the checked items of a decision; None where the prompt has no check boxes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class Prompt(Generic[T_co]):
 class Action:
     """A button that decides at once. `key` is its key on stdin, `on_form` False if only there.
 
-    If it `is_separated`, a line is between it and the buttons before.
+    If it `is_separated`, a line is between it and the buttons before. `format_label` returns the
+    label for a number of checked items; the button needs at least one.
     """
 
     key: str
@@ -97,6 +100,7 @@ class Action:
     value: str
     on_form: bool = True
     is_separated: bool = False
+    format_label: Callable[[int], str] | None = None
 
 
 def format_label_name(tool: str) -> str:
@@ -137,12 +141,25 @@ class QuestionPrompt(Prompt[Answered]):
 
 
 @dataclass(frozen=True, slots=True)
+class PromptItem:
+    """A part of a decision that the user can leave out, by a check box on a form.
+
+    `key` is its name in `Answered.picks`. `actions` are buttons beside the check box.
+    """
+
+    key: str
+    label: str
+    is_checked: bool = True
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PromptDetail:
     """Exact content that the user decides about: an object key by key, a text line by line.
 
     `language` is the one of code, such as `python`. `size` are words behind the caption, in place
     of the number of lines of a text. `diff` is the difference whose text is `value`: a form shows
-    it with the code of `language`.
+    it with the code of `language`. With an `item`, the user can leave it out.
     """
 
     caption: str
@@ -150,6 +167,7 @@ class PromptDetail:
     language: str | None = None
     size: str | None = None
     diff: SourceDiff | None = None
+    item: PromptItem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +175,13 @@ class PromptCell:
     """A cell of the notebook that a decision is about, which a page can outline and show.
 
     With `is_place`, the decision is about the place below it; `start` is the start of the notebook.
+    A page shows it by a button beside the `item` with this key.
     """
 
     cell_id: str
     label: str
     is_place: bool = False
+    item: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ const SENT_MS = 700; // an idle kernel has answered by then
 const WRITING = 'textarea, input:not([type=radio], [type=checkbox])';
 const TEXT_BOX = 'textarea, input:not([type=radio], [type=checkbox], [type=search])';
 const FIELD = `${TEXT_BOX}, select`;
+const BUTTON = '.jp-nb-actions button, .jp-nb-summary button, .jp-nb-item .widget-button';
 const OPENING = '.jp-nb-open'; // the link that opens the address of a question
 const STATE = ['index', 'value', 'picks', 'custom'];
 const KEYBOARDS = { integer: 'numeric', number: 'decimal' }; // keyboard of a phone, by answer type
@@ -439,7 +440,7 @@ class FormView {
       this.touch();
     }
 
-    const button = target.closest('.jp-nb-actions button, .jp-nb-summary button');
+    const button = target.closest(BUTTON);
     if (!button) {
       return;
     }
@@ -623,14 +624,21 @@ class FormView {
 
     this.keys.settle(performance.now() + SETTLE_MS);
     // A form with only buttons gets the focus itself, so that no key presses a button.
-    this.focusOn(root, firstIn(root.querySelector('.jp-nb-control')) ?? root);
+    this.focusOn(root, this.findFirst(root));
+  }
+
+  private findFirst(root: HTMLElement): HTMLElement {
+    if (this.model.get('only_buttons')) {
+      return root;
+    }
+    return firstIn(root.querySelector('.jp-nb-control')) ?? root;
   }
 
   /** Move the focus to the next page if it was on the previous one. */
   private focusNext(root: HTMLElement): void {
     const active = document.activeElement;
     if (!active || active === document.body || root.contains(active)) {
-      this.focusOn(root, firstIn(root.querySelector('.jp-nb-control')) ?? root);
+      this.focusOn(root, this.findFirst(root));
     }
   }
 

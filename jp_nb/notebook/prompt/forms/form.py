@@ -16,10 +16,12 @@ from itertools import chain
 from typing import Final, assert_never
 
 import ipywidgets as widgets
+from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import FormDraft
 from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
+    Answered,
     AnyPrompt,
     FormPrompt,
     QuestionPrompt,
@@ -81,6 +83,8 @@ class Form(PromptForm):
         self._temporary: widgets.Widget | None = None  # closed when another step is shown
         self._buttons: dict[str, widgets.Button] = {}  # created on first use
         self._choices: tuple[widgets.Widget, ...] = ()  # buttons that answer at once
+        # Values and buttons of a decision with items, by the number in messages of the page.
+        self._decisions: list[tuple[JsonValue, widgets.Button]] = []
         self._menu: widgets.VBox | None = None  # created on first use
         self._signal: StockSignal | None = None  # while stock widgets replace the modules
         self._stock_note: widgets.Widget | None = None
@@ -93,7 +97,12 @@ class Form(PromptForm):
         if isinstance(prompt, ActionPrompt):
             self._bridge.only_buttons = prompt.only_buttons
             self._bridge.cells = [
-                {"cell": each.cell_id, "label": each.label, "place": each.is_place}
+                {
+                    "cell": each.cell_id,
+                    "label": each.label,
+                    "place": each.is_place,
+                    "slot": f"jp-nb-item-{each.item}",
+                }
                 for each in prompt.cells
             ]
             if prompt.changes:
@@ -183,6 +192,7 @@ class Form(PromptForm):
         )
 
     def _on_change(self, is_new: bool = True) -> None:
+        self._relabel()
         if is_new:  # the message was about the previous content
             self._show_note("")
         self._clock.restart()
@@ -276,16 +286,24 @@ class Form(PromptForm):
             cancels = buttons if draft.questions else others
             cancels["cancel"] = self._cancel
 
+        if page.items:
+            others["decide"] = self._decide
+
         primary = "submit" if draft.is_last else "next"
         controls = [each.control for each in page.fields]
+        boxes = [item.model_id for item in page.items.values()]
         self._show_step(
             page.widget,
             buttons,
             others,
             primary=primary,
-            controls=[control.model_id for control in controls if control.widget is not None],
+            controls=[
+                *(control.model_id for control in controls if control.widget is not None),
+                *boxes,
+            ],
             choices=page.choices,
         )
+        self._draw_items()
         if draft.must_answer:
             reading = page.read_and_keep({})
             page.show_problems(reading)
@@ -385,6 +403,7 @@ class Form(PromptForm):
             previous += self._buttons.values()
             self._buttons = {}
 
+        self._decisions = []
         self._choices = tuple(self._make_choices(choices)) if choices is not None else ()
         row = [self._get_button(name, primary=name == primary) for name in buttons]
         self._row.children = (*self._choices, *row, *self._asked_by)
@@ -404,13 +423,54 @@ class Form(PromptForm):
             if label in control.separated:
                 groups.append([])
 
-            decide = partial(self._draft.decide, answer)
-            groups[-1].append(make_button(label, partial(self._run_action, decide)))
+            groups[-1].append(self._make_choice(label, answer))
 
         if len(groups) == 1:
             yield from groups[0]
         else:
             yield from map(_make_button_group, groups)
+
+    def _make_choice(self, label: str, answer: Answered) -> widgets.Button:
+        if not self._page.items:
+            decide = partial(self._draft.decide, answer)
+            return make_button(label, partial(self._run_action, decide))
+
+        # The click sends the state of the check boxes, too.
+        name = f"decide-{len(self._decisions)}"
+        made = make_button(label, partial(self._press, name), does=name)
+        self._decisions.append((answer.value, made))
+        return made
+
+    # --- parts of a decision that the user can leave out -----------------------------------------
+
+    def _draw_items(self) -> None:
+        for item in self._page.items.values():
+            first = len(self._decisions)
+            item.add_buttons(self._press, first)
+            buttons = item.row.children[1:]
+            pairs = zip(item.actions, buttons, strict=True)
+            self._decisions += [(action.value, button) for action, button in pairs]
+        guard_widgets(self.widget)
+        self._relabel()
+
+    def _relabel(self) -> None:
+        """Show the number of checked items on the buttons that need one."""
+        if not self._decisions or not isinstance(self._first, ActionPrompt):
+            return
+
+        count = sum(item.is_checked for item in self._page.items.values())
+        formats = {action.value: action.format_label for action in self._first.actions}
+        for value, button in self._decisions:
+            format_label = formats.get(str(value))
+            if format_label is not None:
+                button.description = format_label(count)
+                button.disabled = count == 0
+
+    def _decide(self, message: FormMessage) -> None:
+        number = _parse_page_number(message)
+        if 0 <= number < len(self._decisions):
+            value, _ = self._decisions[number]
+            self._draft.decide(Answered(value, "form", picks=self._page.read_picks(message)))
 
     def _get_button(self, name: str, *, primary: bool) -> widgets.Button:
         if name not in self._buttons:

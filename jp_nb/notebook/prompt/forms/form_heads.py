@@ -5,7 +5,7 @@ Source: `docs/prompts.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import ipywidgets as widgets
 
@@ -20,6 +20,7 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
     make_markdown,
     make_text,
 )
+from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.notebook.prompt.forms.exact_text import show_exact_text
 from jp_nb.notebook.prompt.forms.source_diff_view import MAX_OPEN_DIFF_LINES, SourceDiffView
 from jp_nb.rendering.prompt_texts import address_text, prompt_text
@@ -41,11 +42,18 @@ def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
         yield make_text(hint, "hint")
 
 
-def make_decision_details(prompt: ActionPrompt) -> Iterator[widgets.Widget]:
-    """Yield the widgets of the exact content that the user decides about."""
+def make_decision_details(
+    prompt: ActionPrompt, items: Mapping[str, DecisionItem]
+) -> Iterator[widgets.Widget]:
+    """Yield the widgets of the exact content that the user decides about.
+
+    The row of each of the `items`, by key, is above its content.
+    """
     exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
     room = MAX_OPEN_DIFF_LINES
     for detail, (caption, lines) in exhibits:
+        if detail.item is not None:
+            yield items[detail.item.key].row
         if detail.diff is None:
             yield from show_exact_text(caption, lines, detail.language)
             continue

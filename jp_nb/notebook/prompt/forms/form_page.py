@@ -22,6 +22,7 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
     make_box,
     make_text,
 )
+from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.notebook.prompt.forms.form_field import FormField
 from jp_nb.notebook.prompt.forms.form_heads import make_decision_details, make_question_head
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
@@ -59,6 +60,7 @@ class FormPage:
     Attributes:
         fields: One for each answer; empty for a decision.
         choices: Buttons that answer at once; None if the user submits the page.
+        items: The parts of a decision that the user can leave out, by key.
         widget: The box with all widgets of the page but its buttons.
     """
 
@@ -69,13 +71,19 @@ class FormPage:
         self._problem = make_text("", "problem")  # of all fields together
         self.fields: list[FormField] = []
         self.choices: FormControl | None = None
+        self.items: dict[str, DecisionItem] = {}
 
         if isinstance(prompt, ActionPrompt):
             self.choices = make_action_buttons(prompt)
+            self.items = {
+                detail.item.key: DecisionItem(detail.item, lambda: changed(True))
+                for detail in prompt.exhibits
+                if detail.item is not None
+            }
             self.widget = make_box(
                 "page",
                 *make_question_head(prompt),
-                *make_decision_details(prompt),
+                *make_decision_details(prompt, self.items),
                 self._problem,
             )
             return
@@ -109,6 +117,15 @@ class FormPage:
         with_widget = [each for each in self.fields if each.control.widget is not None]
         reports = dict(zip(with_widget, split_reports(message, len(with_widget)), strict=True))
         return [(each, reports.get(each, {})) for each in self.fields]
+
+    def read_picks(self, message: FormMessage) -> frozenset[str] | None:
+        """Return the keys of the checked items; None if the page has no items."""
+        if not self.items:
+            return None
+
+        reports = split_reports(message, len(self.items))
+        pairs = zip(self.items.items(), reports, strict=True)
+        return frozenset(key for (key, item), report in pairs if item.read_report(report))
 
     def show_problems(self, reading: PageInput) -> None:
         """Show the errors of `reading`. The next click confirms empty values."""

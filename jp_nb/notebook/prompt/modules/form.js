@@ -74,6 +74,7 @@ var SENT_MS = 700;
 var WRITING = "textarea, input:not([type=radio], [type=checkbox])";
 var TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=search])";
 var FIELD = `${TEXT_BOX}, select`;
+var BUTTON = ".jp-nb-actions button, .jp-nb-summary button, .jp-nb-item .widget-button";
 var OPENING = ".jp-nb-open";
 var STATE = ["index", "value", "picks", "custom"];
 var KEYBOARDS = { integer: "numeric", number: "decimal" };
@@ -368,7 +369,7 @@ var FormView = class {
     if (target.closest(".jp-nb-control")) {
       this.touch();
     }
-    const button = target.closest(".jp-nb-actions button, .jp-nb-summary button");
+    const button = target.closest(BUTTON);
     if (!button) {
       return;
     }
@@ -525,13 +526,19 @@ var FormView = class {
       return;
     }
     this.keys.settle(performance.now() + SETTLE_MS);
-    this.focusOn(root, firstIn(root.querySelector(".jp-nb-control")) ?? root);
+    this.focusOn(root, this.findFirst(root));
+  }
+  findFirst(root) {
+    if (this.model.get("only_buttons")) {
+      return root;
+    }
+    return firstIn(root.querySelector(".jp-nb-control")) ?? root;
   }
   /** Move the focus to the next page if it was on the previous one. */
   focusNext(root) {
     const active = document.activeElement;
     if (!active || active === document.body || root.contains(active)) {
-      this.focusOn(root, firstIn(root.querySelector(".jp-nb-control")) ?? root);
+      this.focusOn(root, this.findFirst(root));
     }
   }
   label(root) {
