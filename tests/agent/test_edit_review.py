@@ -306,6 +306,9 @@ async def test_review_on_stdin_prints_differences_and_decides_edit_by_edit() -> 
     assert "- one" in shown
     assert "+ uno" in shown
     assert "Apply 1 edit to this notebook?" in "\n".join(users[2].transcript)
+    assert "Edit 1: Replace cell 0 (one): 1 line added, 1 line removed (not chosen)" in "\n".join(
+        users[2].transcript
+    )
     assert cells.sources == ["one", "two", THIS, "new"]
 
 

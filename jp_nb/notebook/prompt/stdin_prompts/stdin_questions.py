@@ -91,8 +91,10 @@ def _format_decision(prompt: ActionPrompt, question: str) -> Iterator[str]:
     if context := prompt_text.format_context(prompt):
         yield from bar_lines(context.split("\n"))
     yield f"{question}:" if prompt.changes else question
-    for caption, detail in prompt_text.list_exhibits(prompt):
-        yield caption
+    exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
+    for exhibit, (caption, detail) in exhibits:
+        is_left_out = exhibit.item is not None and not exhibit.item.is_checked
+        yield f"{caption} (not chosen)" if is_left_out else caption
         yield from bar_lines(detail)
 
     if prompt.changes:
