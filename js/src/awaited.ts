@@ -2,7 +2,7 @@
 
 import type { INotebookModel } from '@jupyterlab/notebook';
 
-import { canonical } from './canonical';
+import { sortedText } from './json';
 import { isCodeCell, placeOf, trustHere } from './outputs';
 
 /** The newest content of an output that the kernel has sent, and what the document shows of it. */
@@ -44,7 +44,7 @@ export class AwaitedOutputs {
   /** Await that the document shows `data` as the output `id` of `request`. */
   add(id: string, request: string | undefined, data: unknown): void {
     const shown = this.awaited.get(id)?.shown ?? null;
-    this.awaited.set(id, { request, data, text: canonical(data), isShown: false, shown });
+    this.awaited.set(id, { request, data, text: sortedText(data), isShown: false, shown });
   }
 
   /** Forget the outputs of `request`: its cell has ended, or this page writes them. */
@@ -79,7 +79,7 @@ export class AwaitedOutputs {
           continue;
         }
         trustHere(cell);
-        const present = canonical(cell.outputs.get(place).toJSON().data);
+        const present = sortedText(cell.outputs.get(place).toJSON().data);
         isWritten ||= present !== shown?.text;
         awaited.shown = { cell: cell.id, text: present };
         awaited.isShown = present === text;

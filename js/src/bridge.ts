@@ -3,8 +3,8 @@
  *
  * `jp_nb/notebook/page/live_store.py` is the kernel's side. Messages of the kernel carry data only.
  * Any code in the kernel can send such messages. So a message only affects the notebook whose path
- * it names: it can replace `jp` and the carrier in `widgets`, save the file, show output in a
- * running cell, and read and edit the cells.
+ * it names: it can change the record (`store.ts`), save the file, show output in a running cell, and
+ * read and edit the cells.
  */
 
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
@@ -17,7 +17,7 @@ import { applyEdits, describeDocument } from './cells';
 import { EndLines, wordsOfEnd } from './endlines';
 import { FormKeeper } from './forms';
 import type { JsonObject } from './json';
-import { hasSameText, isCount, isObject, list, own, pick } from './json';
+import { isCount, isObject, list, own } from './json';
 import type { IContent } from './outputs';
 import {
   areOutputs,
@@ -36,31 +36,9 @@ import {
   trustHere
 } from './outputs';
 import type { Answer, Received } from './protocol';
-import {
-  FEATURES,
-  INLINE_CHARS,
-  isForAnother,
-  MAX_PIECES,
-  PROTOCOL,
-  split,
-  TARGET
-} from './protocol';
-import type { ICarrier } from './record';
-import {
-  carriersIn,
-  eventsOf,
-  idOf,
-  isHead,
-  KEY,
-  kindOf,
-  merge,
-  othersOf,
-  WIDGET_STATE,
-  withKept
-} from './record';
+import { FEATURES, INLINE_CHARS, MAX_PIECES, PROTOCOL, split, TARGET } from './protocol';
 import { reportCells } from './report';
-import type { ISeal, Seals } from './segments';
-import { sealed, sealsIn, SEGMENT, unsealed } from './segments';
+import { NotebookStore } from './store';
 import { Views } from './views';
 
 /** After `bye`; a closing page is gone by then. */
@@ -76,12 +54,6 @@ type Context = DocumentRegistry.IContext<INotebookModel>;
 type IOPubMessage = KernelMessage.IIOPubMessage;
 type ControlMessage = KernelMessage.IControlMessage;
 
-/** The conversation of a document, and the number of its entries. */
-interface ILength {
-  stream: string;
-  n: number;
-}
-
 export class Bridge {
   constructor(
     private readonly context: Context,
@@ -90,6 +62,7 @@ export class Bridge {
     this.awaited = new AwaitedOutputs(context.model);
     this.keeper = new FormKeeper(context.model, this.views);
     this.ends = new EndLines(context.model, this.views);
+    this.store = new NotebookStore(context.model, this.page, () => this.onContentChange());
     void context.ready.then(() => this.start());
   }
 
@@ -101,29 +74,11 @@ export class Bridge {
     if (context.isDisposed) {
       return;
     }
-    this.forget();
-    context.model.metadataChanged.connect((_, { key }) => {
-      if (this.isWriting) {
-        return;
-      }
-      this.isFresh = false;
-      if (key === KEY) {
-        this.checkWritten();
-      }
-    });
     context.model.contentChanged.connect(() => this.lookForAwaited());
     context.model.cells.changed.connect(() => this.onCellsChanged());
     this.onCellsChanged();
-    context.fileChanged.connect(() => this.forget()); // saved, reverted, loaded again
     context.pathChanged.connect(() => this.hello());
-    // Opening a notebook does not change it; saving it moves the carrier into `jp`.
-    context.saveState.connect((_, state) => {
-      if (state === 'started') {
-        this.onSaveStarted();
-      } else if (state === 'completed' && this.saving) {
-        this.send({ type: 'saved', ...this.saving });
-      }
-    });
+    context.saveState.connect((_, state) => this.onSaveState(state));
     context.sessionContext.kernelChanged.connect((_, { newValue }) => this.connect(newValue));
     context.disposed.connect(() => this.connect(null));
     this.user?.userChanged.connect(this.onUser, this);
@@ -186,132 +141,27 @@ export class Bridge {
     return model.readOnly || contentsModel?.writable === false;
   }
 
-  private lengthOf(doc: unknown): ILength {
-    return { stream: idOf(doc), n: eventsOf(doc).length };
-  }
-
-  /** Note the entries at the start of a save. Later ones may not be in the file. */
-  private onSaveStarted(): void {
-    if (this.carriers.length && !this.readOnly) {
-      this.write(this.read());
-    }
-    const doc = this.comm ? this.read() : undefined;
-    this.saving = doc === undefined ? null : this.lengthOf(doc);
-  }
-
-  /** Discard the copy of the notebook's metadata. */
-  private forget(): void {
-    this.isFresh = false;
-    this.carriers = carriersIn(this.context.model.getMetadata('widgets'));
-  }
-
-  /** The `jp` object merged with carriers. The model returns copies, so it may be kept. */
-  private read(): unknown {
-    if (!this.isFresh) {
-      const { metadata } = this.context.model;
-      const whole = unsealed(metadata);
-      this.doc = whole;
-      for (const { doc: carried, seen } of this.carriers) {
-        this.doc = merge(this.doc, carried, seen);
-      }
-      this.seals =
-        kindOf(this.doc) === 'readable' ? sealsIn(metadata, whole) : new Map<string, ISeal[]>();
-      this.taken = new Set(Object.keys(metadata));
-      this.isFresh = true;
-    }
-    return this.doc;
-  }
-
-  /** Write `doc`. If it `isAppended`, it only has additional entries at the end. */
-  private write(doc: unknown, isAppended = false): void {
-    const { sharedModel } = this.context.model;
-    const parts = isAppended && !this.carriers.length;
-    this.isWriting = true;
-    this.isFresh = false; // until all of it is there
-    try {
-      // Other pages of a shared document, and the server, must see all changes at once.
-      sharedModel.transact(() => this.writeParts(doc, parts), false);
-    } finally {
-      this.isWriting = false;
-    }
-    this.doc = doc;
-    this.isFresh = true;
-    this.written = this.shared ? this.lengthOf(doc) : null;
-  }
-
-  private writeParts(doc: unknown, isAppended: boolean): void {
-    const { model } = this.context;
-    const folds = !this.shared && this.seals.size > 0;
-    if (this.shared) {
-      const { rest, added, seals } = sealed(doc, this.seals, isAppended, this.taken);
-      for (const [key, segment] of Object.entries(added)) {
-        model.setMetadata(key, segment);
-      }
-      model.setMetadata(KEY, rest);
-      this.seals = seals;
-    } else {
-      model.setMetadata(KEY, doc);
-      this.seals = new Map();
-    }
-    if (!isAppended || folds) {
-      this.dropSegments();
-    }
-    if (this.carriers.length) {
-      this.dropCarriers();
-    }
-  }
-
-  /** Delete the segments that nothing refers to. */
-  private dropSegments(): void {
-    const { model } = this.context;
-    const seals = Array.from(this.seals.values()).flat();
-    const kept = new Set(seals.map(({ segment }) => `${KEY}.${segment}`));
-    for (const key of Object.keys(model.metadata)) {
-      if (SEGMENT.test(key) && !kept.has(key)) {
-        model.deleteMetadata(key);
-      }
-    }
-  }
-
-  /** Check that a concurrent write of another page did not remove entries of this page. */
-  private checkWritten(): void {
-    if (!this.written) {
+  /** Note the content at the start of a save. Later entries may not be in the file. */
+  private onSaveState(state: DocumentRegistry.SaveState): void {
+    if (state === 'started') {
+      this.store.beginSave();
+      this.saving = this.comm ? this.store.state : null;
       return;
     }
-    const { stream, n } = this.written;
-    const doc = this.read();
-    if (idOf(doc) === stream && eventsOf(doc).length >= n) {
-      return;
+    if (state === 'completed' && this.saving !== null) {
+      this.send({ type: 'saved', state: this.saving });
     }
-    this.written = null;
-    this.hello();
+    if (state.startsWith('completed') || state === 'failed') {
+      this.store.endSave();
+    }
   }
 
-  private dropCarriers(): void {
-    const { model } = this.context;
-    const lifted = new Set(this.carriers.map(({ key }) => key));
-    const stored = model.getMetadata('widgets') as JsonObject;
-    const widgets = stored[WIDGET_STATE] as JsonObject;
-    const state = pick(widgets.state as JsonObject, key => !lifted.has(key));
-    const result = pick(stored, key => key !== WIDGET_STATE);
-    if (Object.keys(state).length) {
-      result[WIDGET_STATE] = { ...widgets, state };
+  /** Another page, or the user, has changed what this page has written into a shared document. */
+  private onContentChange(): void {
+    if (this.shared && this.isWriter) {
+      this.isWriter = false;
+      this.hello();
     }
-    if (Object.keys(result).length) {
-      model.setMetadata('widgets', result);
-    } else {
-      model.deleteMetadata('widgets');
-    }
-    this.carriers = [];
-  }
-
-  /** The reason not to write now, or undefined. */
-  private refusal(doc: unknown): string | undefined {
-    if (this.readOnly) {
-      return 'read-only';
-    }
-    const kind = kindOf(doc);
-    return kind === 'newer' || kind === 'damaged' ? kind : undefined;
   }
 
   // --- the kernel ---
@@ -761,26 +611,22 @@ export class Bridge {
       this.nack(data, 'protocol');
       return;
     }
-    // The kernel names the page of a shared document that writes.
-    if (this.shared && isForAnother(data, this.page)) {
-      this.written = null;
-      return;
-    }
     switch (data.type) {
-      case 'append':
-        this.onAppend(data);
-        break;
-      case 'switch':
-        this.onSwitch(data, data.doc);
-        break;
-      case 'exchange':
-        this.onSwitch(data, withKept(data.doc, data.kept, this.read()));
-        break;
+      case 'write':
       case 'chunk':
-        this.onChunk(data);
+        // Each window has its own copy. Of a shared document, the kernel names the page that writes.
+        if (data.to !== this.page) {
+          this.isWriter = false;
+        } else if (data.type === 'write') {
+          this.onWrite(data);
+        } else {
+          this.onChunk(data);
+        }
         break;
       case 'pull':
-        this.hello();
+        if (!data.to || data.to === this.page) {
+          this.hello();
+        }
         break;
       case 'show':
         this.onShow(data);
@@ -846,57 +692,21 @@ export class Bridge {
     }
   }
 
-  private onAppend(data: Received<'append'>): void {
-    const doc = this.read();
-    const why = this.refusal(doc);
-    const events = eventsOf(doc);
-    const { base, head } = data;
-    const fits =
-      !why &&
-      kindOf(doc) === 'readable' &&
-      idOf(doc) === data.stream &&
-      Number.isInteger(base) &&
-      (base as number) >= 0 &&
-      (base as number) <= events.length &&
-      Array.isArray(data.events) &&
-      data.events.every(isObject) &&
-      isHead(head, data.stream);
-    if (!fits) {
-      this.nack(data, why);
+  private onWrite(data: Received<'write'>): void {
+    if (this.readOnly) {
+      this.nack(data, 'read-only');
       return;
     }
-    const added = list(data.events).slice(events.length - (base as number));
-    const changes = isObject(head) ? head : {};
-    if (added.length || Object.keys(changes).length) {
-      const next: JsonObject = { ...(doc as JsonObject), events: [...events, ...added] };
-      for (const key of ['conversation', 'base_config', 'signature']) {
-        if (!Object.hasOwn(changes, key)) {
-          continue;
-        }
-        if (changes[key] === null) {
-          delete next[key];
-        } else {
-          next[key] = changes[key];
-        }
-      }
-      this.write(next, true);
-    }
-    this.ack(data);
-  }
-
-  private onSwitch(data: { seq?: unknown }, next: unknown): void {
-    const doc = this.read();
-    const why = this.refusal(doc);
-    // Only a document that keeps the damaged record among its `others` may replace it.
-    const keeps = why === 'damaged' && othersOf(next).some(other => hasSameText(other, doc));
-    if ((why && !keeps) || kindOf(next) !== 'readable') {
+    const why = this.store.write(data);
+    if (why) {
       this.nack(data, why);
-      return;
+    } else {
+      this.isWriter = true;
+      this.ack(data);
     }
-    if (!hasSameText(next, doc)) {
-      this.write(next);
+    if (why === 'stale') {
+      this.hello();
     }
-    this.ack(data);
   }
 
   private onChunk(data: Received<'chunk'>): void {
@@ -904,7 +714,7 @@ export class Bridge {
     const isWhole = (value: unknown, below: number): value is number =>
       Number.isInteger(value) && (value as number) >= 0 && (value as number) < below;
     if (typeof text !== 'string' || !isWhole(of, MAX_PIECES) || !isWhole(i, of)) {
-      this.nack(data);
+      this.nack(data, 'refused');
       return;
     }
     if (this.pieces?.id !== id || this.pieces?.of !== of) {
@@ -918,13 +728,14 @@ export class Bridge {
     }
     this.pieces = null;
     const whole = Array.from({ length: of }, (_, n) => texts.get(n)).join('');
-    let next: unknown;
+    let parts: unknown;
     try {
-      next = JSON.parse(whole);
+      parts = JSON.parse(whole);
     } catch {
-      next = undefined;
+      // It is refused below.
     }
-    this.onSwitch(data, next);
+    const write = isObject(parts) ? parts : {};
+    this.onWrite({ ...write, seq: data.seq });
   }
 
   private onCells(data: Received<'cells'>): void {
@@ -995,24 +806,21 @@ export class Bridge {
     if (!this.comm || !this.kernel || this.leaving !== undefined) {
       return;
     }
-    const doc = this.read();
+    const { keys, carriers } = this.store.read();
     const message: Answer & { type: 'hello' } = {
       type: 'hello',
       path: this.path,
       readOnly: Boolean(this.readOnly),
       collaborative: this.shared,
-      ...this.lengthOf(doc),
+      state: this.store.state,
       tells: FEATURES,
       client: this.kernel.clientId,
       ...this.sender
     };
-    if (doc === undefined) {
-      this.send(message);
-      return;
-    }
-    const text = JSON.stringify(doc);
+    const content = { keys, carriers };
+    const text = JSON.stringify(content);
     if (text.length <= INLINE_CHARS) {
-      this.send({ ...message, doc });
+      this.send({ ...message, ...content });
       return;
     }
     const pieces = split(text);
@@ -1022,11 +830,11 @@ export class Bridge {
 
   private ack(data: { seq?: unknown }): void {
     const { dirty } = this.context.model;
-    this.send({ type: 'ack', seq: seqOf(data), ...this.lengthOf(this.read()), dirty });
+    this.send({ type: 'ack', seq: seqOf(data), state: this.store.state, dirty });
   }
 
-  private nack(data: { seq?: unknown }, why?: string): void {
-    this.send({ type: 'nack', seq: seqOf(data), ...this.lengthOf(this.read()), why });
+  private nack(data: { seq?: unknown }, why: string): void {
+    this.send({ type: 'nack', seq: seqOf(data), why });
   }
 
   /** On the control channel: a message on shell waits until the running cell has ended. */
@@ -1073,21 +881,14 @@ export class Bridge {
   private kernel: Kernel.IKernelConnection | null = null;
   /** The id of the kernel's comm. */
   private comm: string | null = null;
-  /** The result of `read`, valid while `isFresh`. */
-  private doc: unknown = undefined;
-  private isFresh = false;
-  private isWriting = false;
   private isChecking = false;
-  private carriers: ICarrier[] = [];
-  /** The seals of the segments that are there. */
-  private seals: Seals = new Map();
-  /** The keys of the metadata that no new segment may have. */
-  private taken = new Set<string>();
-  /** The last write of this page in a shared document. */
-  private written: ILength | null = null;
-  /** The entries at the start of the save that runs. */
-  private saving: ILength | null = null;
-  /** Pieces of a document that the kernel sends. */
+  /** What the kernel stores in the notebook. */
+  private readonly store: NotebookStore;
+  /** Whether this page has written last, of those that share the document. */
+  private isWriter = false;
+  /** The state at the start of the save that runs. */
+  private saving: string | null = null;
+  /** Pieces of a write of the kernel. */
   private pieces: { id: unknown; of: number; texts: Map<number, string> } | null = null;
   private readonly keeper: FormKeeper;
   private readonly ends: EndLines;

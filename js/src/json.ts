@@ -26,6 +26,17 @@ export function hasSameText(first: unknown, second: unknown): boolean {
   return JSON.stringify(first) === JSON.stringify(second);
 }
 
+/** JSON text that is the same for the same value, in whatever order its keys are. */
+export function sortedText(value: unknown): string {
+  return JSON.stringify(value, (_, each: unknown) =>
+    isObject(each) ? Object.fromEntries(Object.entries(each).sort(byKey)) : each
+  );
+}
+
+function byKey([first]: [string, unknown], [second]: [string, unknown]): number {
+  return first < second ? -1 : 1;
+}
+
 /** A copy of `object` with the keys that `keep` accepts. */
 export function pick(object: JsonObject, keep: (key: string) => boolean): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([key]) => keep(key)));

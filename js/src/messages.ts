@@ -20,9 +20,7 @@ export type PageMessage =
   | IPageBye;
 export type KernelMessage =
   | IKernelOpen
-  | IKernelAppend
-  | IKernelSwitch
-  | IKernelExchange
+  | IKernelWrite
   | IKernelChunk
   | IKernelPull
   | IKernelSave
@@ -42,9 +40,13 @@ export interface IPageHello {
   path: string;
   readOnly?: boolean;
   collaborative?: boolean;
-  stream?: string;
-  n?: number;
-  doc?: unknown;
+  state?: string;
+  keys?: {
+    [k: string]: unknown;
+  };
+  carriers?: {
+    [k: string]: unknown;
+  };
   chunks?: number;
   tells?: unknown[];
   client?: string;
@@ -64,8 +66,7 @@ export interface IPageAck {
   v: number;
   page: string;
   seq: number;
-  stream: string;
-  n: number;
+  state: string;
   dirty?: boolean;
 }
 export interface IPageNack {
@@ -73,8 +74,6 @@ export interface IPageNack {
   v: number;
   page: string;
   seq: number;
-  stream?: string;
-  n?: number;
   why?: string;
 }
 export interface IPageSaved {
@@ -82,8 +81,7 @@ export interface IPageSaved {
   v: number;
   page: string;
   seq?: number;
-  stream?: string;
-  n?: number;
+  state?: string;
 }
 export interface IPageSaveFailed {
   type: 'save_failed';
@@ -131,47 +129,25 @@ export interface IKernelOpen {
   seq: number;
   ctl: boolean;
   path: string;
-  stream: string;
-  n: number;
 }
-export interface IKernelAppend {
-  type: 'append';
+export interface IKernelWrite {
+  type: 'write';
   v: number;
   seq: number;
   ctl: boolean;
   path: string;
-  to?: string;
-  stream: string;
-  base: number;
-  events: {
-    [k: string]: unknown;
-  }[];
-  head?: {
+  to: string;
+  expect: string;
+  state: string;
+  put?: {
     [k: string]: unknown;
   };
-}
-export interface IKernelSwitch {
-  type: 'switch';
-  v: number;
-  seq: number;
-  ctl: boolean;
-  path: string;
-  to?: string;
-  doc: {
+  drop?: unknown[];
+  copies?: unknown[];
+  extend?: {
     [k: string]: unknown;
   };
-}
-export interface IKernelExchange {
-  type: 'exchange';
-  v: number;
-  seq: number;
-  ctl: boolean;
-  path: string;
-  to?: string;
-  doc: {
-    [k: string]: unknown;
-  };
-  kept: unknown[];
+  carriers?: unknown[];
 }
 export interface IKernelChunk {
   type: 'chunk';
@@ -179,7 +155,7 @@ export interface IKernelChunk {
   seq: number;
   ctl: boolean;
   path: string;
-  to?: string;
+  to: string;
   id: number;
   i: number;
   of: number;
@@ -191,6 +167,7 @@ export interface IKernelPull {
   seq: number;
   ctl: boolean;
   path: string;
+  to?: string;
 }
 export interface IKernelSave {
   type: 'save';

@@ -5,9 +5,8 @@ import type { IOutput } from '@jupyterlab/nbformat';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { IOutputAreaModel } from '@jupyterlab/outputarea';
 
-import { canonical } from './canonical';
 import type { JsonObject } from './json';
-import { isObject, list, own } from './json';
+import { isObject, list, own, sortedText } from './json';
 import type { Views } from './views';
 
 export const WIDGET_VIEW = 'application/vnd.jupyter.widget-view+json';
@@ -48,7 +47,7 @@ export function placeOf(outputs: IOutputAreaModel, id: unknown, data?: unknown):
       return index;
     }
     // A shared document may have another order of keys.
-    if (data && canonical(output.toJSON().data) === canonical(data)) {
+    if (data && sortedText(output.toJSON().data) === sortedText(data)) {
       alike = index;
     }
   }
@@ -101,7 +100,7 @@ export function fill(outputs: IOutputAreaModel, listed: (IPrinted | IContent)[])
     .filter(output => isPrinted(output) || Object.keys(output.data).length)
     .map(output => (isPrinted(output) ? asStream(output) : asOutput(output)));
   const wanted = [...shown, ...errors];
-  if (canonical(before) !== canonical(wanted)) {
+  if (sortedText(before) !== sortedText(wanted)) {
     outputs.fromJSON(wanted);
   }
 }
@@ -245,7 +244,7 @@ export class Showing {
     const place = placeOf(outputs, id, content.data);
     const output = asOutput(content);
     if (place >= 0) {
-      if (canonical(outputs.get(place).toJSON()) !== canonical(output)) {
+      if (sortedText(outputs.get(place).toJSON()) !== sortedText(output)) {
         show(outputs, place, output);
       }
     } else if (Object.keys(content.data).length) {
@@ -322,8 +321,8 @@ export class Showing {
     if (mark !== undefined) {
       return [mark];
     }
-    const text = canonical(data);
-    const alike = [...this.outputs].filter(([, content]) => canonical(content.data) === text);
+    const text = sortedText(data);
+    const alike = [...this.outputs].filter(([, content]) => sortedText(content.data) === text);
     return alike.map(([id]) => id);
   }
 
@@ -357,7 +356,7 @@ export class Showing {
     }
     // JupyterLab appends what another page has inserted, and then removes by index.
     const left = shared.getOutputs();
-    if (canonical(cell.outputs.toJSON()) !== canonical(left)) {
+    if (sortedText(cell.outputs.toJSON()) !== sortedText(left)) {
       changeHere(cell, () => cell.outputs.fromJSON(left));
     }
     for (const id of shown) {

@@ -1,20 +1,19 @@
 /** The comm messages between kernel and page; see docs/protocol.md. */
 
-import type { JsonObject } from './json';
 import type { KernelMessage, PageMessage } from './messages';
 
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 
 /** The comm target, which the page registers. */
 export const TARGET = 'jp_nb.document';
 
-/** A longer document travels in pieces. */
+/** A longer content travels in pieces. */
 export const INLINE_CHARS = 4 * 1024 * 1024;
 
 /** The size of a piece: messages above 10 MB never reach the kernel. */
 export const PIECE_CHARS = 1024 * 1024;
 
-/** The limit of the pieces of a document that the kernel sends. */
+/** The limit of the pieces of a write. */
 export const MAX_PIECES = 4096;
 
 /** A message of the kernel as it arrives: any code in the kernel may have sent it. */
@@ -30,14 +29,7 @@ export type Answer = WithoutCommon<PageMessage>;
 type WithoutCommon<Message> = Message extends unknown ? Omit<Message, 'v' | 'page'> : never;
 
 /** The features that the page lists in `hello`. */
-export const FEATURES = ['cells', 'exchange', 'input', 'ended', 'printed', 'edits', 'runs'];
-
-/** The messages that name the one page of a shared document that writes. */
-const WRITES = ['append', 'switch', 'exchange', 'chunk'];
-
-export function isForAnother({ type, to }: JsonObject, page: string): boolean {
-  return WRITES.includes(type as string) && Boolean(to) && to !== page;
-}
+export const FEATURES = ['cells', 'input', 'ended', 'printed', 'edits', 'runs'];
 
 /** Split text, but no surrogate pairs. */
 export function split(text: string, size = PIECE_CHARS): string[] {

@@ -28,6 +28,9 @@ class Page {
     userChanged: { connect: vi.fn(), disconnect: vi.fn() }
   };
   seq = 0;
+  /** The id and the state that the page has named. */
+  id = '';
+  state = '';
 
   constructor(jp?: unknown) {
     if (jp !== undefined) {
@@ -46,19 +49,31 @@ class Page {
     await settle();
     this.kernel.publish('comm_open', { target_name: 'jp_nb.document', comm_id: COMM });
     const [hello] = this.kernel.take();
+    this.id = hello.page as string;
+    this.state = hello.state as string;
     return hello;
   }
 
   /** Send a message of the kernel, and return the answers. */
   tell(message: JsonObject, comm = COMM): JsonObject[] {
     this.seq++;
-    const data = { v: 1, ctl: true, seq: this.seq, path: 'talk.ipynb', ...message };
+    const data = { v: 2, ctl: true, seq: this.seq, path: 'talk.ipynb', ...message };
     this.kernel.publish('comm_msg', { comm_id: comm, data });
     return this.kernel.take();
   }
 
-  append(base: number, ...events: unknown[]): JsonObject[] {
-    return this.tell({ type: 'append', stream: 'jp-c1', base, events });
+  /** Write as the kernel does, in the state that the page has. */
+  write(parts: JsonObject): JsonObject[] {
+    const state = `kernel.${this.seq}`;
+    const answers = this.tell({ type: 'write', to: this.id, expect: this.state, state, ...parts });
+    if (answers[0]?.type === 'ack') {
+      this.state = answers[0].state as string;
+    }
+    return answers;
+  }
+
+  append(at: number, ...events: unknown[]): JsonObject[] {
+    return this.write({ extend: { at, events } });
   }
 }
 
@@ -83,21 +98,20 @@ describe('hello', () => {
     const doc = record(event(1));
     expect(await new Page(doc).open()).toMatchObject({
       type: 'hello',
-      v: 1,
+      v: 2,
       path: 'talk.ipynb',
       readOnly: false,
       collaborative: false,
-      stream: 'jp-c1',
-      n: 1,
-      doc,
+      state: expect.any(String) as string,
+      keys: { jp: doc },
+      carriers: {},
       client: 'client'
     });
   });
 
   it('has no record without one, and no name of a user who works alone', async () => {
     const hello = await new Page().open();
-    expect(hello).toMatchObject({ stream: '', n: 0 });
-    expect(hello).not.toHaveProperty('doc');
+    expect(hello).toMatchObject({ keys: {}, carriers: {} });
     expect(hello).not.toHaveProperty('user');
   });
 
@@ -140,72 +154,114 @@ describe('hello', () => {
     const hello = await page.open();
     expect(hello).toMatchObject({ chunks: 5 });
     const pieces = page.tell({ type: 'pull' }).slice(1);
-    expect(JSON.parse(pieces.map(({ text }) => text).join(''))).toEqual(page.jp);
+    const keys = { jp: page.jp };
+    expect(JSON.parse(pieces.map(({ text }) => text).join(''))).toEqual({ keys, carriers: {} });
   });
 });
 
-describe('append', () => {
+describe('a write', () => {
   it('stores entries, and changes of the head', async () => {
     const page = new Page({ ...record(event(1)), signature: 'old' });
     await page.open();
-    expect(page.append(1, event(2))).toMatchObject([
-      { type: 'ack', seq: 1, stream: 'jp-c1', n: 2 }
-    ]);
-    const head = { signature: null, base_config: { a: 1 } };
-    page.tell({ type: 'append', stream: 'jp-c1', base: 2, events: [], head });
+    expect(page.append(1, event(2))).toMatchObject([{ type: 'ack', seq: 1, state: 'kernel.0' }]);
+    const head = { base_config: { a: 1 } };
+    page.write({ extend: { at: 2, events: [], head, removed: ['signature'] } });
     expect(page.jp).toEqual({ ...record(event(1), event(2)), base_config: { a: 1 } });
   });
 
   it('stores entries once that arrive twice', async () => {
     const page = new Page(record(event(1)));
     await page.open();
-    page.append(1, event(2), event(3));
-    page.append(1, event(2), event(3), event(4));
-    expect(page.jp.events).toEqual([1, 2, 3, 4].map(n => event(n)));
+    const message = {
+      type: 'write',
+      to: page.id,
+      expect: page.state,
+      state: 's',
+      extend: { at: 1, events: [event(2)] }
+    };
+    expect(page.tell(message)).toMatchObject([{ type: 'ack', state: 's' }]);
+    expect(page.tell(message)).toMatchObject([{ type: 'ack', state: 's' }]);
+    expect(page.jp.events).toEqual([1, 2].map(n => event(n)));
+  });
+
+  it('that does not fit the content is answered with the content', async () => {
+    const page = new Page(record(event(1)));
+    await page.open();
+    page.notebook.setMetadata('jp', record());
+    const answers = page.append(1, event(2));
+    expect(answers).toMatchObject([
+      { type: 'nack', seq: 1, why: 'stale' },
+      { type: 'hello', keys: { jp: record() } }
+    ]);
+    expect(page.jp).toEqual(record());
+    page.state = answers[1].state as string;
+    expect(page.append(0, event(1))).toMatchObject([{ type: 'ack' }]);
   });
 
   it.each([
-    ['a gap', { base: 2 }],
-    ['a negative base', { base: -1 }],
-    ['a base that is no number', { base: '1' }],
-    ['another conversation', { stream: 'jp-c2' }],
-    ['entries that are no list', { events: {} }],
-    ['entries that are no objects', { events: [7] }],
-    ['a head of another conversation', { head: { conversation: { id: 'evil' } } }],
-    ['a head that is no object', { head: 7 }]
-  ])('refuses %s', async (_, change) => {
+    ['a gap', { extend: { at: 2, events: [event(2)] } }],
+    ['a key of others', { put: { kernelspec: {} } }],
+    ['no object', { put: 7 }]
+  ])('with %s is refused', async (_, parts) => {
     const page = new Page(record(event(1)));
     await page.open();
-    const message = { type: 'append', stream: 'jp-c1', base: 1, events: [event(2)], ...change };
-    expect(page.tell(message)).toMatchObject([{ type: 'nack', n: 1 }]);
-    expect(page.jp).toEqual(record(event(1)));
+    expect(page.write(parts)).toMatchObject([{ type: 'nack', why: 'refused' }]);
+    expect(page.notebook.metadata).toEqual({ jp: record(event(1)) });
   });
 
-  it('is repeated if the first one could not be written', async () => {
+  it('that fails is not acknowledged, and the kernel learns what is there', async () => {
     const page = new Page(record());
     await page.open();
-    const set = vi.spyOn(page.notebook, 'setMetadata').mockImplementationOnce(() => {
+    vi.spyOn(page.notebook, 'setMetadata').mockImplementationOnce(() => {
       throw new Error('not now');
     });
     vi.spyOn(console, 'error').mockImplementation(() => undefined);
-    page.append(0, event(1));
+    expect(page.append(0, event(1))).toEqual([]);
     expect(page.jp).toEqual(record());
-    expect(page.append(0, event(1))).toMatchObject([{ type: 'ack', n: 1 }]);
-    expect(set).toHaveBeenCalledTimes(2);
+    const [, hello] = page.append(0, event(1));
+    page.state = hello.state as string;
+    expect(page.append(0, event(1))).toMatchObject([{ type: 'ack' }]);
     expect(page.jp).toEqual(record(event(1)));
   });
 
-  it.each([
-    ['read-only', (page: Page) => (page.context.contentsModel.writable = false)],
-    ['newer', (page: Page) => page.notebook.setMetadata('jp', { ...record(), version: 9 })],
-    ['damaged', (page: Page) => page.notebook.setMetadata('jp', 7)]
-  ])('is refused if the notebook is %s', async (why, change) => {
+  it('is refused if the notebook is read-only', async () => {
     const page = new Page(record());
     await page.open();
-    change(page);
-    const before = page.notebook.metadata;
-    expect(page.append(0, event(1))).toMatchObject([{ type: 'nack', why }]);
-    expect(page.notebook.metadata).toEqual(before);
+    page.context.contentsModel.writable = false;
+    expect(page.append(0, event(1))).toMatchObject([{ type: 'nack', why: 'read-only' }]);
+    expect(page.jp).toEqual(record());
+  });
+
+  it('arrives in pieces, in any order', async () => {
+    const page = new Page(record(event(1)));
+    await page.open();
+    const put = { jp: record(event(2)) };
+    const text = JSON.stringify({ expect: page.state, state: 's', put });
+    const piece = (i: number) => ({
+      type: 'chunk',
+      to: page.id,
+      id: 7,
+      i,
+      of: 2,
+      text: [text.slice(0, 9), text.slice(9)][i]
+    });
+    expect(page.tell(piece(1))).toMatchObject([{ type: 'ack' }]);
+    expect(page.jp).toEqual(record(event(1)));
+    expect(page.tell(piece(0))).toMatchObject([{ type: 'ack', seq: 2, state: 's' }]);
+    expect(page.jp).toEqual(record(event(2)));
+  });
+
+  it.each([
+    [{ id: 1, i: 0, of: 1e12, text: '[' }],
+    [{ id: 1, i: -1, of: 2, text: '[' }],
+    [{ id: 1, i: 0, of: 1, text: '[' }],
+    [{ id: 1, i: 0, of: 1, text: '[]' }],
+    [{ id: 1, i: 0, of: 1, text: 7 }]
+  ])('refuses the piece %j', async piece => {
+    const page = new Page(record(event(1)));
+    await page.open();
+    expect(page.tell({ type: 'chunk', to: page.id, ...piece })).toMatchObject([{ type: 'nack' }]);
+    expect(page.jp).toEqual(record(event(1)));
   });
 });
 
@@ -213,12 +269,27 @@ describe('messages of others', () => {
   it.each([
     ['another path', { path: 'other.ipynb' }, []],
     ['no path', { path: undefined }, []],
-    ['another protocol', { v: 2 }, [{ type: 'nack', why: 'protocol' }]],
-    ['an unknown type', { type: '__proto__' }, []]
+    ['a newer protocol', { v: 3 }, [{ type: 'nack', why: 'protocol' }]],
+    ['an unknown type', { type: '__proto__' }, []],
+    ['another page', { to: 'another' }, []],
+    ['no page', { to: undefined }, []]
   ])('with %s change nothing', async (_, change, answers) => {
     const page = new Page(record());
     await page.open();
-    expect(page.tell({ type: 'switch', doc: record(event(9)), ...change })).toMatchObject(answers);
+    expect(page.write({ put: { jp: record(event(9)) }, ...change })).toMatchObject(answers);
+    expect(page.jp).toEqual(record());
+  });
+
+  it.each([
+    { type: 'append', stream: 'jp-c1', base: 0, events: [event(1)] },
+    { type: 'switch', doc: record(event(1)) },
+    { type: 'chunk', id: 1, i: 0, of: 1, text: JSON.stringify(record(event(1))) },
+    { type: 'pull' }
+  ])('of a kernel with protocol 1 change nothing: $type', async message => {
+    const page = new Page(record());
+    await page.open();
+    const answers = page.tell({ v: 1, ...message });
+    expect(answers).toMatchObject([{ type: 'nack', why: 'protocol' }]);
     expect(page.jp).toEqual(record());
   });
 
@@ -226,11 +297,13 @@ describe('messages of others', () => {
     const page = new Page(record());
     await page.open();
     page.kernel.comms = { [COMM]: {} };
-    page.tell({ type: 'switch', doc: record(event(9)) }, 'jp_nb.document.2');
+    const put = { jp: record(event(9)) };
+    const forged = { type: 'write', to: page.id, expect: page.state, state: 's', put };
+    page.tell(forged, 'jp_nb.document.2');
     await settle();
     expect(page.kernel.take()).toEqual([]);
     page.kernel.comms = { 'jp_nb.document.2': {} };
-    page.tell({ type: 'switch', doc: record(event(9)) }, 'jp_nb.document.2');
+    page.tell(forged, 'jp_nb.document.2');
     await settle();
     expect(page.kernel.take()).toMatchObject([{ type: 'hello' }]);
     expect(page.jp).toEqual(record());
@@ -250,72 +323,19 @@ describe('messages of others', () => {
   });
 });
 
-describe('switch', () => {
-  it('replaces the record', async () => {
-    const page = new Page(record(event(1)));
-    await page.open();
-    const doc = { ...record(), conversation: { id: 'jp-c2' } };
-    expect(page.tell({ type: 'switch', doc })).toMatchObject([{ type: 'ack', stream: 'jp-c2' }]);
-    expect(page.jp).toEqual(doc);
-  });
-
-  it('keeps a damaged record among the other conversations', async () => {
-    const page = new Page({ damaged: true });
-    await page.open();
-    expect(page.tell({ type: 'switch', doc: record() })).toMatchObject([{ type: 'nack' }]);
-    const doc = { ...record(), others: [{ damaged: true }] };
-    expect(page.tell({ type: 'switch', doc })).toMatchObject([{ type: 'ack' }]);
-    expect(page.jp).toEqual(doc);
-  });
-
-  it('arrives in pieces, in any order', async () => {
-    const page = new Page(record(event(1)));
-    await page.open();
-    const text = JSON.stringify(record(event(2)));
-    const piece = (i: number) => ({
-      type: 'chunk',
-      id: 7,
-      i,
-      of: 2,
-      text: [text.slice(0, 9), text.slice(9)][i]
-    });
-    expect(page.tell(piece(1))).toMatchObject([{ type: 'ack' }]);
-    expect(page.jp).toEqual(record(event(1)));
-    page.tell(piece(0));
-    expect(page.jp).toEqual(record(event(2)));
-  });
-
-  it.each([
-    [{ id: 1, i: 0, of: 1e12, text: '[' }],
-    [{ id: 1, i: -1, of: 2, text: '[' }],
-    [{ id: 1, i: 0, of: 1, text: '[' }],
-    [{ id: 1, i: 0, of: 1, text: 7 }]
-  ])('refuses the piece %j', async piece => {
-    const page = new Page(record(event(1)));
-    await page.open();
-    expect(page.tell({ type: 'chunk', ...piece })).toMatchObject([{ type: 'nack' }]);
-    expect(page.jp).toEqual(record(event(1)));
-  });
-
-  it('takes conversations that the page has', async () => {
-    const page = new Page(record(event(1)));
-    await page.open();
-    const doc = { ...record(), conversation: { id: 'jp-c2' }, others: [] };
-    page.tell({ type: 'exchange', doc, kept: [[0, 'jp-c1', 1]] });
-    expect(page.jp.others).toMatchObject([{ conversation: { id: 'jp-c1' }, events: [event(1)] }]);
-    const refused = page.tell({ type: 'exchange', doc, kept: [[0, 'jp-c9', 1]] });
-    expect(refused).toMatchObject([{ type: 'nack' }]);
-  });
-});
-
 describe('save', () => {
   it('answers when the file is saved, and says what is in it', async () => {
     const page = new Page(record(event(1)));
     await page.open();
+    page.context.saving = () => {
+      page.append(1, event(2)); // is not in the file
+      return Promise.resolve();
+    };
+    const { state } = page;
     page.tell({ type: 'save', to: '' });
     await settle();
     expect(page.kernel.take()).toMatchObject([
-      { type: 'saved', stream: 'jp-c1', n: 1 },
+      { type: 'saved', state },
       { type: 'saved', seq: 1 }
     ]);
   });
@@ -346,20 +366,30 @@ describe('save', () => {
     expect(save).not.toHaveBeenCalled();
   });
 
-  it('moves the record of a headless run into the notebook', async () => {
+  it('keeps the record of a headless run until the kernel moves it into the notebook', async () => {
     const page = new Page();
-    const state = { jp: record(), 'events.0': [event(1)] };
-    const mine = { model_module: 'jp-nb', state };
+    const mine = { model_module: 'jp-nb', state: { jp: record(), 'events.0': [event(1)] } };
     const widgets = { [WIDGET_STATE]: { state: { mine, other: {} } }, more: 1 };
     page.notebook.stored.set('widgets', widgets);
-    expect(await page.open()).toMatchObject({ n: 1 });
-    expect(page.jp).toBeUndefined();
-    await page.context.save();
-    expect(page.jp).toEqual(record(event(1)));
-    expect(page.notebook.getMetadata('widgets')).toEqual({
-      [WIDGET_STATE]: { state: { other: {} } },
-      more: 1
+    expect(await page.open()).toMatchObject({ keys: {}, carriers: { mine } });
+    page.context.saveState.connect((_, state) => {
+      if (state === 'started') {
+        page.notebook.setMetadata('widgets', { [WIDGET_STATE]: { state: { shown: {} } } });
+      }
     });
+    await page.context.save();
+    expect(page.notebook.getMetadata('widgets')).toMatchObject({
+      [WIDGET_STATE]: { state: { mine, shown: {} } }
+    });
+    page.kernel.take();
+    const [{ state }] = page.tell({ type: 'pull' });
+    page.state = state as string;
+    page.write({ put: { jp: record(event(1)) }, carriers: ['mine'] });
+    expect(page.jp).toEqual(record(event(1)));
+    const { state: left } = (page.notebook.getMetadata('widgets') as JsonObject)[
+      WIDGET_STATE
+    ] as JsonObject;
+    expect(left).toEqual({ shown: {} });
   });
 });
 
@@ -373,30 +403,32 @@ describe('a shared document', () => {
 
   it('is written by the page that the kernel names', async () => {
     const [page, id] = await share();
-    const message = { type: 'append', stream: 'jp-c1', base: 0, events: [event(1)] };
-    expect(page.tell({ ...message, to: 'another' })).toEqual([]);
+    const extend = { at: 0, events: [event(1)] };
+    expect(page.write({ extend, to: 'another' })).toEqual([]);
     expect(page.jp).toEqual(record());
-    expect(page.tell({ ...message, to: id })).toMatchObject([{ type: 'ack', n: 1 }]);
+    expect(page.write({ extend, to: id })).toMatchObject([{ type: 'ack' }]);
     expect(page.jp).toEqual(record(event(1)));
   });
 
-  it('has earlier entries in segments', async () => {
+  it('that another page changes makes the page say hello that has written', async () => {
     const [page] = await share();
-    const long = [1, 2, 3].map(n => event(n, 'x'.repeat(9000)));
-    long.forEach((each, base) => page.append(base, each));
-    expect(Object.keys(page.notebook.metadata).sort()).toEqual(['jp', 'jp.1']);
-    expect(page.jp.events).toEqual(long.slice(2));
-    page.tell({ type: 'switch', doc: { ...record(), conversation: { id: 'jp-c2' } } });
-    expect(Object.keys(page.notebook.metadata)).toEqual(['jp']);
+    page.notebook.setMetadata('jp', record(event(9)));
+    expect(page.kernel.take()).toEqual([]); // it has written nothing
+    const [{ state }] = page.tell({ type: 'pull' });
+    page.state = state as string;
+    page.append(1, event(1));
+    page.notebook.setMetadata('jp', record());
+    expect(page.kernel.take()).toMatchObject([{ type: 'hello', keys: { jp: record() } }]);
+    page.notebook.setMetadata('jp', record(event(7)));
+    expect(page.kernel.take()).toEqual([]); // the kernel has not written since
   });
 
-  it('that lost entries of this page makes it send hello', async () => {
+  it('is no more looked after by a page once the kernel names another one', async () => {
     const [page] = await share();
     page.append(0, event(1));
-    page.notebook.setMetadata('jp', record(event(1), event(2)));
-    expect(page.kernel.take()).toEqual([]);
+    page.write({ to: 'another' });
     page.notebook.setMetadata('jp', record());
-    expect(page.kernel.take()).toMatchObject([{ type: 'hello', n: 0 }]);
+    expect(page.kernel.take()).toEqual([]);
   });
 
   it('is left with bye', async () => {

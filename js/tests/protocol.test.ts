@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { wordsOfEnd } from '../src/endlines';
-import { isForAnother, split } from '../src/protocol';
+import { split } from '../src/protocol';
 
 describe('split', () => {
   it('cuts no surrogate pair, and loses nothing', () => {
@@ -9,15 +9,6 @@ describe('split', () => {
     const pieces = split(text, 3);
     expect(pieces).toEqual(['ab', '😀c', 'd😀']);
     expect(split('')).toEqual([]);
-  });
-});
-
-describe('isForAnother', () => {
-  it('is true for writes that name another page', () => {
-    expect(isForAnother({ type: 'append', to: 'b' }, 'a')).toBe(true);
-    expect(isForAnother({ type: 'append', to: 'a' }, 'a')).toBe(false);
-    expect(isForAnother({ type: 'append', to: '' }, 'a')).toBe(false);
-    expect(isForAnother({ type: 'pull', to: 'b' }, 'a')).toBe(false);
   });
 });
 

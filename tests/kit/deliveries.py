@@ -22,7 +22,7 @@ class RecordDelivery:
     def __init__(self, new_stream: Any) -> None:
         self._new_stream = new_stream
         self._document = Document(new_stream())
-        self._delivery = PageDelivery(MessageNumbering(), resend=1.0)
+        self._delivery = PageDelivery(MessageNumbering(), resend=1.0, page="page-1")
         self._delivery.set_document(self._document)
         self._delivery.set_other_record("")  # an empty notebook
 
@@ -38,6 +38,11 @@ class RecordDelivery:
         self._document.archive_active()
         self._document.conversation = self._new_stream()
         self._document.conversation.properties["id"] = name
+
+    def take_record(self, other: RecordDelivery) -> None:
+        """Continue with the record of `other`."""
+        self._document = other._document
+        self.keep()
 
     def retitle(self, title: str) -> None:
         """Set the title of the active conversation."""
@@ -108,15 +113,28 @@ class RecordDelivery:
 
     def acknowledge(self, answer: Mapping[str, Any], now: float = 0.0) -> None:
         """Answer a message with an `ack`."""
-        self._delivery.handle_ack(answer, now)
+        self._delivery.handle_ack({"page": self._delivery.page, **answer}, now)
 
     def refuse(self, answer: Mapping[str, Any]) -> None:
         """Answer a message with a `nack`."""
-        self._delivery.handle_nack(answer)
+        self._delivery.handle_nack({"page": self._delivery.page, **answer})
 
-    def report(self, stored: Any) -> bool:
-        """Report the page's record; return False if its entries are different ones."""
-        return self._delivery.match_record(stored)
+    def report(self, stored: Any, state: str = "loaded", **segments: Any) -> bool:
+        """Report the page's keys; return False if its entries are different ones."""
+        keys = {"jp": stored, **segments}
+        hello = Hello("page-1", "talk.ipynb", state=state).with_content({"keys": keys})
+        self._delivery.set_content(hello.make_copy())
+        found = hello.document
+        assert isinstance(found, dict)
+        return self._delivery.match_record(found)
+
+    def find_state(self, state: str) -> tuple[str, int] | None:
+        """Return the conversation and the number of entries in a state of the page."""
+        return self._delivery.find_state(state)
+
+    def count_states(self) -> int:
+        """Return the number of states that are remembered."""
+        return len(self._delivery._states)
 
     def deliver(self, now: float = 0.0) -> list[dict[str, Any]]:
         """Return all messages at the time `now`, each of them acknowledged."""
@@ -129,12 +147,9 @@ class RecordDelivery:
 
     def write_with(self, page: str) -> None:
         """Let `page` write the document that pages share. A message under way is dropped."""
-        self._delivery.writer = page
+        self._delivery.page = page
+        self._delivery.is_shared = True
         self._delivery.discard_transfer()
-
-    def support_exchange(self, *, does: bool = True) -> None:
-        """Let the page keep the conversations that it holds, or not."""
-        self._delivery.supports_exchange = does
 
 
 class KnownPages:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import SecretBytes
 
+from jp_nb.json_values import make_storable
 from jp_nb.record.documents import carrier, merge, segments
 from jp_nb.record.documents import document as documents
 from jp_nb.record.documents.conversation_list import (
@@ -177,6 +178,19 @@ class NotebookRecord:
     def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
         """Move the object from the state of a widget into the metadata of the notebook."""
         return carrier.lift_carrier(metadata)
+
+    @staticmethod
+    def write_segments(metadata: Mapping[str, Any], stored: Any) -> dict[str, Any]:
+        """Return `metadata` with the object `stored`, as a document that pages share keeps it."""
+        before = segments.read_segments(metadata) if "jp" in metadata else None
+        known = segments.read_seals(metadata, before)
+        split = segments.split_record(
+            make_storable(stored),  # type: ignore[arg-type]
+            known=known,
+            taken=metadata.keys(),
+            is_appended=False,
+        )
+        return {**metadata, **split.added, "jp": split.rest}
 
     @staticmethod
     def store_in_segments(stored: Mapping[str, Any], *sizes: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The lab extension: its package, and its rules about records, run in a bare page."""
+"""The lab extension: its package, and values that pass through a bare page."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ ROOT = Path(jp_nb.__file__).parent / "labextension"
 PROJECT = Path(__file__).parents[2] / "js"
 PACKAGE = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
 BUILD = PACKAGE["jupyterlab"]["_build"]
-CASES = json.loads(
-    (Path(__file__).parents[1] / "record" / "merge_cases.json").read_text(encoding="utf-8")
-)
 
 
 def test_package_has_the_version_of_the_program_and_files_are_named_by_their_content() -> None:
@@ -127,108 +124,39 @@ def test_plugin_asks_for_the_notebooks_of_the_page(script_page: Page) -> None:
     }
 
 
-MERGES = """async text => {
-    const { merge } = window.extension;
-    return JSON.stringify(JSON.parse(text).map(
-        ({ stored, carried, seen }) => merge(stored, carried, seen)));
-}"""
+# What a page does with a message: it reads the values, and writes them again.
+THROUGH_THE_PAGE = "text => JSON.stringify(JSON.parse(text))"
+ODD: dict[str, Any] = {
+    "numbers": [0, -0.0, 3, 3.5, -1e-5, 0.0001, 123456789012345680, 1e16, 1e21, 5e-324, 2**60 + 1],
+    "nan": float("nan"),
+    "texts": ["é", "𝄞", "\ue000", '\x7f\x00\n"\\', "\ud800", "\u2028"],
+    "𝄞": 1,
+    "\uffff": {"b": True, "a": None, "": []},
+}
 
 
-def test_records_are_merged_in_the_page_as_in_python(script_page: Page) -> None:
-    merged = json.loads(script_page.evaluate(MERGES, json.dumps(CASES)))
-    assert {case["name"]: found for case, found in zip(CASES, merged, strict=True)} == {
-        case["name"]: case["merged"] for case in CASES
+def make_record(count: int, **more: Any) -> dict[str, Any]:
+    """Return a record with `count` entries that have odd values."""
+    entry = {"type": "chat_response", "timestamp": "t", "data": ODD, "x": "y" * 9000}
+    events = [{**entry, "event_id": str(number)} for number in range(count)]
+    return {"version": 1, "conversation": {"id": "jp-c1"}, "events": events, **more}
+
+
+def test_segments_that_passed_through_a_page_fit_their_checksums(script_page: Page) -> None:
+    def through(metadata: dict[str, Any]) -> Any:
+        return json.loads(script_page.evaluate(THROUGH_THE_PAGE, json.dumps(metadata)))
+
+    first = through(NotebookRecord.write_segments({"jp.2": "foreign"}, make_record(20)))
+    shelf = {"conversation": {"id": "jp-c0"}, "base_config": {}, "events": [{"type": "turn_start"}]}
+    after = through(NotebookRecord.write_segments(first, make_record(30, others=[shelf])))
+
+    read: Any = NotebookRecord.read_metadata(after)
+    assert [event["event_id"] for event in read["events"]] == [str(n) for n in range(30)]
+    assert read["events"][-1]["data"]["texts"] == [*ODD["texts"][:4], "\ufffd", "\u2028"]
+    assert read["others"] == [shelf]
+    assert {"jp.1", "jp.3"} <= first.keys()
+    assert {key: after[key] for key in first if key != "jp"} == {
+        key: value for key, value in first.items() if key != "jp"
     }
-
-
-HEAD = {"version": 1, "conversation": {"id": "jp-c1"}}
-ONE, TWO = ({"type": "turn_start", "event_id": str(i)} for i in range(2))
-STATES: list[dict[str, Any]] = [
-    {"jp": HEAD, "events.0": [ONE], "events.1": [TWO], "length": 2},
-    {"jp": HEAD, "events.0": [ONE]},
-    {"jp": HEAD, "events.0": [ONE], "length": 2},
-    {"jp": HEAD, "events.0": [ONE], "length": None},
-    {"jp": HEAD, "events.1": [TWO]},
-]
-CARRIERS = """async widgets => {
-    const { carriersIn } = window.extension;
-    return carriersIn(widgets).map(({ doc }) => doc);
-}"""
-
-
-def test_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) -> None:
-    for state in STATES:
-        model = {"model_name": "RecordModel", "model_module": "jp-nb", "state": state}
-        widgets = {"application/vnd.jupyter.widget-state+json": {"state": {"mine": model}}}
-        read = NotebookRecord.read_metadata({"widgets": widgets})
-        found = script_page.evaluate(CARRIERS, widgets)
-        assert found == ([] if read is None else [read]), state
-
-
-IN_SEGMENTS = """async text => {
-    const { sealed, unsealed } = window.extension;
-    const [before, now] = JSON.parse(text);
-    const foreign = { "jp.2": "of another program", "jp.9999999": {} };
-    const taken = new Set(Object.keys(foreign));
-    const first = sealed(before, new Map(), false, taken);
-    const metadata = { ...foreign, ...first.added, jp: first.rest };
-    const { rest, added } = sealed(now, first.seals, false, taken);
-    const after = { ...metadata, ...added, jp: rest };
-    return JSON.stringify([metadata, after, unsealed(after), Object.keys(added)]);
-}"""
-
-
-UNSEALED = """async metadata =>
-    window.extension.unsealed(metadata)"""
-
-
-def _record(count: int, **more: Any) -> dict[str, Any]:
-    odd: dict[str, Any] = {
-        "numbers": [0, -0.0, 3, 3.5, -1e-5, 0.0001, 123456789012345680, 1e16, 1e21, 5e-324, 2**53],
-        "texts": ["é", "𝄞", "\ue000", '\x7f\x00\n"\\', "\ud800", "\u2028"],
-        "𝄞": 1,
-        "\uffff": {"b": True, "a": None, "": []},
-    }
-    events = [
-        {
-            "type": "chat_response",
-            "timestamp": f"t{i}",
-            "event_id": str(i),
-            "data": odd,
-            "x": "y" * 9000,
-        }
-        for i in range(count)
-    ]
-    return {
-        "version": 1,
-        "conversation": {"id": "jp-c1"},
-        "base_config": {},
-        "events": events,
-        **more,
-    }
-
-
-def test_segments_that_a_page_wrote_are_read_in_python(script_page: Page) -> None:
-    shelf = {"conversation": {"id": "jp-c0"}, "base_config": {}, "events": [ONE, TWO]}
-    sealed: dict[str, Any] = {"conversation": {"id": "jp-c9"}, "base_config": {}, "events": []}
-    sealed |= {"sealed": [None]}
-    stored: dict[str, Any] = {**HEAD, "version": 2, "base_config": {}, "events": [], "sealed": []}
-    damaged: Any = script_page.evaluate(UNSEALED, {"jp": stored | {"others": [sealed]}})
-    assert damaged == NotebookRecord.read_metadata({"jp": stored | {"others": [sealed]}})
-    (broken,) = damaged["others"]
-    assert broken["segments"] == {"jp": sealed}
-    before = _record(20)
-    now = _record(30, others=[shelf, broken, {"damaged": True}])
-    written = script_page.evaluate(IN_SEGMENTS, json.dumps([before, now]))
-    metadata, after, read, added = json.loads(written)
-    as_javascript = json.loads(json.dumps(now).replace("-0.0", "0"))
-    assert NotebookRecord.read_metadata(after) == read == as_javascript
-    assert NotebookRecord.read_metadata(metadata)["events"] == as_javascript["events"][:20]
-    assert {"jp.1", "jp.3"} <= metadata.keys()
-    assert after["jp.2"] == "of another program"
-    assert all(re.fullmatch("jp[.][1-9][0-9]*", key) for key in added)
-    assert "jp.1" not in added  # it is written once
-    assert after["jp"]["others"][0]["events"] == []
-    assert len(json.dumps(after["jp"])) < 64 * 1024 + 10_000
     del after["jp.3"]["events"][0]["data"]["texts"]
     assert "broken" in NotebookRecord.read_metadata(after)

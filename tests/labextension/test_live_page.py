@@ -8,6 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests.kit.notebook_record import NotebookRecord
 from tests.support.browser import NotebookPage, OpenNotebook
 from tests.support.page_actions import MODEL, in_page
 from tests.support.scripted_page import SETUP
@@ -153,7 +154,23 @@ def carried(jp: dict[str, Any]) -> dict[str, Any]:
     return {WIDGETS: {"state": {"ab12": model}, "version_major": 2, "version_minor": 0}}
 
 
-def test_record_in_a_widget_is_moved_by_the_first_write_and_by_saving_not_by_opening(
+# As ipywidgets does if the user has it save the states of widgets.
+SAVES_WIDGETS = (
+    """() => {
+    const { context } = window.jupyterapp.shell.currentWidget;
+    const states = { state: { shown: {} }, version_major: 2, version_minor: 0 };
+    context.saveState.connect((_, state) => {
+        if (state === "started") {
+            context.model.setMetadata("widgets", { ["""
+    + f'"{WIDGETS}"'
+    + """]: states });
+        }
+    });
+}"""
+)
+
+
+def test_record_in_a_widget_is_kept_by_opening_and_saving_and_moved_by_the_first_write(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(SETUP, "say('two'); flushed()")
@@ -168,10 +185,12 @@ def test_record_in_a_widget_is_moved_by_the_first_write_and_by_saving_not_by_ope
     assert contents(in_page(page)["events"]) == ["one", "two"]
     assert in_page(page, "widgets") is None
     saving = open_notebook("1", widgets=carried(doc("one", made="headless")))
+    saving.page.evaluate(SAVES_WIDGETS)
     saving.save()
-    metadata = saving.saved().metadata
-    assert contents(metadata.jp.events) == ["one"]
-    assert "widgets" not in metadata
+    metadata: Any = saving.saved().metadata
+    assert set(metadata.widgets[WIDGETS].state) == {"shown", "ab12"}
+    record: Any = NotebookRecord.read_metadata(metadata)
+    assert contents(record["events"]) == ["one"]
     assert errors == []
 
 

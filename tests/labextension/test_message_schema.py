@@ -11,15 +11,15 @@ from tests.kit.pages import PagesInProcess
 from tests.labextension.page_protocol import FIELDS
 from tools.page_schema import SCHEMA, format_schema
 
-ACK: dict[str, Any] = {"type": "ack", "v": 1, "page": "p1", "seq": 3, "stream": "jp-c1", "n": 13}
+ACK: dict[str, Any] = {"type": "ack", "v": 2, "page": "p1", "seq": 3, "state": "s3"}
 BAD: list[dict[str, Any]] = [
     {"seq": -1},
     {"seq": True},
     {"seq": 1.5},
     {"seq": "3"},
-    {"n": 2**53},
-    {"stream": 7},
-    {"stream": "s" * 10_001},
+    {"seq": 2**53},
+    {"state": 7},
+    {"state": "s" * 10_001},
     {"page": ["p1"]},
     {"page": "p" * 10_001},
     {"dirty": "yes"},
@@ -57,10 +57,6 @@ def test_each_required_field_is_required(kind: str) -> None:
 
 
 def test_null_is_no_value_except_for_a_damaged_record() -> None:
-    hello = {"type": "hello", "v": None, "page": "p1", "path": "a.ipynb", "user": None, "doc": None}
-    assert PagesInProcess.read(hello) == {
-        "type": "hello",
-        "page": "p1",
-        "path": "a.ipynb",
-        "doc": None,
-    }
+    hello = {"type": "hello", "v": None, "page": "p1", "path": "a.ipynb", "user": None}
+    read = PagesInProcess.read({**hello, "keys": {"jp": None}})
+    assert read == {"type": "hello", "page": "p1", "path": "a.ipynb", "keys": {"jp": None}}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.labextension.page_protocol import FIELDS, misfits
 from tests.support.browser import NotebookPage, OpenNotebook
-from tests.support.page_actions import MODEL, in_page
+from tests.support.page_actions import MODEL
 from tests.support.scripted_page import SETUP
 
 pytestmark = pytest.mark.browser
@@ -101,6 +101,11 @@ def test_messages_have_the_fields_of_the_table_and_keep_all_conversations(
 PLANT = """
 from comm import create_comm
 
+def of_the_page(message):
+    # To the page, in the state that it has.
+    delivery = in_cell.opened.store._delivery
+    return {"to": delivery.page, "expect": delivery._copy.state, **message}
+
 def plant(*messages, comm_id='jp_nb.document.planted', target='jp_nb.document', mine=False):
     comm = in_cell.opened.store._link._comm
     if not mine:
@@ -126,32 +131,32 @@ FORGED_ENDS: list[dict[str, Any]] = [
 
 def messages_of_strangers(path: str) -> list[dict[str, Any]]:
     """Return messages that change nothing."""
-    head = {"v": 1, "ctl": True, "seq": 900}
+    head = {"v": 2, "ctl": True, "seq": 900}
     good = {**head, "path": path}
+    put = {"put": {"jp": EVIL}, "state": "evil"}
+    old = {**good, "v": 1}  # of a kernel of an earlier release
     return [
-        {**head, "type": "switch", "doc": EVIL},
-        {**head, "type": "switch", "doc": EVIL, "path": ""},
-        {**head, "type": "switch", "doc": EVIL, "path": None},
-        {**head, "type": "switch", "doc": EVIL, "path": [path]},
-        {**head, "type": "switch", "doc": EVIL, "path": f"{path}.other"},
-        {**head, "type": "append", "stream": "", "base": 0, "events": [{"type": "x"}]},
-        {**head, "type": "chunk", "id": 1, "i": 0, "of": 1, "text": json.dumps(EVIL)},
+        {**head, "type": "write", **put},
+        {**head, "type": "write", **put, "path": ""},
+        {**head, "type": "write", **put, "path": None},
+        {**head, "type": "write", **put, "path": [path]},
+        {**head, "type": "write", **put, "path": f"{path}.other"},
+        {**head, "type": "chunk", "id": 1, "i": 0, "of": 1, "text": json.dumps(put)},
         {**head, "type": "show", "to": "", "cell": "x", "code": "1", "outputs": []},
-        {**good, "type": "switch", "doc": EVIL, "v": 2},
-        {**good, "type": "switch", "doc": EVIL, "v": "1"},
-        {**good, "type": "switch", "doc": {**EVIL, "version": 2}},
-        {**good, "type": "switch", "doc": 7},
-        {**good, "type": "exchange", "doc": EVIL},
-        {**good, "type": "exchange", "doc": 7, "kept": []},
-        {**good, "type": "exchange", "doc": EVIL, "kept": {"length": 1}},
-        {**good, "type": "exchange", "doc": EVIL, "kept": [7]},
-        {**good, "type": "exchange", "doc": EVIL, "kept": [[0, "evil", 0]]},
-        {**good, "type": "exchange", "doc": EVIL, "kept": [[0, "__proto__", 0]]},
-        {**good, "type": "Switch", "doc": EVIL},
-        {**good, "type": ["switch"], "doc": EVIL},
-        {**good, "type": "__proto__", "doc": EVIL},
-        {**good, "type": "constructor", "doc": EVIL},
-        {**good, "type": "append", "stream": "evil", "base": 0, "events": []},
+        {**good, "type": "write", **put, "v": 3},
+        {**good, "type": "write", **put, "v": "2"},
+        {**old, "type": "switch", "doc": EVIL},
+        {**old, "type": "exchange", "doc": EVIL, "kept": []},
+        {**old, "type": "append", "stream": "evil", "base": 0, "events": [{"type": "x"}]},
+        {**old, "type": "chunk", "id": 1, "i": 0, "of": 1, "text": json.dumps(EVIL)},
+        {**good, "type": "switch", "doc": EVIL},
+        {**good, "type": "write", **put},
+        {**good, "type": "write", **put, "to": "another page"},
+        {**good, "type": "write", **put, "to": ["another page"]},
+        {**good, "type": "Write", **put},
+        {**good, "type": ["write"], **put},
+        {**good, "type": "__proto__", **put},
+        {**good, "type": "constructor", **put},
         {**good, "type": "chunk", "id": 1, "i": 0, "of": 10**12, "text": "["},
         {**good, "type": "chunk", "id": 1, "i": -1, "of": 2, "text": "["},
         {**good, "type": "chunk", "id": 1, "i": 0, "of": 1, "text": "["},
@@ -162,6 +167,38 @@ def messages_of_strangers(path: str) -> list[dict[str, Any]]:
         {**good, "type": "run", "to": "another page", "cell": "x", "source": "1"},
         {**good, "type": "ran", "to": 7, "cell": "x", "source": "1", "count": 1, "outputs": []},
     ]
+
+
+BAD_PARTS: list[dict[str, Any]] = [
+    {"expect": "another state", "put": {"jp": EVIL}},
+    {"put": {"kernelspec": {}}},
+    {"put": {"jp": EVIL, "language_info": {}}},
+    {"put": {"__proto__": {}}},
+    {"put": [EVIL]},
+    {"drop": ["kernelspec"]},
+    {"put": {"jp": EVIL}, "state": 7},
+    {"put": {"jp": EVIL}, "copies": {"length": 1}},
+    {"put": {"jp": EVIL}, "copies": [7]},
+    {"put": {"jp": EVIL}, "copies": [[0, 0]]},
+    {"put": {"jp": EVIL}, "copies": [[0, "__proto__"]]},
+    {"extend": {"at": 3, "events": [None, 7, "x", []] * 4}},
+    {"extend": {"at": 2, "events": []}},
+    {"extend": {"at": 10**15, "events": []}},
+    {"extend": {"at": "3", "events": []}},
+    {"extend": {"at": 3, "events": [], "head": 7}},
+    {"extend": {"at": 3, "events": [], "head": {"events": []}}},
+    {"extend": {"at": 3, "events": [], "removed": ["events"]}},
+    {"extend": {"at": 3, "events": [], "removed": 7}},
+]
+
+
+def bad_writes(path: str) -> list[dict[str, Any]]:
+    """Return writes to the page, in its present state, that it refuses."""
+    good = {"v": 2, "ctl": True, "seq": 900, "path": path, "type": "write", "state": "evil"}
+    writes = [{**good, **parts} for parts in BAD_PARTS]
+    pieces = [{"i": 0, "of": 10**12, "text": "["}, {"i": -1, "of": 2, "text": "["}]
+    pieces += [{"i": 0, "of": 1, "text": text} for text in ("[", "[]", '{"put": 7}')]
+    return writes + [{**good, "type": "chunk", "id": 1, **piece} for piece in pieces]
 
 
 FAILS_ONCE = """() => {
@@ -190,32 +227,35 @@ def test_forged_broken_and_repeated_messages_change_nothing(open_notebook: OpenN
         page.run_cell(cell)
     page.output_text(1, contains="flushed")
     page.wait_for_kernel_status("idle")
-    stream = page.page.evaluate(f"{JP}.conversation.id")
-    good = {"v": 1, "seq": 900, "path": page.path.name, "type": "append", "stream": stream}
-    bad = [
-        {**good, "base": 0, "events": [None, 7, "x", []] * 4},
-        *(
-            {**good, "base": 3, "events": [], "head": head}
-            for head in (7, {"conversation": {"id": "evil"}}, {"conversation": 7})
-        ),
-        {**good, "base": 3, "events": [], "head": {"base_config": []}},
-        {**good, "base": 3, "events": [], "head": {"signature": {}}},
-    ]
     forged = messages_of_strangers(page.path.name)
+    bad = bad_writes(page.path.name)
     before = page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])")
-    for messages in (forged, bad):
-        plant(page, f"plant(*json.loads({json.dumps(messages)!r}), mine=True)")
+    for messages, change in ((forged, "list"), (bad, "map(of_the_page, {})")):
+        sent = f"json.loads({json.dumps(messages)!r})"
+        changed = change.format(sent) if "{}" in change else sent
+        plant(page, f"plant(*{changed}, mine=True)")
         assert page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])") == before
     assert page.page.locator(".jp-Notebook .jp-Cell").count() == 5
     assert page.page.locator(".jp-nb-end").count() == 0
     run(page, 4)
     assert page.page.evaluate(REQUESTS) == ["one", "two"]
 
-    # Entries that could not be written are not acknowledged, so they can be sent again.
-    append = {**good, "base": 6, "events": [{"type": "sent again"}]}
+    # Entries that could not be written are not acknowledged, so they are sent again.
     page.page.evaluate(FAILS_ONCE)
-    plant(page, f"plant(*[{append!r}] * 2, mine=True)")
-    assert in_page(page)["events"][6:] == append["events"]
+    page.page.evaluate(WRITE_CELL, "say('three'); flushed(30)")
+    run(page, 3)
+    assert page.page.evaluate(REQUESTS) == ["one", "two", "three"]
+
+    # A forged write that fits is not the kernel's: the kernel's next one finds another state.
+    parts = {"extend": {"at": 9, "events": [{"type": "chat_request", "content": "forged"}]}}
+    [write] = [{**each, **parts} for each in bad if each.get("put") == {"kernelspec": {}}]
+    del write["put"]
+    plant(page, f"plant(of_the_page({write!r}), mine=True)")
+    assert page.page.evaluate(REQUESTS)[-1] == "forged"
+    run(page, 4, until="not flushed")
+    assert page.page.evaluate(REQUESTS)[-1] == "forged"
+    page.page.evaluate(WRITE_CELL, "print(in_cell.opened.store.location)")
+    run(page, 3, until="this notebook contains different entries of the same conversation")
 
     # The page follows a comm that a cell opens, and accepts no forged message on it either.
     before = page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])")
@@ -229,7 +269,7 @@ def test_second_notebook_on_the_kernel_has_no_part_of_the_record_of_a_renamed_on
 ) -> None:
     first = open_notebook(SETUP, PLANT, "say('one'); flushed()", "say('three'); flushed(30)")
     kernel = first.page.evaluate(f"{OPENED}.id")
-    switch = {"v": 1, "seq": 9, "type": "switch", "doc": EVIL}
+    switch = {"v": 2, "seq": 9, "type": "write", "put": {"jp": EVIL}, "state": "evil"}
     second = open_notebook(
         f"plant({switch!r}, {switch | {'path': ''}!r}, mine=True)\nprint('planted')",
         "say('two'); flushed()",

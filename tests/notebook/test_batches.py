@@ -128,7 +128,7 @@ def _kind(message: dict[str, Any]) -> str:
     if kind == "update_display_data":
         return f"update of {content['transient']['display_id']}"
     if kind == "comm_msg" and "seq" in content["data"]:
-        return str(content["data"]["type"])
+        return "append" if "extend" in content["data"] else str(content["data"]["type"])
     return "" if kind == "status" else str(kind)
 
 

@@ -212,7 +212,10 @@ class Notebook(FrontEnd):
     def _send(self, data: Message | None) -> None:
         if data is None:
             return
-        content = {"comm_id": self.record_comm, "data": {"v": 1, "page": self.view.page, **data}}
+        content = {
+            "comm_id": self.record_comm,
+            "data": {"v": self.view.protocol, "page": self.view.page, **data},
+        }
         self.client.control_channel.send(self.client.session.msg("comm_msg", content))
 
     def until(self, condition: Callable[[], Any], about: str) -> None:

@@ -1,4 +1,4 @@
-"""Merge copies of the `jp` object. The lab extension is tested with the same cases."""
+"""Merge copies of the `jp` object."""
 
 from __future__ import annotations
 

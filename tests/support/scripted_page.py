@@ -1,4 +1,4 @@
-"""A page without a browser, which speaks protocol 1 and can misbehave."""
+"""A page without a browser, which speaks protocol 2 and can misbehave."""
 
 from __future__ import annotations
 
@@ -23,15 +23,25 @@ from tests.kit.page_in_cell import *
 begin()"""
 
 
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+
+
 @dataclass
 class View:
-    """The content and the behavior of one page."""
+    """The content and the behavior of one page.
+
+    `jp` is the value of its key, `segments` has the keys `jp.N`, and `carriers` the widgets. A test
+    may change them, as another page or a loaded file does.
+    """
 
     jp: Any = None
+    segments: dict[str, Any] = field(default_factory=dict)
+    carriers: dict[str, Any] = field(default_factory=dict)
+    collaborative: bool = False
     page: str = "page-1"
     path: str = "talk.ipynb"
     read_only: bool = False
-    protocol: int = 1
+    protocol: int = 2
     awake: bool = True
     adopts: bool = False
     forget: int = 0
@@ -44,6 +54,9 @@ class View:
     saves: int = 0
     received: list[dict[str, Any]] = field(default_factory=list)
     pieces: dict[int, str] = field(default_factory=dict)
+    has_null: bool = False  # `jp` is null, and not absent
+    named: tuple[str, str] = ("", "")  # the state, and the content that it names
+    states: int = 0
 
     def contents(self) -> list[str]:
         return [e["content"] for e in self.jp["events"] if e["type"] == "chat_request"]
@@ -51,11 +64,34 @@ class View:
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         return [m for m in self.received if m["type"] == kind]
 
+    def writes(self, part: str = "") -> list[dict[str, Any]]:
+        """Return the writes that were received in one message, or those that have a `part`."""
+        return [m for m in self.of_type("write") if not part or part in m]
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of the notebook."""
+        jp = {} if self.jp is None and not self.has_null else {"jp": self.jp}
+        widgets = {WIDGET_STATE: {"state": self.carriers}}
+        return {**jp, **self.segments, **({"widgets": widgets} if self.carriers else {})}
+
+    @property
+    def state(self) -> str:
+        """The name of the present content, a new one if a test has changed it."""
+        content = json.dumps(self.metadata())
+        if self.named[1] != content:
+            self.states += 1
+            self.named = (f"{self.page}.{self.states}", content)
+        return self.named[0]
+
     def hello(self) -> dict[str, Any]:
         message = {"type": "hello", "path": self.path, "readOnly": self.read_only}
+        message |= {"collaborative": True, "session": self.page} if self.collaborative else {}
         message |= {"tells": self.tells} if self.tells else {}
         message |= {"client": self.client} if self.client else {}
-        return message if self.jp is None else {**message, "doc": self.jp}
+        if self.protocol == 1:
+            return message if self.jp is None else {**message, "doc": self.jp}
+        keys = {key: value for key, value in self.metadata().items() if key != "widgets"}
+        return {**message, "state": self.state, "keys": keys, "carriers": self.carriers}
 
     def answer(self, data: dict[str, Any]) -> dict[str, Any] | None:
         """Return the reply to a message of the kernel."""
@@ -63,25 +99,30 @@ class View:
         if self.forget:
             self.forget -= 1
             return None
+        if self.protocol != data["v"]:
+            return {"type": "nack", "seq": data["seq"], "why": "protocol"}
         match data["type"]:
+            case "pull" | "write" | "chunk" if data.get("to", self.page) != self.page:
+                return None
             case "pull":
                 return self.hello()
-            case "save" if data["to"] not in ("", self.page):
-                return None
-            case "save" if self.save_error:
-                return {"type": "save_failed", "seq": data["seq"], "why": self.save_error}
             case "save":
-                self.saves += 1
-                return {"type": "saved", "seq": data["seq"]}
-            case "append":
-                return self._append(data)
-            case "switch" | "exchange":
-                return self._switch(data)
+                return self._save(data)
+            case "write":
+                return self._write(data, data["seq"])
             case "chunk":
                 return self._chunk(data)
             case "cells" | "show" | "input" | "ended" | "document" | "edit":
                 return self._report(data)
         raise AssertionError(f"unknown message {data['type']}")
+
+    def _save(self, data: dict[str, Any]) -> dict[str, Any] | None:
+        if data["to"] not in ("", self.page):
+            return None
+        if self.save_error:
+            return {"type": "save_failed", "seq": data["seq"], "why": self.save_error}
+        self.saves += 1
+        return {"type": "saved", "seq": data["seq"]}
 
     def _report(self, data: dict[str, Any]) -> dict[str, Any] | None:
         if data["type"] == "input":
@@ -90,47 +131,53 @@ class View:
             return None
         return {"type": "cells", "seq": data["seq"], **self.cells.pop(0)}
 
-    def _switch(self, data: dict[str, Any]) -> dict[str, Any] | None:
-        if data["type"] == "exchange" and "exchange" not in self.tells:
-            return None  # as every script of before
-        self.jp = data["doc"] if data["type"] == "switch" else self._exchanged(data)
-        return self._reply("ack", data)
-
-    def _exchanged(self, data: dict[str, Any]) -> dict[str, Any]:
-        keys = ("conversation", "base_config", "events", "signature")
-        active = {key: self.jp[key] for key in keys if key in self.jp}
-        there = {c["conversation"]["id"]: c for c in [active, *self.jp.get("others", [])]}
-        others = list(data["doc"]["others"])
-        for place, name, length in data["kept"]:
-            assert len(there[name]["events"]) == length
-            others.insert(place, there[name])
-        return {**data["doc"], "others": others}
-
     def _chunk(self, data: dict[str, Any]) -> dict[str, Any]:
         self.pieces[data["i"]] = data["text"]
-        if len(self.pieces) == data["of"]:
-            self.jp = json.loads("".join(self.pieces[i] for i in range(data["of"])))
-            self.pieces = {}
-        return self._reply("ack", data)
+        if len(self.pieces) < data["of"]:
+            return {"type": "ack", "seq": data["seq"], "state": self.state}
+        whole = json.loads("".join(self.pieces[i] for i in range(data["of"])))
+        self.pieces = {}
+        return self._write(whole, data["seq"])
 
-    def _append(self, data: dict[str, Any]) -> dict[str, Any]:
-        have = len(self.jp["events"]) if self.jp else 0
-        if self.jp is None or self._stream() != data["stream"] or data["base"] > have:
-            return self._reply("nack", data)
-        self.jp["events"] += data["events"][have - data["base"] :]
-        for key, value in data.get("head", {}).items():
-            if value is None:
-                self.jp.pop(key, None)
+    def _write(self, data: dict[str, Any], seq: int) -> dict[str, Any]:
+        if self.read_only:
+            return {"type": "nack", "seq": seq, "why": "read-only"}
+        if self.state != data["state"]:
+            if self.state != data["expect"]:
+                return self.hello()  # and a `nack`, which tells nothing more
+            self._apply(data)
+            self.named = (data["state"], json.dumps(self.metadata()))
+        return {"type": "ack", "seq": seq, "state": self.state}
+
+    def _apply(self, data: dict[str, Any]) -> None:
+        put = json.loads(json.dumps(data.get("put", {})))
+        for key in data.get("drop", ()):
+            del self.segments[key]
+        for key in data.get("carriers", ()):
+            del self.carriers[key]
+        self.segments |= {key: value for key, value in put.items() if key != "jp"}
+        if "jp" in put:
+            self._copy(put["jp"], data.get("copies", ()))
+            self.jp = put["jp"]
+        if "extend" in data:
+            self._extend(**data["extend"])
+
+    def _copy(self, jp: dict[str, Any], copies: Any) -> None:
+        for position, place, *names in copies:
+            if place == -1:
+                found = {key: self.jp[key] for key in names[0]}
             else:
-                self.jp[key] = value
-        return self._reply("ack", data)
+                found = self.jp["others"][place]
+            jp["others"].insert(position, found)
 
-    def _reply(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-        events = self.jp["events"] if self.jp else []
-        return {"type": kind, "seq": data["seq"], "stream": self._stream(), "n": len(events)}
-
-    def _stream(self) -> str:
-        return str(self.jp["conversation"]["id"]) if self.jp else ""
+    def _extend(
+        self, at: int, events: list[Any], head: dict[str, Any] | None = None, removed: Any = ()
+    ) -> None:
+        assert len(self.jp["events"]) == at
+        self.jp["events"] += json.loads(json.dumps(events))
+        self.jp |= head or {}
+        for key in removed:
+            self.jp.pop(key, None)
 
 
 class PageFrontEnd(FrontEnd):

@@ -1,7 +1,8 @@
-"""Compose the messages that deliver appended entries to the page.
+"""Compose the writes that bring a page to the newest snapshot of the document.
 
-One message is sent at a time, and repeated until the page acknowledges it. The state of a page is
-known from its `hello` and its replies. This module has no threads: `live_store.py` has them.
+One message is sent at a time, and repeated until the page acknowledges it. The content of a page is
+known from its `hello`, and from the writes that it has acknowledged. This module has no threads:
+`live_store.py` has them, and `page_deliveries.py` has the deliveries to several pages.
 
 Source: `docs/protocol.md`.
 """
@@ -11,13 +12,19 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, make_storable
+from jp_nb.json_values import (
+    JsonObject,
+    as_object,
+    make_storable,
+    make_storable_with_size,
+)
+from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys, find_held, format_head
 from jp_nb.notebook.page.pieces import (
     MAX_DELIVERY_BYTES,
     select_batch,
@@ -26,16 +33,27 @@ from jp_nb.notebook.page.pieces import (
 )
 from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.record.documents.document import (
+    RECORD_KEY,
     RECORD_VERSION,
     Document,
-    get_conversation_id,
-    get_conversations,
     get_events,
 )
 from jp_nb.record.documents.merge import starts_with
+from jp_nb.record.documents.segments import (
+    SEGMENT_CHARS,
+    count_chars,
+    count_sealed,
+    split_record,
+)
 
 MAX_RESEND_S = 60.0
 MIN_BATCH_INTERVAL_S = 0.1
+
+MAX_BATCH_BYTES = MAX_DELIVERY_BYTES - 1_024
+"""Limit of appended entries in a message: other fields need some room."""
+
+MAX_KNOWN_STATES = 1_024
+"""Limit of the states of a page that are remembered, for saves that take long."""
 
 
 class _Snapshot:
@@ -61,66 +79,18 @@ class _Snapshot:
     def head_text(self) -> str:
         # The document without entries as JSON, the same text for the same head. On demand: each
         # entry changes the signature, but a page gets ten messages a second.
-        return _format_head(self._head)
+        return format_head(self._head)
 
     @property
     def head(self) -> JsonObject:
         # A copy, which shares nothing with the document.
         return cast(JsonObject, json.loads(self.head_text))
 
-    def to_document(self) -> JsonObject:
+    def to_document(self, length: int) -> JsonObject:
+        """Return the document with the first `length` entries of its active conversation."""
         document: JsonObject = {"version": RECORD_VERSION, **self.head}
-        document["events"] = [dict(entry) for entry in self.entries[: self.length]]
+        document["events"] = [dict(entry) for entry in self.entries[:length]]
         return {**document, "others": self.others} if self.others else document
-
-
-def _format_head(document: JsonObject) -> str:
-    head = {k: v for k, v in document.items() if k not in ("version", "events", "others")}
-    head.setdefault("base_config", {})
-    return json.dumps(make_storable(head), sort_keys=True)
-
-
-@dataclass(slots=True)
-class _PageCopy:
-    """The part of the record that the page is known to hold, unchanged."""
-
-    stream: str
-    length: int
-    head_text: str
-    others: list[JsonValue] = field(default_factory=list)
-
-    def split(self, others: Sequence[JsonValue]) -> tuple[list[JsonValue], list[JsonValue]]:
-        """Split inactive conversations into `doc.others` and `kept` of an `exchange`.
-
-        `kept` has `[position, id, number of entries]` of each conversation that the page holds. One
-        without an id of its own is sent.
-        """
-        sent: list[JsonValue] = []
-        kept: list[JsonValue] = []
-        seen = set[str]()
-        held = set(map(id, self.others))
-
-        for position, other in enumerate(others):
-            stream = get_conversation_id(other)
-            # The conversation that is active in the page may be inactive here.
-            was_active = stream == self.stream and len(get_events(other)) == self.length
-            if was_active and isinstance(other, dict) and _format_head(other) == self.head_text:
-                held.add(id(other))
-
-            if stream and stream not in seen and id(other) in held:
-                kept.append([position, stream, len(get_events(other))])
-            else:
-                sent.append(other)
-
-            seen.add(stream)
-
-        return sent, kept
-
-
-def _find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[JsonValue]:
-    """Return the conversations in `others` that a page holds in `stored`, active or not."""
-    theirs = {get_conversation_id(entry): entry for entry in get_conversations(stored)}
-    return [other for other in others if theirs.get(get_conversation_id(other)) == other]
 
 
 @dataclass(slots=True)
@@ -132,51 +102,62 @@ class _Transfer:
     """
 
     messages: deque[JsonObject]
-    result: _PageCopy
+    result: PageCopy
     replaces: bool = False
     is_sent: bool = False
     due_at: float = 0.0
     tries: int = 0
 
-    def fits(self, answer: Mapping[str, Any]) -> bool:
-        """Return True if the page can hold the entries, according to its answer."""
-        stream = answer.get("stream", self.result.stream)
-        count = answer.get("n")
-        return stream == self.result.stream and (count is None or count >= self.result.length)
+    def ask_again(self) -> None:
+        """Send `pull` next: the page holds something else."""
+        self.due_at = 0.0
+        self.tries = 1
 
     def is_awaiting(self, seq: object) -> bool:
         return self.is_sent and seq == self.messages[0]["seq"]
 
 
 class PageDelivery:
-    """Composes the messages that update the page to the newest snapshot of the document.
+    """Composes the messages that update a page to the newest snapshot of the document.
 
     If a message is not acknowledged within `resend` seconds, `next_message` returns it or a `pull`
     again, at intervals that double up to `MAX_RESEND_S`. Not thread-safe: `LiveStore` has the lock.
 
     Attributes:
+        page: Id of the page, which alone acts on the writes.
+        is_shared: True if pages share the document: then earlier entries are put into segments.
         replaces: True if the page may still hold a document that will be replaced.
-        writer: Id of the page that must write, if pages share the document; "" if each page writes.
         is_silent: True if the last message was not answered in time.
         latency: Seconds from the last message to its acknowledgement; None before the first.
     """
 
-    def __init__(self, numbering: MessageNumbering, *, resend: float) -> None:
+    def __init__(
+        self, numbering: MessageNumbering, *, resend: float, page: str = "", is_shared: bool = False
+    ) -> None:
         self._numbering = numbering
         self._resend = resend
         self._target: _Snapshot | None = None
-        self._page: _PageCopy | None = None
+        self._content: PageCopy | None = None  # from `hello`, not compared yet
+        self._copy: PageCopy | None = None  # nothing is written before the comparison
         self._has_changes = False
         self._transfer: _Transfer | None = None
         self._sent_at = 0.0
         self._next_batch_at = 0.0
         self._skips_interval = False
-        self._exchange_seq = 0
-        self._exchange_failed = False
-        self.supports_exchange = self.replaces = False
-        self.writer = ""
+        # States of the page that are known, the oldest first: conversation, number of entries.
+        self._states: dict[str, tuple[str, int]] = {}
+        self.page = page
+        self.is_shared = is_shared
+        self.replaces = False
         self.is_silent = False
         self.latency: float | None = None
+
+    def continue_from(self, other: PageDelivery) -> None:
+        """Deliver the same document as `other`."""
+        self._target = other._target
+        self._has_changes = other._has_changes
+        self.replaces = other.replaces
+        self.latency = other.latency
 
     @property
     def stream(self) -> str | None:
@@ -195,35 +176,84 @@ class PageDelivery:
     def send_all(self, document: Document) -> None:
         """Send all of `document`, except conversations that the page holds."""
         self._target = _Snapshot(document)
-        if self._page is not None and self._page.stream == self._target.stream:
-            self._page.head_text = ""  # repaired: the copy in the page is outdated
+        if self._copy is not None and self._copy.stream == self._target.stream:
+            self._copy.head_text = ""  # repaired: the copy in the page is outdated
         self._has_changes = self.replaces = True
+        self._states.clear()
         self.discard_transfer()
+
+    # --- the content of the page -------------------------------------------------------------
+
+    def set_content(self, copy: PageCopy) -> None:
+        """Set the content of the page. `match_record` or `set_other_record` tells what it is."""
+        self._content = copy
+        self._copy = None
+        self.discard_transfer()
+
+    @property
+    def is_compared(self) -> bool:
+        """True if the content of the page was compared, so that the page may be written."""
+        return self._copy is not None
 
     def set_other_record(self, stream: str, stored: JsonObject | None = None) -> None:
         """Note that another conversation is active in the page; it will be replaced."""
-        self._page = _PageCopy(stream, len(get_events(stored or {})), "")
+        copy = self._copy = self._take_content()
+        copy.stream = stream
+        copy.length = len(get_events(stored or {}))
+        copy.head_text = ""
         if stored is not None and self._target is not None:
-            self._page.others = _find_held(self._target.others, stored)
+            copy.held = find_held(self._target.others, stored)
+
+        self._remember_state()
 
     def match_record(self, stored: JsonObject) -> bool:
         """Note that the page holds `stored`; return False if its entries differ from ours."""
         target = self._target
         events = get_events(stored)
         assert target is not None
+        copy = self._take_content()
+
         if starts_with(target.entries[: target.length], events):
-            # A page skips entries that it has, so the smallest length of all pages is safe.
-            same = self._page is not None and self._page.stream == target.stream
-            length = min(len(events), self._page.length) if same and self._page else len(events)
-            head_text = _format_head(stored) if self._has_changes else target.head_text
-            others = _find_held(target.others, stored)
-            self._page = _PageCopy(target.stream, length, head_text, others)
+            copy.length = len(events)
+            copy.head_text = format_head(stored) if self._has_changes else target.head_text
+            copy.held = find_held(target.others, stored)
         elif self.replaces:  # repaired, and not yet sent
-            self._page = _PageCopy(target.stream, 0, "")
+            copy.length = 0
+            copy.head_text = ""
         else:
             return False
 
+        copy.stream = target.stream
+        self._copy = copy
+        self._remember_state()
         return True
+
+    def _take_content(self) -> PageCopy:
+        return self._content or self._copy or PageCopy("", StoredKeys())
+
+    def _remember_state(self) -> None:
+        copy = self._copy
+        if copy is None or self.replaces:
+            return  # a save of the old document is not one of the new
+
+        self._states.pop(copy.state, None)
+        self._states[copy.state] = (copy.stream, copy.length)
+        if len(self._states) > MAX_KNOWN_STATES:
+            del self._states[next(iter(self._states))]
+
+    def find_state(self, state: str) -> tuple[str, int] | None:
+        """Return the active conversation and its number of entries in a state of the page.
+
+        None if the page is not known to have had this state.
+        """
+        return self._states.get(state)
+
+    @property
+    def delivered(self) -> tuple[str, int]:
+        """The id of the page's active conversation, and its number of entries there."""
+        return (self._copy.stream, self._copy.length) if self._copy else ("", 0)
+
+    # --- sending -----------------------------------------------------------------------------
 
     def skip_interval(self) -> None:
         """Send the pending entries now, without the interval between messages."""
@@ -233,11 +263,6 @@ class PageDelivery:
     def is_settled(self) -> bool:
         """True if the page has everything."""
         return self._transfer is None and not self._lacks_something()
-
-    @property
-    def delivered(self) -> tuple[str, int]:
-        """The id of the page's active conversation, and its number of entries there."""
-        return (self._page.stream, self._page.length) if self._page else ("", 0)
 
     @property
     def next_due(self) -> float | None:
@@ -264,7 +289,7 @@ class PageDelivery:
         transfer.due_at = now + min(self._resend * 2**transfer.tries, MAX_RESEND_S)
         # If no page is open, the server queues messages: only the short `pull` is repeated.
         # If the writing page does not answer, the first page that answers `pull` takes over.
-        if self.writer or transfer.tries > 1:
+        if self.is_shared or transfer.tries > 1:
             return self._numbering.make_message("pull")
 
         return transfer.messages[0]
@@ -273,44 +298,32 @@ class PageDelivery:
         """Handle an `ack` of the page, received at the monotonic time `now`."""
         transfer = self._transfer
         if transfer is None or not transfer.is_awaiting(answer.get("seq")):
-            return  # from a second page, or for a message that was sent twice
-        if transfer.messages[0].get("to", "") not in ("", answer.get("page")):
-            return  # from a page that does not write
+            return  # for a message that was sent twice
+        if answer.get("page") != self.page:
+            return
 
         is_last = len(transfer.messages) == 1
-        if is_last and not transfer.fits(answer):
-            transfer.due_at = 0.0
-            transfer.tries = 1  # the next message is `pull`
+        if is_last and answer.get("state") != transfer.result.state:
+            transfer.ask_again()
             return
 
         transfer.messages.popleft()
         transfer.is_sent = False
         self.latency = now - self._sent_at
         if not transfer.messages:
-            self._page = transfer.result
+            self._copy = transfer.result
+            self._content = None
             self._transfer = None
             self.replaces = self.replaces and not transfer.replaces
             self._skips_interval = self._skips_interval and not self.is_settled
+            self._remember_state()
 
     def handle_nack(self, answer: Mapping[str, Any]) -> None:
-        """Handle a `nack`: the page has fewer entries, or another document."""
-        if self._exchange_seq and answer.get("seq") == self._exchange_seq:
-            self._exchange_failed = self.replaces = True  # a kept conversation is missing
-            self.discard_transfer()
-            return
-
-        length = answer.get("n")
-        page = self._page
-        same = page is not None and answer.get("stream") == page.stream
-        if page and same and isinstance(length, int) and 0 <= length < page.length:
-            page.length = length  # a second page has fewer entries than the first one
-            self.discard_transfer()
-            return
-
+        """Handle a `nack`: the page has not written anything."""
+        if answer.get("page") != self.page or answer.get("why") == "stale":
+            return  # `hello` follows, with what the page holds
         if self._transfer is not None and self._transfer.is_awaiting(answer.get("seq")):
-            # The page holds another document: the next message is `pull`.
-            self._transfer.due_at = 0.0
-            self._transfer.tries = 1
+            self._transfer.ask_again()
 
     def discard_transfer(self) -> None:
         """Discard the current batch: it is composed again."""
@@ -318,7 +331,7 @@ class PageDelivery:
 
     def _lacks_something(self) -> bool:
         target = self._target
-        page = self._page
+        page = self._copy
         if target is None or page is None or not self._has_changes:
             return False
         if page.stream != target.stream:
@@ -328,58 +341,120 @@ class PageDelivery:
 
     def _compose(self, now: float) -> _Transfer | None:
         target = self._target
-        page = self._page
+        page = self._copy
         if target is None or page is None or not self._lacks_something():
             return None
         if self.replaces or page.stream != target.stream:
-            copy = _PageCopy(target.stream, target.length, target.head_text, target.others)
-            return _Transfer(deque(self._make_exchange(target, page)), copy, replaces=True)
+            return self._compose_whole(target, page)
         if now < self._next_batch_at and not self._skips_interval:
             return None
 
-        batch, _ = select_batch(target.entries[page.length : target.length])
-        fields: JsonObject = {"stream": target.stream, "base": page.length, "events": batch}
-        if page.head_text != target.head_text:
-            # Null removes a signature that the page has.
-            fields["head"] = {"signature": None, **target.head}
-
+        batch, _ = select_batch(target.entries[page.length : target.length], MAX_BATCH_BYTES)
         length = page.length + len(batch)
         if length == target.length:  # if more entries remain, they are sent at once
             self._next_batch_at = now + MIN_BATCH_INTERVAL_S
 
-        message = self._numbering.make_message("append", **self._to, **fields)
-        copy = _PageCopy(target.stream, length, target.head_text, page.others)
-        return _Transfer(deque([message]), copy)
+        if page.keys.length is None or page.keys.carriers:
+            return self._compose_whole(target, page)
+        if not self.is_shared:
+            if page.keys.segments:
+                return self._compose_whole(target, page)
+            return self._compose_append(target, page, batch)
 
-    def _make_exchange(self, target: _Snapshot, page: _PageCopy) -> list[JsonObject]:
-        """Return an `exchange` if the page holds other conversations of `target`, or a `switch`."""
-        document = target.to_document()
-        if not self.supports_exchange or self._exchange_failed or page.stream == target.stream:
-            return self._make_switch(document)
+        sealed = count_sealed(page.keys.seals, target.stream)
+        tail = target.entries[sealed : page.length]
+        if count_chars([*tail, *batch]) < SEGMENT_CHARS:
+            return self._compose_append(target, page, batch)
 
-        sent, kept = page.split(target.others)
-        shorter = {**document, "others": sent}
-        if not kept or len(to_ascii_json(shorter)) > MAX_DELIVERY_BYTES:
-            return self._make_switch(document)
+        document = target.to_document(length)
+        return self._compose_segments(target, page, document, is_appended=True)
 
-        fields: JsonObject = {"doc": make_storable(shorter), "kept": kept}
-        message = self._numbering.make_message("exchange", **self._to, **fields)
-        self._exchange_seq = self._numbering.last
+    def _compose_append(
+        self, target: _Snapshot, page: PageCopy, batch: list[JsonValue]
+    ) -> _Transfer:
+        """Append `batch` to the entries in `jp`, and set its changed keys."""
+        added: JsonObject = {"at": page.keys.length, "events": batch}
+        if page.head_text != target.head_text:
+            head = target.head
+            added["head"] = head
+            if "signature" not in head:  # the page may have one that is not valid any more
+                added["removed"] = ["signature"]
 
-        return [message]
+        assert page.keys.length is not None
+        keys = replace(page.keys, length=page.keys.length + len(batch))
+        result = replace(
+            page,
+            keys=keys,
+            length=page.length + len(batch),
+            head_text=target.head_text,
+        )
+        return self._make_transfer(page, result, {"extend": added})
 
-    def _make_switch(self, document: JsonObject) -> list[JsonObject]:
+    def _compose_whole(self, target: _Snapshot, page: PageCopy) -> _Transfer:
+        """Replace all keys. Conversations that the page holds are copied from there."""
+        document = target.to_document(target.length)
+        if self.is_shared:
+            return self._compose_segments(target, page, document, is_appended=False)
+
+        sent, copies = page.copy_conversations(target.others)
+        fields: JsonObject = {"put": {RECORD_KEY: document}}
+        if copies:
+            fields["put"] = {RECORD_KEY: {**document, "others": sent}}
+            fields["copies"] = copies
+
+        keys = StoredKeys.of_written(document, {})
+        return self._make_whole_transfer(target, page, fields, keys, target.length)
+
+    def _compose_segments(
+        self, target: _Snapshot, page: PageCopy, document: JsonObject, *, is_appended: bool
+    ) -> _Transfer:
+        """Write the new segments, and the rest of the record."""
+        stored = as_object(make_storable(document))
+        split = split_record(
+            stored, known=page.keys.seals, taken=page.keys.segments, is_appended=is_appended
+        )
+        keys = StoredKeys.of_written(split.rest, split.seals)
+        if is_appended:
+            keys = replace(keys, segments=keys.segments | page.keys.segments)
+
+        fields: JsonObject = {"put": {**split.added, RECORD_KEY: split.rest}}
+        length = len(get_events(document))
+        return self._make_whole_transfer(target, page, fields, keys, length)
+
+    def _make_whole_transfer(
+        self,
+        target: _Snapshot,
+        page: PageCopy,
+        fields: JsonObject,
+        keys: StoredKeys,
+        length: int,
+    ) -> _Transfer:
+        """Add the keys and carriers to remove to `fields`."""
+        dropped = sorted(page.keys.segments - keys.segments)
+        if dropped:
+            fields["drop"] = list(dropped)
+        if page.keys.carriers:
+            fields["carriers"] = list(page.keys.carriers)
+
+        held = [(other, place) for place, other in enumerate(target.others)]
+        result = PageCopy("", keys, target.stream, length, target.head_text, held)
+        transfer = self._make_transfer(page, result, fields)
+        transfer.replaces = length == target.length
+        return transfer
+
+    def _make_transfer(self, page: PageCopy, result: PageCopy, fields: JsonObject) -> _Transfer:
+        """Make the message of a write, or its pieces."""
         make_message = self._numbering.make_message
-        pieces = split_text(to_ascii_json(document))
-        if len(pieces) == 1:
-            return [make_message("switch", **self._to, doc=make_storable(document))]
+        result.state = self._numbering.make_state()
+        clean, size = make_storable_with_size(fields)
+        write = {"expect": page.state, "state": result.state, **as_object(clean)}
+        if size <= MAX_DELIVERY_BYTES:
+            return _Transfer(deque([make_message("write", to=self.page, **write)]), result)
 
+        pieces = split_text(to_ascii_json(write))
         part_of = self._numbering.last + 1
-        return [
-            make_message("chunk", **self._to, id=part_of, i=i, of=len(pieces), text=piece)
+        messages = [
+            make_message("chunk", to=self.page, id=part_of, i=i, of=len(pieces), text=piece)
             for i, piece in enumerate(pieces)
         ]
-
-    @property
-    def _to(self) -> JsonObject:
-        return {"to": self.writer} if self.writer else {}
+        return _Transfer(deque(messages), result)

@@ -1,8 +1,8 @@
 """The message `hello`, in which a page says its state, and its record in pieces.
 
-A page sends `hello` when it opens, when its path changes, and as the answer to `pull`. A record of
-more than 4 MB follows in messages `chunk`. `Hello` has the fields, `HelloReader` waits for the
-pieces. `LiveStore` gets a `Hello` when it is complete.
+A page sends `hello` when it opens, when its path changes, as the answer to `pull`, and if a write
+does not fit its content. A record of more than 4 MB follows in messages `chunk`. `Hello` has the
+fields, `HelloReader` waits for the pieces. `LiveStore` gets a `Hello` when it is complete.
 
 Source: `docs/protocol.md`.
 """
@@ -10,15 +10,18 @@ Source: `docs/protocol.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.json_values import as_object
 from jp_nb.notebook.kernel_pages import read_user_name
+from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys, read_stored_record
 from jp_nb.notebook.page.pieces import ReceivedPieces
-from jp_nb.notebook.page.protocol import PROTOCOL
+from jp_nb.notebook.page.protocol import PREVIOUS_PROTOCOL, PROTOCOL
+from jp_nb.record.documents.document import RECORD_KEY
 
 MAX_CHUNKS: Final = 65_536
 """Limit of the pieces of a document."""
@@ -36,10 +39,11 @@ class Hello:
         path: The server's path of the notebook.
         collaborative: True if the page may share its document with pages of other users.
         has_document: True if the notebook's metadata has the key `jp` or a carrier.
-        document: The `jp` object, not validated.
+        document: The record, merged with its carriers, not validated.
+        state: The page's name for the content of its keys.
+        keys: The keys of the metadata that keep the record.
         supports_cells: True if the page can send its cells. The other flags name other messages:
-            `exchange`, `input`, `ended`, `edit`, `ran`, and `show` with text that user code has
-            printed.
+            `input`, `ended`, `edit`, `ran`, and `show` with text that user code has printed.
         session: Jupyter session in the header of all messages of the page, if it shares a
             document.
         client: The same, for each page.
@@ -52,8 +56,9 @@ class Hello:
     collaborative: bool = False
     has_document: bool = False
     document: JsonValue = None
+    state: str = ""
+    keys: StoredKeys = field(default_factory=StoredKeys)
     supports_cells: bool = False
-    supports_exchange: bool = False
     supports_input: bool = False
     supports_ended: bool = False
     supports_printed: bool = False
@@ -76,10 +81,8 @@ class Hello:
             path=str(data.get("path", "")),
             read_only=bool(data.get("readOnly")),
             collaborative=bool(data.get("collaborative")),
-            has_document="doc" in data,
-            document=data.get("doc"),
+            state=str(data.get("state", "")),
             supports_cells="cells" in supported,
-            supports_exchange="exchange" in supported,
             supports_input="input" in supported,
             supports_ended="ended" in supported,
             supports_printed="printed" in supported,
@@ -89,7 +92,30 @@ class Hello:
             client=str(data.get("client", "")),
             user=read_user_name(data.get("user")),
             protocol=data.get("v"),
+        ).with_content(data)
+
+    def with_content(self, content: Any) -> Hello:
+        """Return a copy with the record in `content`: `keys` and `carriers`.
+
+        A page of version 1 sends the record itself, as `doc`. It is read, and never written.
+        """
+        found = as_object(content)
+        if self.protocol == PREVIOUS_PROTOCOL:
+            return replace(self, has_document="doc" in found, document=found.get("doc"))
+
+        keys = as_object(found.get("keys"))
+        carriers = as_object(found.get("carriers"))
+        document = read_stored_record(keys, carriers)
+        return replace(
+            self,
+            has_document=RECORD_KEY in keys or document is not None,
+            document=document,
+            keys=StoredKeys.read(keys, carriers),
         )
+
+    def make_copy(self) -> PageCopy:
+        """Return the content of the page, whose entries are not compared yet."""
+        return PageCopy(self.state, self.keys)
 
 
 class HelloReader:
@@ -140,4 +166,7 @@ class HelloReader:
             return None
 
         del self._incomplete[page]
-        return replace(hello, has_document=True, document=pieces.parse_json())
+        content = pieces.parse_json()
+        if hello.protocol == PREVIOUS_PROTOCOL:
+            content = {"doc": content}
+        return hello.with_content(content)

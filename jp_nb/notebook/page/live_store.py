@@ -2,8 +2,8 @@
 
 While a page is open, only the page may write the notebook file. So this backend sends the record to
 the page over a comm (`page_link.py`). An entry takes this way: the agent's thread appends it and
-calls `changed`, the sending thread sends what `delivery.py` composes, and the control thread
-receives the acknowledgement (`_receive`). `flush` waits for it.
+calls `changed`, the sending thread sends the write that `delivery.py` composes, and the control
+thread receives the acknowledgement (`_receive`). `flush` waits for it.
 
 `page_refusal.py` has the reasons to write nothing, `known_pages.py` selects the page to follow, and
 `page_requests.py` and `output_sender.py` have the messages that do not concern the record.
@@ -28,6 +28,7 @@ from jp_nb.notebook.page.control_channel import find_unsupported_reason
 from jp_nb.notebook.page.delivery import PageDelivery
 from jp_nb.notebook.page.hello import Hello, HelloReader
 from jp_nb.notebook.page.output_sender import OutputSender
+from jp_nb.notebook.page.page_deliveries import PageDeliveries
 from jp_nb.notebook.page.page_link import PageLink
 from jp_nb.notebook.page.page_refusal import (
     DIVERGED,
@@ -74,7 +75,7 @@ class LiveStore:
         self._state = self._link.state
         self._pages = self._link.pages
         self._numbering = self._link.numbering
-        self._delivery = PageDelivery(self._numbering, resend=resend)
+        self._deliveries = PageDeliveries(self._numbering, resend=resend)
         self._requests = PageRequests(self._link, KernelPages.of(kernel))
         self._outputs = OutputSender(kernel, self._link)
         self._hellos = HelloReader()
@@ -110,9 +111,11 @@ class LiveStore:
         """Store `document` from now on. It is written when it changes."""
         with self._state:
             self._document = document
-            self._delivery.set_document(document)
+            self._deliveries.set_document(document)
             if (hello := self._pages.followed.hello) is not None:
                 self._reconcile(hello, document)
+            for page in self._deliveries.list_uncompared():
+                self._link.ask_for_hello(page)
             self._state.notify_all()
 
     # --- the port `RecordStore` --------------------------------------------------------------
@@ -123,9 +126,9 @@ class LiveStore:
             if self._document is None:
                 return
 
-            previous_due = self._delivery.next_due
-            self._delivery.send_changes(self._document)
-            if self._delivery.next_due != previous_due:  # otherwise the thread wakes up in time
+            previous_due = self._deliveries.next_due
+            self._deliveries.send_changes(self._document)
+            if self._deliveries.next_due != previous_due:  # otherwise the thread wakes up in time
                 self._state.notify_all()
 
     def replaced(self) -> None:
@@ -146,7 +149,7 @@ class LiveStore:
                 self._delivery.set_other_record(get_conversation_id(refusal.preserved))
                 self._refusal = None
 
-            self._delivery.send_all(document)
+            self._deliveries.send_all(document)
             self._state.notify_all()
 
     @property
@@ -174,10 +177,10 @@ class LiveStore:
     def flush_after_cell(self) -> None:
         """Wait until an answering page has every entry, for at most one second."""
         with self._state:
-            delivery = self._delivery
             self._send_without_interval()
             self._state.wait_for(
-                lambda: self._refusal or delivery.is_silent or delivery.is_settled, END_OF_CELL_S
+                lambda: self._refusal or self._delivery.is_silent or self._delivery.is_settled,
+                END_OF_CELL_S,
             )
 
     def _send_without_interval(self) -> None:
@@ -281,7 +284,7 @@ class LiveStore:
         If pages share the document, the writing page has half of the time, then all pages.
         """
         ends_at = time.monotonic() + timeout
-        if not self._delivery.writer:
+        if not self._delivery.is_shared:
             return self._pull_once(timeout)
 
         hello = self._pull_once(timeout / 2)
@@ -372,6 +375,11 @@ class LiveStore:
         publish = getattr(self._kernel, "_publish_status", None)
         return publish.cell_ids() if isinstance(publish, RunningCells) else frozenset()
 
+    @property
+    def _delivery(self) -> PageDelivery:
+        """The delivery to the followed page."""
+        return self._deliveries.followed
+
     # --- sending, in a thread of its own -----------------------------------------------------
 
     def _send_until_closed(self) -> None:
@@ -403,7 +411,7 @@ class LiveStore:
         if self._refusal:
             return None
 
-        message = self._delivery.next_message(now)
+        message = self._deliveries.next_message(now)
         if self._delivery.is_silent:
             self._pages.followed.is_silent = True
             self._state.notify_all()
@@ -414,7 +422,7 @@ class LiveStore:
         """Return the seconds until there is something to do; None if nothing is planned."""
         due_times = [self._pages.followed.candidate_due]
         if not self._refusal:
-            due_times.append(self._delivery.next_due)
+            due_times.append(self._deliveries.next_due)
 
         planned = [due for due in due_times if due is not None]
         return min(planned) - now if planned else None
@@ -438,8 +446,9 @@ class LiveStore:
                 return
 
             is_known = self._pages.record_message(page, path)
-            if is_known:
-                self._delivery.is_silent = False
+            delivery = self._deliveries.find(page)
+            if delivery is not None:
+                delivery.is_silent = False
 
             if kind in ("hello", "chunk"):
                 self._handle_hello_message(message)
@@ -460,10 +469,8 @@ class LiveStore:
     def _handle_answer(self, data: Mapping[str, Any]) -> None:
         """Handle a message of a page that shows the notebook."""
         match data["type"]:
-            case "ack":
-                self._delivery.handle_ack(data, time.monotonic())
-            case "nack":
-                self._delivery.handle_nack(data)
+            case "ack" | "nack":
+                self._handle_write_answer(data)
             case "bye":
                 others_remain = self._pages.leave(data["page"])
                 if others_remain:
@@ -479,6 +486,17 @@ class LiveStore:
             case "saved" | "save_failed":
                 self._handle_save_answer(data)
 
+    def _handle_write_answer(self, data: Mapping[str, Any]) -> None:
+        delivery = self._deliveries.find(data["page"])
+        if delivery is None:
+            # A second window that was silent for a while: its content is unknown by now.
+            if not self._delivery.is_shared:
+                self._link.ask_for_hello(data["page"])
+        elif data["type"] == "ack":
+            delivery.handle_ack(data, time.monotonic())
+        else:
+            delivery.handle_nack(data)
+
     def _handle_save_answer(self, data: Mapping[str, Any]) -> None:
         failure = None
         if data["type"] == "save_failed":
@@ -487,14 +505,12 @@ class LiveStore:
         self._saved.add_answer(data["seq"], SaveAnswer(failure))
 
     def _handle_save_by_user(self, data: Mapping[str, Any]) -> None:
-        # The file has no more entries than the page was known to have.
-        stream, max_count = self._delivery.delivered
-        count: int = data.get("n", max_count + 1)
+        # The file has the entries of a state that the page was known to have.
         is_followed = data.get("page") == self._pages.followed.page
-        is_possible = count <= max_count and data.get("stream") == stream
+        found = self._delivery.find_state(data.get("state", ""))
 
-        if is_followed and is_possible and not self._delivery.replaces:
-            self._saved.set_saved(stream, count)
+        if is_followed and found is not None:
+            self._saved.set_saved(*found)
 
     def _handle_hello_message(self, data: Mapping[str, Any]) -> None:
         try:
@@ -523,10 +539,11 @@ class LiveStore:
         self._saved.limit(get_conversation_id(hello.document), len(get_events(hello.document)))
 
         self._pages.follow(hello)
+        is_renamed = self._numbering.path not in ("", hello.path)
         self._numbering.path = hello.path
-        self._delivery.writer = hello.page if hello.collaborative else ""
-        self._delivery.supports_exchange = hello.supports_exchange
-        self._delivery.discard_transfer()
+        self._deliveries.follow(hello)
+        if is_renamed:
+            self._link.ask_for_hello()  # other windows have the new path, too
 
         if self._document is not None:
             self._reconcile(hello, self._document)
@@ -544,7 +561,7 @@ class LiveStore:
             missing = find_uncovered(document.to_json(), get_conversations(stored))
             if missing:
                 document.others += missing
-                self._delivery.set_document(document)
+                self._deliveries.set_document(document)
                 self._notices.append(
                     "The notebook contains a conversation that this kernel did not have. "
                     "It is kept: `%jp log` lists it."

@@ -70,7 +70,7 @@ class PageLink:
 
         receive_on_control(self._kernel, self.comm_id, receive)
         with self.state:
-            opening = self.numbering.make_message("open", stream="", n=0)
+            opening = self.numbering.make_message("open")
 
         self._cell = CellContext()
         self._comm = create_comm(target_name=TARGET, comm_id=self.comm_id, data=opening)
@@ -81,9 +81,10 @@ class PageLink:
         """Send `message` at once. Thread-safe; do not hold `state`."""
         self._cell.run(self._comm.send, message)
 
-    def ask_for_hello(self) -> None:
-        """Let the sending thread ask all pages for another `hello`. Hold `state`."""
-        self.urgent.append(self.numbering.make_message("pull"))
+    def ask_for_hello(self, page: str = "") -> None:
+        """Let the sending thread ask `page` (all pages if "") for another `hello`. Hold `state`."""
+        fields: JsonObject = {"to": page} if page else {}
+        self.urgent.append(self.numbering.make_message("pull", **fields))
 
     def close(self) -> bool:
         """Close the comm; return False if it was closed before."""

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.notebook.page.hello import Hello
-from jp_nb.notebook.page.protocol import PROTOCOL
+from jp_nb.notebook.page.protocol import PREVIOUS_PROTOCOL, PROTOCOL
 from jp_nb.record.documents.document import (
     Document,
     NewerVersionError,
@@ -30,7 +30,14 @@ IN_NOTEBOOK = "kept in this notebook"
 NO_PAGE = "no page answered (in JupyterLab or Notebook, enable the jp-nb extension)"
 NO_OPEN_PAGE = "no page is open that shows this notebook"
 READ_ONLY = "this notebook is read-only"
-OTHER_PROTOCOL = "the page uses another protocol: reload it, or update jp_nb"
+OLDER_PROTOCOL = (
+    "the page uses an older protocol: reload it. If that does not help, update jp_nb in the "
+    "environment of JupyterLab, and restart JupyterLab"
+)
+NEWER_PROTOCOL = (
+    "the page uses a newer protocol: update jp_nb in the environment of the kernel, and restart "
+    "the kernel"
+)
 TEXT_FILE = "{} is a text notebook, which does not store conversations. Pair it with an .ipynb file"
 DIVERGED = (
     "this notebook contains different entries of the same conversation: "
@@ -82,7 +89,8 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
     Different entries of the same conversation are not found here: `LiveStore` compares them.
     """
     if hello.protocol != PROTOCOL:
-        return PageRefusal(OTHER_PROTOCOL)
+        is_older = hello.protocol == PREVIOUS_PROTOCOL
+        return PageRefusal(OLDER_PROTOCOL if is_older else NEWER_PROTOCOL)
     if hello.read_only:
         return PageRefusal(READ_ONLY)
     if is_text_notebook(hello):

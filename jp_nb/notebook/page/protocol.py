@@ -4,16 +4,18 @@ A message is the data of a comm message, an object with `type` and `v`. The kern
 messages (`seq`). Their order and effect are in `live_store.py` (kernel) and the lab extension
 (page). For example, the kernel sends one entry of the record, and the page confirms it:
 
-    {"type": "append", "v": 1, "ctl": true, "seq": 3, "path": "a.ipynb", "stream": "jp-c1", …}
-    {"type": "ack", "v": 1, "page": "p1", "seq": 3, "stream": "jp-c1", "n": 13}
+    {"type": "write", "v": 2, "ctl": true, "seq": 3, "path": "a.ipynb", "to": "p1", "expect": "s2",
+     "state": "s3", "extend": {"at": 12, "events": [{…}]}}
+    {"type": "ack", "v": 2, "page": "p1", "seq": 3, "state": "s3"}
 
-A *stream* is the id of a conversation; `n` is the number of its entries in the page.
+A *state* is a text that names the content of the keys in which a notebook keeps the record.
 
 Source: `docs/protocol.md`.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +24,9 @@ from pydantic import JsonValue
 from jp_nb.json_values import MAX_INTEGER
 from jp_nb.notebook.page.message_schema import PAGE_COMMON, PAGE_MESSAGES, find_misfits
 
-PROTOCOL = 1
+PROTOCOL = 2
+PREVIOUS_PROTOCOL = 1
+"""Version of pages of earlier releases, whose record is read and not written."""
 TARGET = "jp_nb.document"
 """Name of the comm target that the page registers."""
 
@@ -39,8 +43,7 @@ def read_page_message(data: Any) -> dict[str, Any] | None:
     if fields is None:
         return None
 
-    # A `hello` without `doc` has no record, one whose `doc` is null has a damaged one.
-    message = {name: value for name, value in data.items() if value is not None or name == "doc"}
+    message = {name: value for name, value in data.items() if value is not None}
     if find_misfits(message, {**PAGE_COMMON, **fields}):
         return None
 
@@ -64,6 +67,7 @@ class MessageNumbering:
     def __init__(self) -> None:
         self.last = 0
         self.path = ""
+        self._kernel = uuid.uuid4().hex[:12]
 
     def make_message(self, kind: str, **fields: JsonValue) -> dict[str, JsonValue]:
         """Return the next message."""
@@ -72,9 +76,13 @@ class MessageNumbering:
         common: dict[str, JsonValue] = {"type": kind, "v": PROTOCOL, "ctl": True}
         return {**common, "seq": self.last, "path": self.path, **fields}
 
+    def make_state(self) -> str:
+        """Return the name of a state that the next message makes; no other kernel uses it."""
+        return f"{self._kernel}.{self.last + 1}"
+
 
 def is_batchable(kind: str, content: Mapping[str, Any]) -> bool:
-    """Return True for an `append`, which may wait for the next batch of iopub messages."""
+    """Return True for appended entries, which may wait for the next batch of iopub messages."""
     data = content.get("data")
     of_record = kind == "comm_msg" and str(content.get("comm_id", "")).startswith(f"{TARGET}.")
-    return of_record and isinstance(data, dict) and data.get("type") == "append"
+    return of_record and isinstance(data, dict) and "extend" in data

@@ -49,6 +49,11 @@ def find_unreadable_carriers(metadata: Mapping[str, Any]) -> list[JsonValue]:
     return [state for _, state in _iter_carriers(metadata) if _read_document(state) is None]
 
 
+def find_readable_carriers(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the widgets that are carriers, and not damaged."""
+    return [key for key, state in _iter_carriers(metadata) if _read_document(state) is not None]
+
+
 def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
     """Move the record from the carriers to `metadata["jp"]`. Return True if there were any.
 
@@ -58,7 +63,7 @@ def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
     if RECORD_KEY in metadata and find_shape(read_segments(metadata)) == "newer":
         return False
 
-    found = [key for key, state in _iter_carriers(metadata) if _read_document(state) is not None]
+    found = find_readable_carriers(metadata)
     if not found:
         return False
 

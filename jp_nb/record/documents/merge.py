@@ -1,8 +1,7 @@
 """Merge copies of a record: the one in the notebook, and the carrier of a headless run.
 
-A copy is plain JSON that anyone may have written, so its shape is checked. The lab extension has
-the same rules in JavaScript, and the cases in `tests/record/merge_cases.json` hold for both.
-`carrier.py` reads and moves the carrier, and `segments.py` the segments of a shared document.
+A copy is plain JSON that anyone may have written, so its shape is checked. `carrier.py` reads and
+moves the carrier, and `segments.py` the segments of a shared document.
 
 Source: `docs/record.md`, `docs/decisions.md` D18 and D33.
 """

@@ -7,8 +7,7 @@
 
 import type { JsonObject } from '../json';
 import { isCount, isObject, list, own } from '../json';
-import { conversations, eventsOf, idOf, kindOf } from '../record';
-import { unsealed } from '../segments';
+import { conversations, eventsOf, idOf, kindOf, readRecord } from '../record';
 
 /** The limit of turns and conversations that are shown; the newest ones. */
 export const MAX_SHOWN = 100;
@@ -50,7 +49,7 @@ export interface IOverview {
 
 /** Read the metadata of a notebook, in one pass over the entries of each conversation. */
 export function readOverview(metadata: unknown): IOverview {
-  const record = unsealed(metadata);
+  const record = readRecord(metadata);
   const state = kindOf(record);
   const overview: IOverview = {
     state,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kit.deliveries import KnownPages, RecordDelivery
+from tests.kit.notebook_record import NotebookRecord
 from tests.support.entries import new_stream
 from tests.support.scripted_page import View
 
@@ -31,14 +32,16 @@ def test_nothing_is_sent_before_a_change(delivery: RecordDelivery) -> None:
 def test_whole_record_is_sent_once_and_then_appended_entries(delivery: RecordDelivery) -> None:
     delivery.say("one")
     delivery.send_changes()
-    assert [message["type"] for message in delivery.deliver()] == ["switch"]
+    [whole] = delivery.deliver()
+    assert whole["put"] == {"jp": delivery.record}
     had = len(delivery.entries)
     delivery.say("two")
     delivery.send_changes()
     assert not delivery.is_settled
     (append,) = delivery.deliver()
-    assert (append["type"], append["base"]) == ("append", had)
-    assert len(append["events"]) == len(delivery.entries) - had
+    assert append.keys() & {"put", "drop"} == set()
+    assert append["expect"] == whole["state"] != append["state"]
+    assert append["extend"] == {"at": had, "events": delivery.entries[had:]}
     assert delivery.is_settled
 
 
@@ -68,10 +71,12 @@ def test_page_that_has_less_gets_all_entries_from_there(delivery: RecordDelivery
     delivery.say("one", "two", "three")
     delivery.send_changes()
     delivery.deliver()
-    delivery.refuse({"seq": 99, "n": 2, "stream": "jp-c1"})
+    delivery.refuse({"seq": 99, "why": "stale"})
+    assert delivery.is_settled  # before the page has said what it holds
+    delivery.report(delivery.record | {"events": delivery.entries[:2]}, state="reverted")
     (append,) = delivery.deliver()
-    assert append["base"] == 2
-    assert append["events"] == delivery.entries[2:]
+    assert append["expect"] == "reverted"
+    assert append["extend"] == {"at": 2, "events": delivery.entries[2:]}
 
 
 def test_page_with_other_entries_of_the_conversation_has_diverged(delivery: RecordDelivery) -> None:
@@ -89,8 +94,10 @@ def test_answer_to_another_message_settles_nothing(delivery: RecordDelivery) -> 
     delivery.send_changes()
     message = delivery.next_message()
     assert message is not None
-    delivery.acknowledge({"seq": message["seq"] + 1}, 0.0)
-    assert not delivery.is_settled
+    for answer in ({"seq": message["seq"] + 1}, {"state": "forged"}, {"page": "page-2"}):
+        delivery.acknowledge({**message, **answer}, 0.0)
+        assert not delivery.is_settled
+    assert (delivery.next_message() or {})["type"] == "pull"  # what does the page hold?
     delivery.acknowledge(message, 0.25)
     assert delivery.is_settled
     assert delivery.latency == 0.25
@@ -117,10 +124,12 @@ def test_copy_is_followed_only_when_the_first_page_is_silent() -> None:
 def test_record_in_pieces_is_read_when_it_is_complete() -> None:
     pages = KnownPages()
     assert (
-        pages.read({"type": "hello", "page": "a", "path": "n.ipynb", "v": 1, "chunks": 2}) is None
+        pages.read({"type": "hello", "page": "a", "path": "n.ipynb", "v": 2, "chunks": 2}) is None
     )
-    assert pages.read({"type": "chunk", "page": "a", "i": 1, "text": "}"}) is None
-    assert pages.read({"type": "chunk", "page": "a", "i": 0, "text": "{"}) == {"document": {}}
+    assert pages.read({"type": "chunk", "page": "a", "i": 1, "text": '{"jp": {}}}'}) is None
+    assert pages.read({"type": "chunk", "page": "a", "i": 0, "text": '{"keys": '}) == {
+        "document": {}
+    }
 
 
 def test_number_of_pages_that_send_pieces_is_bounded() -> None:
@@ -138,7 +147,7 @@ def appended(delivery: RecordDelivery, text: str, now: float) -> list[int]:
     """Append `text`; return the number of entries in each message that is sent at `now`."""
     delivery.say(text)
     delivery.send_changes()
-    return [len(message["events"]) for message in delivery.deliver(now)]
+    return [len(message["extend"]["events"]) for message in delivery.deliver(now)]
 
 
 def in_step(delivery: RecordDelivery) -> None:
@@ -157,7 +166,8 @@ def test_entries_soon_after_a_message_wait_for_the_next_batch(delivery: RecordDe
     assert appended(delivery, "two", 10.0) == []
     assert delivery.next_due == 10.0 + MIN_BATCH_INTERVAL_S
     assert appended(delivery, "three", 10.0 + MIN_BATCH_INTERVAL_S / 2) == []
-    both = [len(message["events"]) for message in delivery.deliver(10.0 + MIN_BATCH_INTERVAL_S)]
+    later = delivery.deliver(10.0 + MIN_BATCH_INTERVAL_S)
+    both = [len(message["extend"]["events"]) for message in later]
     assert both == [len(delivery.entries) - one - first]
     assert delivery.next_due is None
 
@@ -194,9 +204,9 @@ def test_only_the_answer_of_the_writing_page_counts(delivery: RecordDelivery) ->
     message = delivery.next_message()
     assert message is not None
     assert message["to"] == "first"
-    delivery.acknowledge({"seq": message["seq"], "page": "second"})
+    delivery.acknowledge({**message, "page": "second"})
     assert not delivery.is_settled
-    delivery.acknowledge({"seq": message["seq"], "page": "first"})
+    delivery.acknowledge({**message, "page": "first"})
     assert delivery.is_settled
 
 
@@ -204,7 +214,7 @@ def test_another_page_writes_when_the_writing_page_is_silent(delivery: RecordDel
     delivery.write_with("first")
     delivery.say("one")
     delivery.send_changes()
-    assert (delivery.next_message() or {})["type"] == "switch"
+    assert (delivery.next_message() or {})["type"] == "write"
     assert (delivery.next_message(RESEND) or {})["type"] == "pull"  # and not the same once more
     delivery.write_with("second")
     assert [message["to"] for message in delivery.deliver(RESEND)] == ["second"]
@@ -246,23 +256,32 @@ def test_read_only_page_is_replaced_by_a_writable_one() -> None:
 
 
 class Holder:
-    """A page that takes what is sent, as one that keeps what it holds."""
+    """A page that takes what is sent, and keeps what it holds."""
 
     def __init__(self, delivery: RecordDelivery) -> None:
         self.delivery = delivery
-        self.view = View(tells=["exchange"])
-        delivery.support_exchange()
+        self.view = View(named=("", "{}"))
 
-    def takes(self, now: float = 0.0) -> list[str]:
-        """Take all that is sent; return the kinds of messages."""
-        kinds = []
+    def says_hello(self) -> bool:
+        """Tell what the page holds; return False if these are other entries."""
+        content = json.loads(json.dumps([self.view.jp, self.view.segments]))
+        return self.delivery.report(content[0], self.view.state, **content[1])
+
+    @property
+    def record(self) -> Any:
+        """The record that the page holds."""
+        return NotebookRecord.read_metadata(self.view.metadata())
+
+    def takes(self, now: float = 0.0) -> list[list[int]]:
+        """Take all that is sent; return the places of the conversations that it keeps."""
+        kept = []
         while message := self.delivery.next_message(now):
             answer = self.view.answer(message)
             assert answer is not None
             assert answer["type"] == "ack"
             self.delivery.acknowledge(answer, now)
-            kinds.append(str(message["type"]))
-        return kinds
+            kept.append([copy[1] for copy in message.get("copies", ())])
+        return kept
 
 
 @pytest.fixture
@@ -282,11 +301,11 @@ def test_page_keeps_its_conversations_when_another_one_begins(
         delivery.begin(name)
         delivery.say(f"in {name}")
         delivery.send_all()
-        assert holder.takes() == ["exchange"]
+        [kept] = holder.takes()
         assert holder.view.jp == delivery.record
-    message = holder.view.of_type("exchange")[-1]
-    assert [named[1:] for named in message["kept"]] == [["jp-c3", 2], ["jp-c2", 2], ["jp-c1", 4]]
-    assert message["doc"]["others"] == []
+    message = holder.view.writes("put")[-1]
+    assert kept == [-1, 0, 1]
+    assert message["put"]["jp"]["others"] == []
 
 
 def test_missing_entries_of_a_conversation_are_sent_with_it(
@@ -299,49 +318,46 @@ def test_missing_entries_of_a_conversation_are_sent_with_it(
     delivery.say("not sent yet")
     delivery.begin("jp-c3")
     delivery.send_all()
-    assert holder.takes() == ["exchange"]
+    assert holder.takes() == [[0]]
     assert holder.view.jp == delivery.record
-    (named,) = holder.view.of_type("exchange")[-1]["kept"]
-    assert named == [1, "jp-c1", 4]
+    assert holder.view.writes("put")[-1]["copies"] == [[1, 0]]
 
 
 def test_repaired_or_renamed_conversation_is_sent(holder: Holder, delivery: RecordDelivery) -> None:
     delivery.send_all()  # as a repair does, and the page does not know yet
     delivery.begin("jp-c2")
     delivery.send_all()
-    assert holder.takes() == ["switch"]
+    assert holder.takes() == [[]]
     delivery.retitle("Bread")
     delivery.say("here")
     delivery.begin("jp-c3")
     delivery.send_all()
-    assert holder.takes() == ["exchange"]
+    assert holder.takes() == [[0]]
     assert holder.view.jp == delivery.record
 
 
-def test_older_page_gets_the_whole_record(holder: Holder, delivery: RecordDelivery) -> None:
-    delivery.support_exchange(does=False)
-    delivery.begin("jp-c2")
-    delivery.send_all()
-    assert holder.takes() == ["switch"]
-    assert holder.view.jp == delivery.record
-
-
-@pytest.mark.parametrize("acknowledged", [False, True], ids=["one page", "the second page"])
-def test_page_that_lacks_a_conversation_gets_the_whole_record_from_then_on(
-    holder: Holder, delivery: RecordDelivery, acknowledged: bool
+def test_page_that_lacks_a_conversation_gets_the_whole_record(
+    holder: Holder, delivery: RecordDelivery
 ) -> None:
     delivery.begin("jp-c2")
+    delivery.say("in jp-c2")
     delivery.send_all()
-    message = delivery.next_message()
-    assert message is not None
-    assert message["type"] == "exchange"
-    if acknowledged:
-        delivery.acknowledge({"seq": message["seq"]})
-    delivery.refuse({"seq": message["seq"], "n": 0, "stream": "jp-c1"})
-    assert holder.takes() == ["switch"]
+    holder.takes()
+    holder.view.jp["others"] = []  # as another program may do
+    before = json.dumps(holder.view.jp)
     delivery.begin("jp-c3")
     delivery.send_all()
-    assert holder.takes() == ["switch"]
+    message = delivery.next_message()
+    hello = holder.view.answer(message)
+    assert hello is not None
+    assert hello["type"] == "hello"  # a write that does not fit changes nothing
+    assert json.dumps(holder.view.jp) == before
+    delivery.refuse({"seq": message["seq"], "why": "stale"})
+    delivery.keep()
+    holder.says_hello()
+    delivery.send_all()
+    holder.takes()
+    assert holder.view.jp == delivery.record
 
 
 def test_conversation_that_a_page_reports_is_kept_if_it_is_the_same(
@@ -350,21 +366,127 @@ def test_conversation_that_a_page_reports_is_kept_if_it_is_the_same(
     delivery.begin("jp-c2")
     delivery.say("in jp-c2")
     delivery.keep()
-    stored = json.loads(json.dumps(delivery.record))
-    assert delivery.report(stored)
+    holder.view.jp = json.loads(json.dumps(delivery.record))
+    assert holder.says_hello()
     delivery.begin("jp-c3")
     delivery.send_all()
-    holder.view.jp = stored
-    assert holder.takes() == ["exchange"]
-    assert len(holder.view.of_type("exchange")[-1]["kept"]) == 2
+    assert holder.takes() == [[-1, 0]]
     assert holder.view.jp == delivery.record
     holder.view.jp["others"][1]["events"][0]["content"] = "changed elsewhere"
-    assert delivery.report(holder.view.jp)
+    assert holder.says_hello()
     delivery.begin("jp-c4")
     delivery.say("in jp-c4")
     delivery.send_all()
     holder.takes()
     assert holder.view.jp == delivery.record
+
+
+# --- a document that pages share ---------------------------------------------------------------
+
+
+@pytest.fixture
+def sharer(holder: Holder, delivery: RecordDelivery) -> Holder:
+    """A page that shares its document, with a record of 40 long entries and a foreign key."""
+    holder.view.segments["jp.2"] = "of another program"
+    delivery.write_with("page-1")
+    assert holder.says_hello()
+    for number in range(20):
+        delivery.say(f"{number} {LONG_TEXT}")
+        delivery.send_changes()
+        delivery.hurry()
+        holder.takes()
+    return holder
+
+
+LONG_TEXT = "x" * 4_000
+
+
+def test_earlier_entries_are_in_segments_that_are_written_once(
+    sharer: Holder, delivery: RecordDelivery
+) -> None:
+    view = sharer.view
+    assert sharer.record == delivery.record
+    assert view.segments.pop("jp.2") == "of another program"
+    assert len(view.segments) >= 4
+    assert len(json.dumps(view.jp)) < 18_000
+    written = [key for message in view.writes("put") for key in message["put"] if key != "jp"]
+    assert sorted(written) == sorted(view.segments)
+    # An entry is sent alone, or with the entries of one segment.
+    assert max(len(json.dumps(message)) for message in view.writes()) < 2 * 18_000
+    assert len(view.writes("extend")) >= 10
+
+
+def test_segments_of_a_page_are_used_by_the_next_kernel(
+    sharer: Holder, delivery: RecordDelivery
+) -> None:
+    before = json.loads(json.dumps(sharer.view.segments))
+    assert sharer.says_hello()
+    sharer.view.received.clear()
+    delivery.say("later")
+    delivery.send_changes()
+    delivery.hurry()
+    sharer.takes()
+    [message] = sharer.view.received
+    assert len(message["extend"]["events"]) == 2
+    delivery.begin("jp-c2")
+    delivery.say("in jp-c2")
+    delivery.send_all()
+    sharer.takes()
+    assert sharer.record == delivery.record
+    assert {key: sharer.view.segments[key] for key in before if key != "jp.2"} == {
+        key: value for key, value in before.items() if key != "jp.2"
+    }
+    assert len(json.dumps(sharer.view.received)) < 40_000
+
+
+def test_segments_of_a_repaired_conversation_are_replaced(
+    sharer: Holder, delivery: RecordDelivery
+) -> None:
+    before = sorted(sharer.view.segments)
+    delivery.entries[0]["content"] = "repaired"
+    delivery.send_all()
+    sharer.takes()
+    assert sharer.record == delivery.record
+    assert not set(before) & sharer.view.segments.keys()
+
+
+def test_segments_are_joined_where_no_pages_share_the_document(
+    sharer: Holder, delivery: RecordDelivery
+) -> None:
+    unshared = RecordDelivery(new_stream)
+    unshared.take_record(delivery)
+    assert unshared.report(sharer.view.jp, sharer.view.state, **sharer.view.segments)
+    unshared.say("alone")
+    unshared.send_changes()
+    unshared.hurry()
+    holder = Holder(unshared)
+    holder.view = sharer.view
+    holder.takes()
+    assert sharer.view.jp == unshared.record
+    assert sharer.view.segments == {}
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def test_save_counts_with_the_entries_of_its_state(
+    holder: Holder, delivery: RecordDelivery
+) -> None:
+    before = holder.view.state
+    delivery.say("three")
+    delivery.send_changes()
+    delivery.hurry()
+    holder.takes()
+    assert delivery.find_state(before) == ("jp-c1", 4)
+    assert delivery.find_state(holder.view.state) == ("jp-c1", 6)
+    assert delivery.find_state("forged") is None
+    delivery.send_all()  # repaired
+    assert delivery.find_state(holder.view.state) is None
+    for _ in range(2_000):
+        delivery.retitle(f"{_}")
+        delivery.send_changes()
+        delivery.deliver(_)
+    assert delivery.count_states() <= 1_024
 
 
 def test_sent_head_is_that_of_the_last_change(delivery: RecordDelivery) -> None:
@@ -381,5 +503,7 @@ def test_sent_head_is_that_of_the_last_change(delivery: RecordDelivery) -> None:
     delivery.sign("2:not told yet")
     delivery.retitle("not told yet")
     [message] = delivery.deliver(MIN_BATCH_INTERVAL_S)
-    assert message["head"]["signature"] == "2:told"
-    assert "title" not in message["head"]["conversation"]
+    head = message["extend"]["head"]
+    assert head["signature"] == "2:told"
+    assert "title" not in head["conversation"]
+    assert "removed" not in message["extend"]

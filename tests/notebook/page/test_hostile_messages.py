@@ -36,7 +36,7 @@ NUMBERS: Final[tuple[Any, ...]] = (
     {},
 )
 OTHER_PAGES: Final = ("page-1", "page-2", "", "p" * 100_000, None, 5, ["page-1"], {"page": 1})
-STREAMS: Final[tuple[Any, ...]] = ("jp-c1", "", None, 7, {}, "s" * 100_000)
+STATES: Final[tuple[Any, ...]] = ("page-1.1", "", None, 7, {}, "s" * 100_000)
 PATHS: Final = ("talk.ipynb", "other.ipynb", "../other.ipynb", "", None, 3, ["talk.ipynb"])
 
 
@@ -47,7 +47,7 @@ def deep(levels: int = 400) -> Any:
     return value
 
 
-def make_message(choose: random.Random, stream: str, last: int) -> Any:
+def make_message(choose: random.Random, state: str, last: int) -> Any:
     """Return a message with some fields of the protocol, and values of any type."""
     seqs = (*NUMBERS, last, last - 1, last + 1)
     documents: tuple[Any, ...] = (
@@ -65,14 +65,14 @@ def make_message(choose: random.Random, stream: str, last: int) -> Any:
         "page": choose.choice(OTHER_PAGES),
         "path": choose.choice(PATHS[1:]),
         "seq": choose.choice(seqs),
-        "stream": choose.choice((*STREAMS, stream)),
-        "n": choose.choice(NUMBERS),
+        "state": choose.choice((*STATES, state)),
         "i": choose.choice(NUMBERS),
         "of": choose.choice(NUMBERS),
         "chunks": choose.choice(NUMBERS),
         "text": choose.choice((*NUMBERS, "{", "[" * 100_000, "null")),
         "why": choose.choice((*NUMBERS, "because", "x" * 100_000)),
-        "doc": choose.choice(documents),
+        "keys": choose.choice((*documents, {"jp": choose.choice(documents)})),
+        "carriers": choose.choice((*documents, {"w": {"model_module": "jp-nb", "state": {}}})),
         "session": choose.choice(OTHER_PAGES),
         "user": choose.choice(OTHER_PAGES),
         "tells": choose.choice((*NUMBERS, ["cells", 5, None], {"cells": 1})),
@@ -92,7 +92,8 @@ def test_no_message_loses_entries_or_writes_elsewhere(pages: PagesInProcess, see
     texts = [f"text {number}" for number in range(8)]
     for text in texts:
         for _ in range(15):
-            message = make_message(choose, stream, pages.store._numbering.last)
+            numbering = pages.store._numbering
+            message = make_message(choose, numbering.make_state(), numbering.last)
             # A page of the notebook may say that it is read-only, or that it has another record.
             if isinstance(message, dict) and message.get("type") in ("hello", "chunk"):
                 message["page"] = choose.choice(("page-2", "page-3", None, 5))
@@ -104,22 +105,25 @@ def test_no_message_loses_entries_or_writes_elsewhere(pages: PagesInProcess, see
     assert {message["path"] for message in pages.view.received} == {"talk.ipynb"}
 
 
-@pytest.mark.parametrize("count", [10**9, 3, True, "2", None, -1, 2.0])
-def test_forged_count_of_saved_entries_does_not_end_the_journal(
-    pages: PagesInProcess, count: Any
+@pytest.mark.parametrize("forged", ["next", "unsent", 3, True, None, "", ["x"]])
+def test_forged_state_of_a_saved_file_does_not_end_the_journal(
+    pages: PagesInProcess, forged: Any
 ) -> None:
     pages.begin()
     pages.tell("one")
     stream = pages.document.conversation.id
     entries = len(pages.document.conversation)
-    assert entries < 10
-    known = 2 if count == "2" else count
-    if known == entries:
-        count = entries + 1
-    pages.post({"type": "saved", "page": "page-1", "stream": stream, "n": count})
+    if forged == "next":
+        forged = pages.store._numbering.make_state()
+    if forged == "unsent":
+        pages.view.awake = False
+        pages.say("two")
+        pages.store.flush(0.1)
+        forged = pages.view.received[-1]["state"].replace(".", ".9")
+    pages.post({"type": "saved", "page": "page-1", "state": forged})
     assert pages.store.saved_entries(stream) == 0
-    pages.post({"type": "saved", "page": "page-1", "stream": stream, "n": 1})
-    assert pages.store.saved_entries(stream) == 1
+    pages.post({"type": "saved", "page": "page-1", "state": pages.view.state})
+    assert pages.store.saved_entries(stream) == entries
 
 
 def test_page_of_another_notebook_answers_nothing(pages: PagesInProcess) -> None:
@@ -129,9 +133,10 @@ def test_page_of_another_notebook_answers_nothing(pages: PagesInProcess) -> None
     pages.store.flush(0.1)
     seq = pages.store._numbering.last
     stream = pages.document.conversation.id
+    state = pages.store._delivery._transfer.result.state
     for number in range(1, seq + 1):
         for kind in ("ack", "saved"):
-            answer = {"type": kind, "page": "other", "seq": number, "stream": stream, "n": 99}
+            answer = {"type": kind, "page": "other", "seq": number, "state": state}
             pages.post(answer)
     assert not pages.store.flush(0.1)
     assert pages.store.saved_entries(stream) == 0
@@ -140,17 +145,16 @@ def test_page_of_another_notebook_answers_nothing(pages: PagesInProcess) -> None
     assert pages.view.contents() == ["one"]
 
 
-def test_acknowledgement_with_fewer_entries_is_not_believed(pages: PagesInProcess) -> None:
+def test_acknowledgement_of_another_state_is_not_believed(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     pages.view.awake = False
     pages.say("two")
     pages.until(lambda: not pages.store._delivery.is_settled)
     pages.until(lambda: pages.store._delivery.is_silent)
-    stream = pages.document.conversation.id
     for number in range(pages.store._numbering.last + 1):
-        pages.post({"type": "ack", "page": "page-1", "seq": number, "stream": stream, "n": 1})
-        pages.post({"type": "ack", "page": "page-1", "seq": number, "stream": "x", "n": 99})
+        pages.post({"type": "ack", "page": "page-1", "seq": number, "state": pages.view.state})
+        pages.post({"type": "ack", "page": "page-1", "seq": number, "state": "x"})
     assert not pages.store._delivery.is_settled
     pages.view.awake = True
     assert pages.flush()
@@ -164,7 +168,7 @@ def test_page_that_takes_the_name_of_another_one_does_not_get_the_record(
     pages.tell("one")
     heard: list[str] = []
     pages.listen(lambda data: heard.append(data["path"]))
-    forged = {"type": "hello", "v": 1, "page": "page-1", "path": "other.ipynb", "doc": {}}
+    forged = {"type": "hello", "v": 2, "page": "page-1", "path": "other.ipynb", "keys": {}}
     pages.post(forged)
     pages.tell("two")
     assert set(heard) == {"talk.ipynb"}
@@ -174,12 +178,13 @@ def test_page_that_takes_the_name_of_another_one_does_not_get_the_record(
 def test_known_pages_are_bounded(pages: PagesInProcess) -> None:
     pages.begin()
     for number in range(1_000):
-        hello = {"type": "hello", "v": 1, "page": f"p{number}", "path": "talk.ipynb"}
-        pages.post(hello | {"session": f"s{number}", "doc": pages.view.jp})
+        hello = {"type": "hello", "v": 2, "page": f"p{number}", "path": "talk.ipynb"}
+        pages.post(hello | {"session": f"s{number}", "state": f"{number}", "keys": {}})
     assert len(pages.store._pages._pages) <= 64
     assert len(pages.store._pages._sessions) <= 64
     pages.view.jp = None
-    pages.post({**pages.view.hello(), "v": 1, "page": "page-1"})
+    assert len(pages.store._deliveries._by_page) <= 8
+    pages.post({**pages.view.hello(), "v": 2, "page": "page-1"})
     pages.tell("one")
     assert pages.view.contents() == ["one"]
 
@@ -194,14 +199,14 @@ def begin_without_page(pages: PagesInProcess) -> None:
 
 def announce(pages: PagesInProcess, count: int) -> None:
     """Announce a record in `count` pieces."""
-    pages.post({"type": "hello", "v": 1, "page": "p", "path": "talk.ipynb", "chunks": count})
+    pages.post({"type": "hello", "v": 2, "page": "p", "path": "talk.ipynb", "chunks": count})
 
 
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_pieces_in_any_order_make_the_record_of_the_page(pages: PagesInProcess, size: int) -> None:
     event = {"type": "chat_request", "timestamp": "2025-01-31 09:00:00.0", "content": "ä😀"}
     stored = {"conversation": {"id": "jp-c1"}, "base_config": {}, "events": [event]}
-    text = json.dumps({"version": 1, **stored})
+    text = json.dumps({"keys": {"jp": {"version": 1, **stored}}})
     parts = [text[start : start + size] for start in range(0, len(text), size)]
 
     begin_without_page(pages)

@@ -96,8 +96,8 @@ def test_journal_starts_over_once_the_page_has_saved(folder: Path) -> None:
         assert journals(folder)[0][0]["base"] == 0
         count = len(view.jp["events"])
         stream = view.jp["conversation"]["id"]
-        front.answer(view, {"type": "saved", "stream": "jp-c1", "n": 99})  # another conversation
-        front.answer(view, {"type": "saved", "stream": stream, "n": count})
+        front.answer(view, {"type": "saved", "state": "unknown"})
+        front.answer(view, {"type": "saved", "state": view.state})
         front.run(UNTIL_SAVED.format(stream=stream, count=count))  # another channel, another order
         front.run("%%jp\nThree.")
         [[head, *lines]] = journals(folder)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
+from tests.kit.notebook_record import NotebookRecord
 from tests.kit.pages import RESEND_S, PagesInProcess
 from tests.kit.records import new_event
 from tests.notebook.page.page_in_process import pages
@@ -44,9 +45,10 @@ def test_entries_are_sent_with_the_first_turn_and_loading_writes_nothing(
     pages.tell("one", "two")
     assert pages.store.save() == "kept in this notebook, saved as talk.ipynb"
     assert pages.view.contents() == ["one", "two"]
-    assert pages.view.received[0]["type"] == "switch"
-    assert {m["type"] for m in pages.view.received[1:]} <= {"append", "save"}
-    assert all(m["v"] == 1 and m["ctl"] for m in pages.view.received)
+    first, *others = pages.view.received
+    assert "put" in first
+    assert all(m["type"] == "save" or "extend" in m for m in others)
+    assert all(m["v"] == 2 and m["ctl"] for m in pages.view.received)
 
 
 def test_conversation_of_the_notebook_continues(pages: PagesInProcess) -> None:
@@ -56,12 +58,11 @@ def test_conversation_of_the_notebook_continues(pages: PagesInProcess) -> None:
     assert pages.stays_silent()
     pages.tell("after")
     assert pages.view.contents() == ["before", "after"]
-    assert (pages.view.received[0]["type"], pages.view.received[0]["base"]) == ("append", 1)
+    assert pages.view.received[0]["extend"]["at"] == 1
     assert pages.view.jp["future"] == {"kept": True}
 
 
 def test_new_conversation_is_sent_without_those_that_the_page_holds(pages: PagesInProcess) -> None:
-    pages.view.tells = ["exchange"]
     pages.begin()
     pages.say("one", "x" * 300_000)
     pages.tell("one more")
@@ -70,26 +71,27 @@ def test_new_conversation_is_sent_without_those_that_the_page_holds(pages: Pages
     assert pages.view.contents() == ["two"]
     (old,) = pages.view.jp["others"]
     assert len(old["events"]) == 6
-    (message,) = pages.view.of_type("exchange")
+    (message,) = pages.view.writes("copies")
     assert len(json.dumps(message)) < 2_000
-    reloaded = View(copy_of(pages.view.jp), page="page-2")  # an older script
+    reloaded = View(copy_of(pages.view.jp), page="page-2")
     pages.views = [reloaded]
     pages.send(reloaded, reloaded.hello())
     pages.new()
     pages.tell("three")
     assert [reloaded.contents(), len(reloaded.jp["others"])] == [["three"], 2]
+    assert len(json.dumps(reloaded.received)) < 10_000
 
 
 def test_head_is_sent_when_it_changes(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     pages.tell("two")
-    assert all("head" not in m for m in pages.view.of_type("append"))
+    assert all("head" not in m["extend"] for m in pages.view.writes("extend"))
     pages.document.conversation.properties["title"] = "Bread"
     pages.store.changed()
     assert pages.flush()
     assert pages.view.jp["conversation"]["title"] == "Bread"
-    assert pages.view.of_type("append")[-1]["events"] == []
+    assert pages.view.writes()[-1]["extend"]["events"] == []
 
 
 def test_many_entries_are_sent_in_batches_of_bounded_size(pages: PagesInProcess) -> None:
@@ -123,8 +125,8 @@ def test_lost_message_is_sent_again_once_and_then_the_page_is_asked(pages: Pages
     pages.tell("one")
     assert pages.view.contents() == ["x", "one"]
     kinds = [m["type"] for m in pages.view.received]
-    assert kinds[:3] == ["append", "append", "pull"]
-    assert kinds.count("append") <= 4
+    assert kinds[:3] == ["write", "write", "pull"]
+    assert kinds.count("write") <= 4
 
 
 def test_page_that_went_back_to_an_older_file_gets_what_it_lacks(pages: PagesInProcess) -> None:
@@ -200,8 +202,7 @@ def test_damaged_record_is_kept_until_a_new_conversation_sets_it_aside(
     pages: PagesInProcess, damaged: Any
 ) -> None:
     pages.view.jp = damaged
-    hello = pages.view.hello
-    pages.view.hello = lambda: hello() | {"doc": pages.view.jp}  # type: ignore[method-assign]
+    pages.view.has_null = damaged is None
     assert pages.begin().startswith("kept in memory only: the record in this notebook is damaged")
     pages.say("one")
     assert pages.stays_silent()
@@ -219,9 +220,10 @@ def test_damaged_record_is_kept_until_a_new_conversation_sets_it_aside(
     [
         (View(doc("one") | {"version": 2}), "version 2"),
         (View(doc("one"), read_only=True), "this notebook is read-only"),
-        (View(doc("one"), protocol=2), "the page uses another protocol"),
+        (View(doc("one"), protocol=1), "the page uses an older protocol: reload it"),
+        (View(doc("one"), protocol=3), "the page uses a newer protocol: update jp_nb"),
     ],
-    ids=["newer record", "read-only", "other protocol"],
+    ids=["newer record", "read-only", "older protocol", "newer protocol"],
 )
 def test_notebook_that_must_not_be_written_is_not_written(
     pages: PagesInProcess, view: View, why: str
@@ -287,7 +289,7 @@ def test_entries_saved_before_a_repair_are_not_counted(pages: PagesInProcess) ->
     pages.store.save()
     stream = pages.document.conversation.id
     entries = len(pages.view.jp["events"])
-    saved = {"type": "saved", "stream": stream, "n": entries}
+    saved = {"type": "saved", "state": pages.view.state}
     assert pages.store.saved_entries(stream) == entries
     pages.view.awake = False
     pages.store.replaced()
@@ -296,7 +298,9 @@ def test_entries_saved_before_a_repair_are_not_counted(pages: PagesInProcess) ->
     pages.view.awake = True
     assert pages.flush()
     assert pages.store.saved_entries(stream) == 0
-    pages.send(pages.view, saved)
+    pages.send(pages.view, saved)  # the message was late
+    assert pages.store.saved_entries(stream) == 0
+    pages.send(pages.view, {"type": "saved", "state": pages.view.state})
     assert pages.store.saved_entries(stream) == entries
 
 
@@ -316,13 +320,14 @@ def test_malformed_messages_of_a_page_do_no_harm(pages: PagesInProcess) -> None:
     pages.begin()
     malformed: list[dict[str, Any]] = [
         {"type": "ack"},
-        {"type": "ack", "seq": {}, "n": -1},
-        {"type": "nack", "seq": None, "n": "x", "stream": []},
+        {"type": "ack", "seq": {}, "state": 7},
+        {"type": "nack", "seq": None, "why": []},
         {"type": "chunk", "i": 10**9, "text": 7},
         {"type": "saved", "seq": "1"},
         {"type": ["hello"]},
         {"type": "ack", "page": ["page-1"]},
-        {"type": "hello", "page": {}, "path": [], "stream": 7, "n": "x", "chunks": -1},
+        {"type": "hello", "page": {}, "path": [], "state": 7, "keys": "x", "chunks": -1},
+        {"type": "hello", "path": "talk.ipynb", "keys": [], "carriers": 7, "page": "page-1"},
     ]
     for data in malformed:
         pages.send(pages.view, data)
@@ -370,8 +375,8 @@ def test_renamed_and_reloaded_notebook_is_followed(pages: PagesInProcess) -> Non
     "later",
     [
         {"type": "seen", "request": "r"},
-        {"type": "saved", "stream": "jp-c0", "n": 1},
-        {"type": "ack", "seq": 1, "stream": "jp-c0", "n": 1},
+        {"type": "saved", "state": "unknown"},
+        {"type": "ack", "seq": 1, "state": "unknown"},
         {"type": "input", "seq": 1, "can": True},
     ],
     ids=lambda data: data["type"],
@@ -405,7 +410,7 @@ def test_page_that_answers_keeps_the_record_from_one_that_takes_its_name(
 ) -> None:
     pages.begin()
     pages.tell("one")
-    forged = {"type": "hello", "v": 1, "page": "page-1", "path": "other.ipynb", "doc": {}}
+    forged = {"type": "hello", "v": 2, "page": "page-1", "path": "other.ipynb", "keys": {}}
     pages.post(forged)
     pages.post({"type": "seen", "page": "page-1", "request": "r"})
     sleep(3 * RESEND_S)
@@ -465,3 +470,113 @@ def test_text_notebook_with_a_paired_notebook_keeps_the_record(
     pages.tell("one")
     assert pages.view.contents() == ["one"]
     assert not pages.opened.without_notebook
+
+
+# --- the content of a page ---------------------------------------------------------------------
+
+
+def carrier(jp: dict[str, Any]) -> dict[str, Any]:
+    """The widget in which a headless run has left `jp`."""
+    head = {key: value for key, value in jp.items() if key != "events"}
+    return {"model_module": "jp-nb", "state": {"jp": head, "seen": {}, "events.0": jp["events"]}}
+
+
+def test_first_write_moves_the_record_of_a_headless_run_and_loading_does_not(
+    pages: PagesInProcess,
+) -> None:
+    damaged = {"model_module": "jp-nb", "state": {}}
+    pages.view.carriers = {"run": carrier(doc("before", made="headless")), "damaged": damaged}
+    pages.begin()
+    assert pages.opened.restored
+    assert pages.stays_silent()
+    pages.tell("after")
+    pages.tell("later")
+    assert pages.view.contents() == ["before", "after", "later"]
+    assert pages.view.carriers == {"damaged": damaged}
+    first, *others = pages.view.writes()
+    assert first["carriers"] == ["run"]
+    assert all("extend" in message for message in others)
+
+
+def test_append_to_a_long_record_is_short(pages: PagesInProcess) -> None:
+    pages.view.jp = doc("x" * 5_000_000)
+    pages.begin()
+    pages.tell("after")
+    [message] = pages.view.received
+    assert len(json.dumps(message)) < 1_000
+    assert pages.view.contents()[-1] == "after"
+
+
+@pytest.mark.parametrize("collaborative", [False, True], ids=["alone", "shared"])
+def test_changed_content_of_a_page_gets_what_it_lacks(
+    pages: PagesInProcess, collaborative: bool
+) -> None:
+    pages.view.collaborative = collaborative
+    pages.begin()
+    texts = [f"{number} {'x' * 5_000}" for number in range(10)]
+    pages.tell(*texts)
+    assert bool(pages.view.segments) is collaborative
+    head = {key: value for key, value in pages.view.jp.items() if key != "sealed"}
+    pages.view.jp = {**head, "version": 1, "events": []}  # as another page may write
+    pages.view.segments.clear()
+    pages.tell("later")
+    assert bool(pages.view.segments) is collaborative
+    read: Any = NotebookRecord.read_metadata(pages.view.metadata())
+    contents = [e["content"] for e in read["events"] if e["type"] == "chat_request"]
+    assert contents == [*texts, "later"]
+
+
+def test_second_window_with_another_record_is_not_written_when_the_first_one_is_followed_again(
+    pages: PagesInProcess,
+) -> None:
+    pages.begin()
+    pages.tell("one")
+    newer = doc("theirs") | {"version": 99}
+    other = View(copy_of(newer), page="page-2")
+    pages.views.append(other)
+    pages.send(other, other.hello())
+    assert "version 99" in pages.store.location
+    pages.send(pages.view, pages.view.hello())
+    pages.tell("two")
+    pages.new()
+    pages.tell("three")
+    assert pages.view.contents() == ["three"]
+    assert other.jp == newer
+    assert "page-2" not in [message["to"] for message in other.writes()]
+
+
+def test_second_window_that_was_silent_gets_everything_when_it_answers_again(
+    pages: PagesInProcess,
+) -> None:
+    pages.views.append(View(page="page-2"))
+    pages.begin()
+    pages.tell("one")
+    first, second = pages.views
+    pages.until(lambda: second.jp == first.jp)
+    pages.send(first, first.hello())  # the kernel follows it
+    second.awake = False
+    pages.tell("two")
+    pages.until(lambda: pages.store._deliveries.find("page-2") is None)
+    sent = len(first.received)
+    pages.tell("three")
+    assert {message.get("to") for message in first.received[sent:]} == {"page-1"}
+    second.awake = True
+    pages.send(second, {"type": "ack", "seq": 1, "state": "late"})
+    pages.until(lambda: second.contents() == ["one", "two", "three"])
+
+
+def test_record_of_an_older_page_is_read_and_its_journal_is_kept(pages: PagesInProcess) -> None:
+    pages.views = [View(doc("before"), protocol=1)]
+    where = pages.begin()
+    assert "the page uses an older protocol: reload it" in where
+    assert pages.opened.restored
+    pages.say("after")
+    assert pages.stays_silent()
+    assert pages.store.saved_entries("jp-c1") == 0
+    assert pages.view.contents() == ["before"]
+
+    reloaded = View(pages.view.jp, page="page-2")
+    pages.views = [reloaded]
+    pages.send(reloaded, reloaded.hello())
+    assert pages.flush()
+    assert reloaded.contents() == ["before", "after"]

@@ -206,7 +206,7 @@ def test_planted_record_stays_unsigned_until_it_is_accepted(signing: PagesInProc
     signing.trust.accept()
     signing.store.changed()
     assert signing.flush()
-    assert signing.view.of_type("append")[-1]["events"] == []
+    assert signing.view.writes()[-1]["extend"]["events"] == []
     assert reopen(signing) is None
 
 

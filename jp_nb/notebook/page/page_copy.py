@@ -1,0 +1,184 @@
+"""The part of a page's notebook in which it keeps the record, as the kernel knows it.
+
+A page owns the metadata keys `jp` and `jp.N`, and the carriers among the states of widgets. It
+names their present content with a *state*. A write is applied only in the state that it expects, so
+the kernel may refer to the content by place, without sending it again.
+
+Source: `docs/protocol.md`, `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import JsonObject, as_object, make_storable
+from jp_nb.record.documents.carrier import (
+    WIDGET_STATE,
+    WIDGETS,
+    find_readable_carriers,
+    read_carrier,
+)
+from jp_nb.record.documents.document import (
+    CONVERSATION_KEYS,
+    RECORD_KEY,
+    as_other,
+    find_shape,
+    get_conversation_id,
+    get_events,
+    get_others,
+)
+from jp_nb.record.documents.segments import (
+    Seals,
+    has_segment_keys,
+    is_segment,
+    list_segment_keys,
+    read_seals,
+    read_segments,
+)
+
+ACTIVE: Final = -1
+"""Place of the active conversation of a page, which is not among its `others`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKeys:
+    """The keys and carriers of a page, without their entries.
+
+    Attributes:
+        length: Number of entries in the value of `jp`; None if nothing can be appended to it.
+        seals: The places of the entries in segments.
+        segments: The keys `jp.N`.
+        carriers: The ids of the carriers that the next write moves into `jp`.
+    """
+
+    length: int | None = None
+    seals: Seals = field(default_factory=dict)
+    segments: frozenset[str] = frozenset()
+    carriers: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, keys: Mapping[str, JsonValue], carriers: JsonObject) -> StoredKeys:
+        """Read what a page says."""
+        segments = frozenset(filter(is_segment, keys))
+        found = tuple(find_readable_carriers(_as_metadata({}, carriers)))
+        document = read_segments(keys) if RECORD_KEY in keys else None
+
+        length = None
+        events = as_object(keys.get(RECORD_KEY)).get("events")
+        if find_shape(document) == "readable" and isinstance(events, list):
+            length = len(events)
+
+        return cls(length, read_seals(keys, document), segments, found)
+
+    @classmethod
+    def of_written(cls, rest: JsonObject, seals: Seals) -> StoredKeys:
+        """Return the keys after a write of all of them."""
+        segments = frozenset(list_segment_keys(seals))
+        return cls(len(get_events(rest)), seals, segments)
+
+    @property
+    def are_plain(self) -> bool:
+        """True if the value of `jp` is the whole record."""
+        return not self.segments and not self.carriers
+
+
+def read_stored_record(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonValue:
+    """Return the record of a page, merged with its carriers; None without one."""
+    if not carriers and not any(map(is_segment, keys)) and not has_segment_keys(keys):
+        return keys.get(RECORD_KEY)  # a long record is not copied
+    return read_carrier(_as_metadata(keys, carriers))
+
+
+def _as_metadata(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonObject:
+    owned = {key: keys[key] for key in keys if key == RECORD_KEY or is_segment(key)}
+    return {**owned, WIDGETS: {WIDGET_STATE: {"state": carriers}}}
+
+
+def format_head(document: JsonObject) -> str:
+    """Return a document without its entries as JSON, the same text for the same head."""
+    head = {k: v for k, v in document.items() if k not in ("version", "events", "others")}
+    head.setdefault("base_config", {})
+    return json.dumps(make_storable(head), sort_keys=True)
+
+
+@dataclass(slots=True)
+class PageCopy:
+    """The record that a page holds.
+
+    Attributes:
+        state: The page's name for the content.
+        keys: The metadata keys with the content.
+        stream: The id of the active conversation; "" without one.
+        length: Number of its entries that are those of the kernel.
+        head_text: `format_head` of the record; "" if it is unknown.
+        held: Conversations of the kernel's document that the page holds unchanged, with their
+            places in its `others`.
+    """
+
+    state: str
+    keys: StoredKeys
+    stream: str = ""
+    length: int = 0
+    head_text: str = ""
+    held: list[tuple[JsonValue, int]] = field(default_factory=list)
+
+    def copy_conversations(
+        self, others: Sequence[JsonValue]
+    ) -> tuple[list[JsonValue], list[JsonValue]]:
+        """Split `others` into those to send, and the places of those that the page holds.
+
+        Each place is `[position, place in the page]`, or `[position, -1, keys]` for the
+        conversation that is active in the page.
+        """
+        sent: list[JsonValue] = []
+        copies: list[JsonValue] = []
+        places = self._find_places(others)
+
+        for position, other in enumerate(others):
+            found = places.get(id(other))
+            if found is None:
+                sent.append(other)
+            elif found == ACTIVE:
+                names = [key for key in CONVERSATION_KEYS if key in as_object(other)]
+                copies.append([position, found, list(names)])
+            else:
+                copies.append([position, found])
+
+        return sent, copies
+
+    def _find_places(self, others: Iterable[JsonValue]) -> dict[int, int]:
+        if not self.keys.are_plain:
+            return {}
+
+        places = {id(other): place for other, place in self.held}
+        for other in others:
+            # The conversation that is active in the page may be inactive here.
+            was_active = get_conversation_id(other) == self.stream and self.stream
+            if not was_active or not isinstance(other, dict):
+                continue
+            is_same = len(get_events(other)) == self.length == self.keys.length
+            if is_same and format_head(other) == self.head_text:
+                places[id(other)] = ACTIVE
+
+        return places
+
+
+def find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[tuple[JsonValue, int]]:
+    """Return the conversations in `others` that a page holds in the record `stored`."""
+    theirs = {ACTIVE: as_other(stored), **dict(enumerate(get_others(stored)))}
+    places: dict[str, int] = {}
+    for place, entry in theirs.items():
+        places.setdefault(get_conversation_id(entry), place)
+
+    found = []
+    for other in others:
+        known = places.get(get_conversation_id(other))
+        if known is not None and theirs[known] == other:
+            found.append((other, known))
+
+    return found
