@@ -32,8 +32,8 @@ def on(op: str, cell: str, present: str, **more: Any) -> dict[str, Any]:
     return {"op": op, "cell": cell, "version": version(present), **more}
 
 
-def propose(lab: Lab, page: NotebookPage, *edits: dict[str, Any]) -> None:
-    """Let the model propose `edits` of four cells, and wait for the review."""
+def write_script(lab: Lab, *edits: dict[str, Any]) -> None:
+    """Write the script of a model that proposes `edits`."""
     arguments = {"edits": list(edits), "why": "It is untidy."}
     replies = [
         {"tool_calls": [{"name": "edit_cells", "arguments": arguments}]},
@@ -41,6 +41,11 @@ def propose(lab: Lab, page: NotebookPage, *edits: dict[str, Any]) -> None:
     ]
     script = tomlkit.dumps({"replies": replies})
     (lab.root / "edits.toml").write_text(script, encoding="utf-8")
+
+
+def propose(lab: Lab, page: NotebookPage, *edits: dict[str, Any]) -> None:
+    """Let the model propose `edits` of four cells, and wait for the review."""
+    write_script(lab, *edits)
     page.run_cell(0)
     page.output_text(0, contains="kept in this notebook")
     page.page.evaluate(FILL, [["a", "one"], ["b", "two"], ["c", "three"], ["d", "four"]])
