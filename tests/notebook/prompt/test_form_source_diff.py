@@ -82,6 +82,13 @@ def test_code_is_highlighted_and_changes_are_not_shown_by_color_alone() -> None:
     assert 'tabindex="0" role="group" aria-label="Edit 1' in html
 
 
+@pytest.mark.req("CELL-9")
+def test_string_with_its_quotes_is_one_element() -> None:
+    with shown(make_detail("", "print('first line')")) as user:
+        code = read_html(user)
+    assert '<span class="jp-nb-code-string">&#x27;first line&#x27;</span>' in code
+
+
 @pytest.mark.req("CELL-12", "CELL-13")
 def test_long_difference_opens_on_demand_and_shows_every_line_in_parts() -> None:
     lines = [f"value_{number} = {number}" for number in range(5_000)]

@@ -180,10 +180,18 @@ def split_code(lines: Sequence[str], language: str) -> list[list[CodePiece]]:
     for kind, token in tokens:
         style = next((style for known, style in _STYLES if kind in known), "")
         first, *others = token.split("\n")
-        shown[-1].append(CodePiece(first, style))
+        _append_piece(shown[-1], CodePiece(first, style))
         shown += ([CodePiece(part, style)] for part in others)
 
     return shown
+
+
+def _append_piece(pieces: list[CodePiece], new: CodePiece) -> None:
+    # The quotes of a string are tokens of their own.
+    if pieces and pieces[-1].style == new.style:
+        pieces[-1] = CodePiece(pieces[-1].text + new.text, new.style)
+    else:
+        pieces.append(new)
 
 
 @lru_cache
