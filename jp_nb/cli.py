@@ -136,6 +136,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("notebook", "the notebook", type=Path)
     add("--json", "print the stored JSON object", **flag)
+    text = "print the requests and tools of a turn along the time, by default of the last turn"
+    add("--timeline", text, nargs="?", type=int, const="last", metavar="TURN")
 
     add = command(
         "strip", "headless.commands.strip:strip", "remove the record and outputs from notebooks"

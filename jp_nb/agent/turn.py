@@ -239,9 +239,11 @@ class TurnLoop:
         if failed and (self._has_begun or reverted_count):
             ended: Ended = "failed" if status == "failed" else "interrupted"
             no_answer = make_no_answer(NoAnswer(ended, reverted_count))
-            record.add(tokens.attach_usage(no_answer))
+            record.add(self.turn.times.attach(tokens.attach_usage(no_answer)))
         elif is_usage_mark(mark := tokens.attach_usage(ConfigDelta())):
-            record.add(mark)  # tokens of a response without an entry, such as a refusal
+            record.add(
+                self.turn.times.attach(mark)
+            )  # tokens of a response without an entry, such as a refusal
 
         if failed and self._has_begun:
             notice = REQUEST_FAILED_NOTICE if status == "failed" else REQUEST_INTERRUPTED_NOTICE
@@ -272,6 +274,8 @@ class TurnLoop:
 
         self.turn.record.provider = resolved.provider_name
         self.turn.tokens.max_tokens = resolved.request.max_total_tokens
+        is_replayable = self.turn.record.stream.is_reproducible or resolved.uses_cassette
+        self.turn.times.is_on = self.turn.times.may_measure and not is_replayable
         return resolved
 
     async def _run_cycles(

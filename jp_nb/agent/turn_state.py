@@ -22,6 +22,7 @@ from jp_nb.agent.prepared_answers import OpenDecision, PreparedAnswers
 from jp_nb.agent.prompting.prompts import Prompter
 from jp_nb.agent.turn_plan import TurnPlan
 from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.turn_times import TurnTimes
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.json_values import sorted_json
@@ -80,6 +81,7 @@ class TurnContext:
     secrets: SecretAnswers = field(default_factory=SecretAnswers)
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
     tokens: UsageCounter = field(default_factory=UsageCounter)
+    times: TurnTimes = field(default_factory=TurnTimes)
     shared: SharedContext = field(default_factory=SharedContext)
     on_tool_error: Callable[[BaseException], None] | None = None
     progress: Callable[[Mapping[str, CallProgress]], None] | None = None

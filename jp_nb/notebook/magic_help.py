@@ -16,7 +16,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "First steps": ("models", "log", "undo", "new", "doctor"),
     "Asking": ("q", "retry", "why", "fix", "resume", "code", "revert"),
     "Conversations": (
-        "switch", "fork", "compact", "drop", "save", "qna", "usage", "request", "export", "import",
+        "switch", "fork", "compact", "drop", "save", "qna", "usage", "timeline", "request",
+        "export", "import",
     ),
     "Tools and configuration": (
         "tools", "call", "replay", "mcp", "config", "trust", "cassette",

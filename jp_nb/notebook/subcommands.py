@@ -139,6 +139,9 @@ _TABLE: Final = (
                options=(MagicOption(("--count",), "ask the server how many tokens the next request "
                                     "has"),
                         MagicOption(("--why",), "show the reasoning that models did not get"))),
+    Subcommand("timeline", "show the requests and tools of a turn along the time, by default of "
+               "the last one", "commands.reports:show_timeline", "[TURN]", "the number of a turn",
+               "turn"),
     Subcommand(
         "call", "run a tool as in a turn, but outside of the conversation",
         "commands.tools:try_tool",

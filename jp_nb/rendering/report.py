@@ -45,7 +45,8 @@ def join_reports(parts: Iterable[Report | str], *, between: str = "\n") -> Repor
             text.append(part)
         else:
             markdown.append(part.markdown)
-            text.append(part.text)
+            if part.text:  # a picture has none
+                text.append(part.text)
 
     return Report("\n\n".join(markdown), between.join(text))
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from jp_nb.agent.display import Display, DisplayEvent, ToolBegins, ToolEnds
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext
+from jp_nb.agent.turn_times import TurnTimes
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.session.configuration.edit_consent import allows_unattended_edits
@@ -117,6 +118,7 @@ class AgentRunner:
             recorded=recorded,
             kept_rules=PermissionRules(self._active),
             tokens=UsageCounter(usage_display),
+            times=TurnTimes(may_measure=not is_bench),
             shared={
                 "root": str(self._active.files.root),
                 "conversation_id": self._active.document.conversation.id,

@@ -47,6 +47,20 @@ def test_readable_part_of_a_damaged_record_is_shown(
         open_document(notebook)
 
 
+@pytest.mark.req("CELL-38")
+def test_timeline_of_a_turn_is_printed(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(notebook), "--timeline", "1"]) == 0
+    first = capsys.readouterr().out
+    assert first.startswith("Timeline of turn 1: ")
+    assert "request 1" in first
+    assert main(["show", str(notebook), "--timeline"]) == 0
+    last = capsys.readouterr().out
+    assert last.startswith("Timeline of turn ")
+    for missing in ("0", "99"):
+        assert main(["show", str(notebook), "--timeline", missing]) != 0
+        assert f"There is no turn {missing}." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("head", [None, 3, {}])
 def test_intact_conversation_beside_a_damaged_one_is_exported(
     notebook: Path, tmp_path: Path, head: Any

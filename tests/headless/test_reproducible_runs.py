@@ -42,7 +42,11 @@ text = "Yes."
 text = "Again."
 """
 ANSWER = "%jp config conversation.tools.ask_user.questions.answer.answer=Delft"
-CELLS = (TOOLS, ANSWER, "%%jp -t look\nGo.", "%%jp -c assistant.name=Ada\nOn.", "%%jp -n\nNew.")
+LOOK = "%jp timeline\n%jp usage"
+CELLS = (
+    *(TOOLS, ANSWER, "%%jp -t look\nGo.", LOOK, "%%jp -c assistant.name=Ada\nOn.", LOOK),
+    "%%jp -n\nNew.",
+)
 
 
 @pytest.fixture

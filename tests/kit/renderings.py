@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jp_nb.record.reading.turn_timeline import find_shown_turn, read_timeline
 from jp_nb.rendering import report, status, text_diff
 from jp_nb.rendering.code_blocks import find_code_blocks
 from jp_nb.rendering.prompt_texts import outcome_text, prompt_summary, question_text
@@ -13,6 +14,7 @@ from jp_nb.rendering.reports import (
     model_table,
     request_difference,
     request_text,
+    timeline_report,
     usage_tables,
 )
 from jp_nb.rendering.transcripts import (
@@ -38,6 +40,11 @@ def _list_code(markdown: str) -> list[tuple[str, str]]:
     return [(block.language, block.text) for block in find_code_blocks(markdown)]
 
 
+def _show_timeline(document: Any, number: int | None = None, *, ordered: bool = False) -> Any:
+    timeline = read_timeline(find_shown_turn(document.conversation, number))
+    return timeline_report.render_timeline(timeline.in_order() if ordered else timeline)
+
+
 def _compare_values(old: Any, new: Any, *, limit: int) -> list[str]:
     return text_diff.compare_values("x", old, new, limit=limit)[1]
 
@@ -47,6 +54,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "table": report.make_table,
     "model_table": model_table.render_model_table,
     "usage": usage_tables.render_usage,
+    "timeline": _show_timeline,
     "input_changes": usage_tables.render_input_changes,
     "token_counts": status.format_tokens,
     "prompt": prompt_summary.summarize_prompt,

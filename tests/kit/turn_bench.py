@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import TurnContext
+from jp_nb.agent.turn_times import TurnTimes
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.config_snapshot import ConfigSnapshot
@@ -123,6 +124,10 @@ class TurnBench:
     def use(self, **ports: Any) -> None:
         """Replace ports of the turn before it runs."""
         self.loop.turn = replace(self.loop.turn, **ports)
+
+    def measure_times(self, clock: Callable[[], float]) -> None:
+        """Let the turn measure its times with `clock`, as a turn of a session does."""
+        self.use(times=TurnTimes(may_measure=True, clock=clock))
 
     @property
     def context(self) -> Any:

@@ -15,7 +15,16 @@ __all__ = ["bare_folder", "folder", "ipython"]
 
 READS: Final = (
     *("config", "config --explain assistant.name", "tools", "tools act", "log", "log 1", "qna"),
-    *("models scripted", "cassette", "usage", "switch", "doctor", "export ./here", "mcp"),
+    *(
+        "models scripted",
+        "cassette",
+        "usage",
+        "timeline",
+        "switch",
+        "doctor",
+        "export ./here",
+        "mcp",
+    ),
 )
 """Commands that change nothing of the turn. An `async def` tool cannot run some of them."""
 REFUSED: Final = (

@@ -18,7 +18,7 @@ LINES: Final = (
     *("q Hello.", "config", "tools", "log", "qna", "models scripted", "mcp", "cassette", "usage"),
     *("call describe_tools", "request", "why", "retry", "resume", "code", "replay", "new", "fork"),
     *("compact", "undo", "switch", "drop jp-c1", "save", "export out", "import out", "trust"),
-    *("doctor", "fix", "revert"),
+    *("doctor", "fix", "revert", "timeline"),
 )
 """A line of each subcommand."""
 

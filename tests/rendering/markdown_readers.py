@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import mistune
@@ -55,6 +56,15 @@ def dangers(markdown: str) -> list[str]:
     return found
 
 
+def without_pictures(markdown: str) -> str:
+    """Return `markdown` without the lines that are one picture of a report, which has no link."""
+    lines = markdown.split("\n")
+    return "\n".join(line for line in lines if not PICTURE.fullmatch(line))
+
+
+PICTURE = re.compile(
+    r'<img class="jp-nb-picture" alt="[^"<>]*" src="data:image/svg[+]xml,[^"<>]*">'
+)
 HTML = "<b9 onclick=x>"
 
 PIECES = [

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit.notebook_record import open_document
 from tests.kit.renderings import render
-from tests.rendering.markdown_readers import dangers
+from tests.rendering.markdown_readers import dangers, without_pictures
 from tests.support.entries import ASKED, SAID, START, raw
 
 ALL_USED = "No provider reported reasoning that a model did not get in these turns."
@@ -104,7 +104,7 @@ def test_malformed_usage_is_ignored(subtests: pytest.Subtests) -> None:
 def test_hostile_name_of_a_model_is_shown_as_text() -> None:
     evil = took("<img src=x onerror=alert(1)>\u202e|`[a](javascript:x)\x1b[31m", input_tokens=1)
     shown = render("usage", document(START, ASKED, evil), 10)
-    assert not dangers(shown.markdown)
+    assert not dangers(without_pictures(shown.markdown))
     assert "\x1b" not in shown.text + shown.markdown
     assert "\u202e" not in shown.text + shown.markdown
 
@@ -142,5 +142,5 @@ def test_reasons_of_unused_reasoning_are_in_words_and_hostile_ones_are_ignored()
         ["1", "no", "they belong to an earlier turn"],
         ["1", "yes", "something before them changed"],
     ]
-    assert not dangers(shown.markdown)
+    assert not dangers(without_pictures(shown.markdown))
     assert ALL_USED in render("input_changes", document(START, ASKED, SAID), 10).text

@@ -72,7 +72,7 @@ class Batch:
         self._is_replay = context.results is not None
         self._activity = Activity()
         self._functions = CellFunctions(turn.cell, turn.display)
-        self._line = PromptLine(turn.prompter, self._activity, self._functions)
+        self._line = PromptLine(turn.prompter, self._activity, self._functions, turn.times)
         self._runner = CallRunner(turn, context, self._line)
         self._changed = asyncio.Event()  # the loop in `_run` has something to do
         self._error: BaseException | None = None  # of the task of a call
@@ -103,7 +103,12 @@ class Batch:
         return end
 
     def _record(self, *changes: ConfigDelta) -> None:
-        responses = [call.state.response for call in self._calls if call.state.response is not None]
+        ended = [
+            (call.state.response, call.runs)
+            for call in self._calls
+            if call.state.response is not None
+        ]
+        responses = self._turn.times.attach_runs(ended)
         images: list[Image] = []
         for call in self._calls:
             images += call.state.result.shown_images.images

@@ -373,7 +373,9 @@ class CallRunner:
             outcome = ToolFailure(format_error_text(error))
         finally:
             run.is_over = True
-            call.state.seconds += cell.total_seconds if in_cell else monotonic() - began
+            seconds = cell.total_seconds if in_cell else monotonic() - began
+            call.state.seconds += seconds
+            call.runs.append(self._turn.times.make_span(seconds))
             if call.state.result.kept is None:
                 # The result is kept before the loop comes to it: what follows does not wait.
                 asyncio.get_running_loop().call_soon(cell.settled.set)

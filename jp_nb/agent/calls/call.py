@@ -21,6 +21,7 @@ from jp_nb.agent.calls.image_limits import NO_IMAGES, LimitedImages
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompts import Channel
+from jp_nb.agent.turn_times import TimedSpan
 from jp_nb.record.entries.events import (
     ToolCallRequest,
     ToolCallResponse,
@@ -137,6 +138,7 @@ class Call:
         task: The task that runs the call. Another one is abandoned: it must not change the call.
         exception: The last exception that the tool raised.
         changes: The reviewed configuration changes.
+        runs: The times of all its runs.
     """
 
     request: ToolCallRequest
@@ -151,6 +153,7 @@ class Call:
     task: asyncio.Task[bool] | None = None
     exception: BaseException | None = None
     changes: list[ChangeEnds] = field(default_factory=list)
+    runs: list[TimedSpan] = field(default_factory=list)
     state: CallState = field(default_factory=CallState)
     view: CallView = field(default_factory=CallView)
 

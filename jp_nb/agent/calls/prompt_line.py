@@ -16,6 +16,7 @@ from jp_nb.agent.calls.activity import Activity
 from jp_nb.agent.calls.cell_functions import CellFunctions
 from jp_nb.agent.prompting.prompt_queue import PromptQueue, SafeAsk
 from jp_nb.agent.prompting.prompts import Prompter
+from jp_nb.agent.turn_times import TurnTimes
 from jp_nb.toolkit.cancellation import raise_if_cancelled
 
 
@@ -31,8 +32,14 @@ class PromptLine:
     A call that waits here does not count as `activity`.
     """
 
-    def __init__(self, prompter: Prompter, activity: Activity, functions: CellFunctions) -> None:
-        self._ask = SafeAsk(prompter)
+    def __init__(
+        self,
+        prompter: Prompter,
+        activity: Activity,
+        functions: CellFunctions,
+        times: TurnTimes | None = None,
+    ) -> None:
+        self._ask = SafeAsk(prompter, times)
         self.activity = activity
         self.functions = functions
         self._queue = PromptQueue[_Place](self._grant)

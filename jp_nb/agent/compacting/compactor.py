@@ -161,7 +161,7 @@ class Compactor:
         if not plans or self.turn.prompter.unavailable() is not None:
             return False
 
-        ask = SafeAsk(self.turn.prompter)
+        ask = SafeAsk(self.turn.prompter, self.turn.times)
         end = await ask(_make_plan_prompt(plans))
         chosen = plans.get(str(end.value)) if isinstance(end, Answered) else None
         if chosen is None:

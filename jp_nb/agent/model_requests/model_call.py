@@ -51,6 +51,7 @@ from jp_nb.agent.turn_record import LastRequest
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.errors import ProviderError
 from jp_nb.record.entries.events import ChatResponse, Entry
+from jp_nb.record.entries.measured_times import INTERRUPTED, OTHER_FAILURE, REPAIRED
 from jp_nb.record.reading.marks import with_input_changes
 from jp_nb.record.request_context.host_marks import LastHost, format_other_host, mark_host
 from jp_nb.record.request_context.request_head import mark_head
@@ -195,6 +196,10 @@ class AnswerStream:
 
     async def _receive(self, provider: Provider, request: ModelRequest, attempt: Attempt) -> None:
         """Receive and display a response, and count its tokens, even if it fails."""
+        times = self._turn.times
+        timed = times.begin_request()
+        failed = INTERRUPTED
+
         try:
             async with aclosing(provider.stream(request)) as events:
                 async for event in events:
@@ -202,11 +207,15 @@ class AnswerStream:
                         self._receive_text(event, attempt)
                     elif not isinstance(event, KeepAlive):
                         self._receive_item(event, attempt)
-            attempt.builder.end()
-        except Exception:
+                    if attempt.has_content:
+                        times.note_first_token(timed)
+            failed = REPAIRED if isinstance(attempt.builder.end(), Retry) else ""
+        except Exception as exc:
+            failed = exc.kind if isinstance(exc, ProviderError) else OTHER_FAILURE
             await self._wait_for_decision()  # `abort` keeps the partial answer out of the record
             raise
         finally:
+            times.end(timed, failed)
             self._turn.tokens.add(attempt.model, attempt.builder.usage)
 
         await self._wait_for_decision()
@@ -294,6 +303,7 @@ class AnswerStream:
         counts = Counter((change.reason, change.is_dropped) for change in changes)
         if entries:
             entries[-1] = with_input_changes(entries[-1], counts)
+            entries = self._turn.times.attach_to_last(entries)
         self._record(entries, attempt)
         self._chain.note_recorded(entries)
 
@@ -356,7 +366,7 @@ class AnswerStream:
         if texts:
             self._recorded_before = "the retry"
             with_usage = self._turn.tokens.attach_usage_to_last(texts)
-            self._record(with_usage, attempt)
+            self._record(self._turn.times.attach_to_last(with_usage), attempt)
 
         # A continuation is displayed as one text.
         if attempt.has_content and attempt.trimmer is None:

@@ -78,7 +78,7 @@ class StreamInterrupts:
 
     async def _show_menu(self) -> None:
         menu = make_stream_menu(self._turn.record.request)
-        ask = SafeAsk(self._turn.prompter)
+        ask = SafeAsk(self._turn.prompter, self._turn.times)
         try:
             verdict = await ask_menu(ask, "streaming", self._settings, menu)
         except Exception:

@@ -11,21 +11,27 @@ from collections.abc import Callable
 from typing import Generic
 
 from jp_nb.agent.prompting.prompts import Prompt, PromptEnd, Prompter, T, Unavailable
+from jp_nb.agent.turn_times import TurnTimes
 from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 
 log = logging.getLogger(__name__)
 
 
 class SafeAsk:
-    """Displays one prompt and waits. A prompt that fails counts as unavailable."""
+    """Displays one prompt and waits. A prompt that fails counts as unavailable.
 
-    def __init__(self, prompter: Prompter) -> None:
+    `times` measures the waits.
+    """
+
+    def __init__(self, prompter: Prompter, times: TurnTimes | None = None) -> None:
         self._prompter = prompter
+        self._times = TurnTimes() if times is None else times
 
     async def __call__(self, prompt: Prompt[T], /) -> PromptEnd[T]:
         """Display `prompt` and wait. It raises no error, except for cancellation."""
         try:
-            return await self._prompter.ask(prompt)
+            with self._times.waiting_for_user():
+                return await self._prompter.ask(prompt)
         except Exception as exc:
             log.exception("A prompt failed")
             return Unavailable(f"the prompt failed: {summarize_error(exc)}")

@@ -16,6 +16,8 @@ from jp_nb.record.documents.document import (
     list_notices,
 )
 from jp_nb.record.reading.turn_reader import read_turns
+from jp_nb.record.reading.turn_timeline import find_shown_turn, read_timeline
+from jp_nb.rendering.reports.timeline_report import render_timeline
 from jp_nb.rendering.transcripts.log import render_log
 from jp_nb.text import one_line
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
@@ -31,6 +33,10 @@ def show(options: argparse.Namespace) -> int:
         print(json.dumps(document.to_json(), indent=2))
     elif not len(stream) and not document.others:
         raise StorageError(f"{options.notebook} contains no conversation")
+    elif options.timeline is not None:
+        number = None if options.timeline == -1 else options.timeline
+        timeline = read_timeline(find_shown_turn(stream, number))
+        print(render_timeline(timeline).text)
     else:
         title = f" · {stream.title}" if stream.title else ""
         print(one_line(f"{stream.id}{title}"))

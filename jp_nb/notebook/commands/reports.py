@@ -13,11 +13,13 @@ from jp_nb.config.tree.providers_table import Llm
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import NOT_A_NAME, Invocation, suggest_name
 from jp_nb.notebook.commands.line_parser import make_usage_error
+from jp_nb.record.reading.turn_timeline import find_shown_turn, read_timeline
 from jp_nb.rendering.report import add_note
 from jp_nb.rendering.reports.curl_command import format_body, format_curl_command
 from jp_nb.rendering.reports.model_table import render_model_table
 from jp_nb.rendering.reports.request_difference import render_request_difference
 from jp_nb.rendering.reports.request_text import describe_key, render_request, render_token_count
+from jp_nb.rendering.reports.timeline_report import render_timeline
 from jp_nb.rendering.reports.usage_tables import (
     render_input_changes,
     render_other_usage,
@@ -176,6 +178,15 @@ def show_usage(call: Invocation) -> None:
     if "completions" in vars(call.session):
         other = call.session.completions
         call.show(render_other_usage(dict(other.requests), dict(other.usage)))
+
+
+def show_timeline(call: Invocation) -> None:
+    """Run `%jp timeline`: show the requests and tools of a turn along the time."""
+    number = call.number(at_least=1)
+    timeline = read_timeline(find_shown_turn(call.session.document.conversation, number))
+    if call.session.active.headless:  # the output is the same in each run
+        timeline = timeline.in_order()
+    call.show(render_timeline(timeline))
 
 
 def _read_image_hosts(session: Session) -> tuple[str, ...]:

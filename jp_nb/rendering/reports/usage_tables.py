@@ -22,6 +22,7 @@ from jp_nb.record.entries.turn_entries import TurnEntries
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.marks import read_input_changes
 from jp_nb.record.stream import ConversationStream
+from jp_nb.rendering.pictures.usage_picture import UsageBar, draw_usage
 from jp_nb.rendering.report import (
     Report,
     join_reports,
@@ -74,6 +75,10 @@ def render_usage(document: Document, last: int) -> Report:
         rows = list(chain.from_iterable(map(_list_turn_rows, turns[-last:])))
         by_request = make_table(_BY_REQUEST, rows)
         by_model = make_table(_BY_MODEL, list(_list_model_rows(models)))
+        bars = list(chain.from_iterable(map(_list_turn_bars, turns[-last:])))
+        picture = draw_usage(bars)
+        if picture:
+            parts.append(Report(picture, ""))
         parts.append(join_reports([by_request, by_model], between="\n\n"))
 
     parts += map(make_note, _list_usage_notes(stream, len(turns), last, notebook_total))
@@ -150,6 +155,16 @@ def _list_turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
 
     if len(usages) > MAX_TABLE_ROWS:
         yield "", f"{len(usages) - MAX_TABLE_ROWS} more", *[""] * (len(_BY_REQUEST) - 2)
+
+
+def _list_turn_bars(turn: TurnEntries) -> Iterator[UsageBar]:
+    # The bars of the rows of `_list_turn_rows`, for the picture.
+    usages = chain.from_iterable(read_usage(entry.metadata) for entry in turn.entries)
+    for number, each in enumerate(usages, start=1):
+        label = f"turn {to_shown_turn(turn.number)}"
+        if number > 1:
+            label = f"{label}, request {number}"
+        yield UsageBar(label, each.tokens)
 
 
 def _list_model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:

@@ -1,0 +1,138 @@
+"""Measure the times of a turn, and attach them to the entries of the record.
+
+Nothing is measured in a reproducible record, or with a cassette, whose replay leaves the same
+record.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+from jp_nb.record.entries.events import Entry, EntryT, ToolCallResponse
+from jp_nb.record.entries.measured_times import (
+    MAX_MEASURED_SPANS,
+    MeasuredSpan,
+    MeasuredTimes,
+    with_times,
+)
+
+_MS: Final = 1000
+
+
+@dataclass(slots=True)
+class TimedSpan:
+    """A part of a turn that is measured: times are seconds of the turn's clock."""
+
+    start: float
+    first: float | None = None
+    end: float | None = None
+    failed: str = ""
+
+
+@dataclass(slots=True)
+class TurnTimes:
+    """Times of a turn that no entry has yet. Used on the agent's thread.
+
+    Attributes:
+        is_on: True if times are measured. The turn decides when its model is known.
+        may_measure: False if no entry may have times.
+        clock: Seconds that never go back.
+    """
+
+    may_measure: bool = False
+    is_on: bool = False
+    clock: Callable[[], float] = monotonic
+    _requests: list[TimedSpan] = field(default_factory=list)
+    _waits: list[TimedSpan] = field(default_factory=list)
+
+    def begin_request(self) -> TimedSpan:
+        """Return the beginning of a request, which `end` ends."""
+        span = TimedSpan(self.clock())
+        if self.is_on:
+            self._requests.append(span)
+        return span
+
+    def note_first_token(self, span: TimedSpan) -> None:
+        """Note the time of the first token, unless it is known."""
+        if span.first is None:
+            span.first = self.clock()
+
+    def end(self, span: TimedSpan, failed: str = "") -> None:
+        """Note the end of `span`, perhaps with the kind of its error."""
+        span.end = self.clock()
+        span.failed = failed
+
+    def make_span(self, seconds: float) -> TimedSpan:
+        """Return a span of `seconds` that ends now."""
+        now = self.clock()
+        return TimedSpan(now - seconds, end=now)
+
+    @contextmanager
+    def waiting_for_user(self) -> Iterator[None]:
+        """Measure the block as a wait for the user."""
+        span = TimedSpan(self.clock())
+        try:
+            yield
+        finally:
+            self.end(span)
+            if self.is_on:
+                self._waits.append(span)
+
+    def attach_to_last(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the `entries` of a response, with the times of its requests in the last one."""
+        return [*entries[:-1], *map(self.attach, entries[-1:])]
+
+    def attach(self, entry: EntryT) -> EntryT:
+        """Return `entry` with all times of requests and waits that are not attached yet."""
+        requests = self._to_measured(self._requests)
+        waits = self._to_measured(self._waits)
+        self._requests.clear()
+        self._waits.clear()
+        return with_times(entry, MeasuredTimes(requests=requests, waits=waits))
+
+    def attach_runs(
+        self, responses: Sequence[tuple[ToolCallResponse, Sequence[TimedSpan]]]
+    ) -> list[ToolCallResponse]:
+        """Return the responses to calls with the times of their runs.
+
+        The last one also has all waits for the user that are not attached yet.
+        """
+        waits = self._to_measured(self._waits)
+        if responses:
+            self._waits.clear()
+        if not self.is_on:
+            return [response for response, _ in responses]
+
+        attached: list[ToolCallResponse] = []
+        for index, (response, spans) in enumerate(responses):
+            is_last = index == len(responses) - 1
+            shown_waits = waits if is_last else ()
+            times = MeasuredTimes(runs=self._to_measured(spans), waits=shown_waits)
+            attached.append(with_times(response, times))
+        return attached
+
+    def _to_measured(self, spans: Sequence[TimedSpan]) -> tuple[MeasuredSpan, ...]:
+        now = self.clock()
+        measured: list[MeasuredSpan] = []
+        for span in spans[-MAX_MEASURED_SPANS:]:
+            end = now if span.end is None else span.end
+            first_ms = None
+            if span.first is not None:
+                first_ms = _count_ms(span.first - span.start)
+
+            before_ms = _count_ms(now - span.start)
+            ms = min(_count_ms(end - span.start), before_ms)
+            if first_ms is not None:
+                first_ms = min(first_ms, ms)
+            measured.append(MeasuredSpan(before_ms, ms, first_ms, span.failed))
+        return tuple(measured)
+
+
+def _count_ms(seconds: float) -> int:
+    return max(round(seconds * _MS), 0)

@@ -1,0 +1,378 @@
+"""Read the timeline of a recorded turn: requests, runs of tools, and waits for the user.
+
+Entries have measured times (`measured_times.py`), except in older records, with a cassette, and in
+reproducible records. Without them, the timestamps of entries give rough times. A reproducible
+record has no real times at all, so its timeline has only the order of the steps.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import Final, Literal
+
+from jp_nb.errors import UsageError
+from jp_nb.record.entries.clock import REPRODUCIBLE_STEP, parse_timestamp
+from jp_nb.record.entries.events import (
+    ChatResponse,
+    ConfigDelta,
+    Entry,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.entries.measured_times import (
+    FAILURE_WORDS,
+    INTERRUPTED,
+    TIMES_KEY,
+    MeasuredSpan,
+    read_times,
+)
+from jp_nb.record.entries.outcomes import read_question_outcome
+from jp_nb.record.entries.token_usage import Usage, read_usage
+from jp_nb.record.entries.turn_entries import TurnEntries
+from jp_nb.record.entries.turn_numbers import to_stored_turn
+from jp_nb.record.entries.unanswered_turns import read_no_answer
+from jp_nb.record.reading.marks import is_skipped
+from jp_nb.record.stream import ConversationStream
+
+MAX_TIMELINE_STEPS: Final = 2000
+"""Maximum number of steps that are read of a turn. The others are counted."""
+_USER_CHANNELS: Final = frozenset(("form", "stdin", "terminal"))
+_MODEL_CHANNEL: Final = "model"
+
+StepKind = Literal["request", "tool", "user"]
+StepState = Literal["done", "failed", "interrupted", "skipped", "open"]
+Timing = Literal["measured", "rough", "order"]
+"""`measured`: entries have measured times. `rough`: times are those of entries. `order`: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineStep:
+    """A request, a run of a tool, or a wait for the user, in seconds since the turn began.
+
+    Attributes:
+        label: Name of the step, such as that of the tool. A record may have any text.
+        first: Time of the first token of a response; None if it is unknown.
+        reason: Words for the end of a step that is not `done`.
+        usage: Tokens of a request.
+        is_rough: True if the times are only those of entries.
+    """
+
+    kind: StepKind
+    label: str
+    start: float
+    end: float
+    first: float | None = None
+    state: StepState = "done"
+    reason: str = ""
+    usage: Usage | None = None
+    is_rough: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Duration."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTimeline:
+    """The steps of one turn, by their start.
+
+    Attributes:
+        number: Number of the turn, counted from 0.
+        seconds: Duration of the turn.
+        omitted: Number of steps beyond `MAX_TIMELINE_STEPS`.
+        went_back: True if a timestamp is earlier than the one before it.
+        ended: `failed` or `interrupted` for a turn without an answer; else "".
+    """
+
+    number: int
+    steps: tuple[TimelineStep, ...] = ()
+    seconds: float = 0.0
+    timing: Timing = "measured"
+    omitted: int = 0
+    went_back: bool = False
+    ended: str = ""
+
+    def in_order(self) -> TurnTimeline:
+        """Return the timeline with the order of its steps, and without times."""
+        steps = tuple(
+            replace(step, start=float(place), end=place + 1.0, first=None, is_rough=False)
+            for place, step in enumerate(self.steps)
+        )
+        return replace(
+            self, steps=steps, seconds=float(len(steps)), timing="order", went_back=False
+        )
+
+
+def find_shown_turn(stream: ConversationStream, number: int | None) -> TurnEntries:
+    """Return the turn that the user sees as turn `number`, or the last one.
+
+    Raises:
+        UsageError: There is no such turn.
+    """
+    if not stream.turn_count:
+        raise UsageError("This conversation has no turn yet.")
+    if number is not None and not 1 <= number <= stream.turn_count:
+        raise UsageError(f"There is no turn {number}. The last turn is {stream.turn_count}.")
+
+    turns = list(stream.turns())
+    return turns[-1 if number is None else to_stored_turn(number)]
+
+
+def read_timeline(turn: TurnEntries) -> TurnTimeline:
+    """Return the timeline of a recorded turn."""
+    reader = _TimelineReader(turn.entries)
+    for place, entry in enumerate(turn.entries):
+        reader.add(place, entry)
+    reader.close()
+
+    is_measured = reader.is_measured
+    found = TurnTimeline(
+        number=turn.number,
+        steps=tuple(reader.list_steps()),
+        seconds=reader.find_end(),
+        timing="measured" if is_measured else "rough",
+        omitted=reader.omitted,
+        went_back=reader.went_back,
+        ended=reader.ended,
+    )
+    is_reproducible = not is_measured and _is_evenly_spaced(turn.entries)
+    return found.in_order() if is_reproducible else found
+
+
+def _is_evenly_spaced(entries: Sequence[Entry]) -> bool:
+    # Real entries are never exactly one second apart: several are appended at once.
+    stamps = [parse_timestamp(entry.timestamp) for entry in entries if entry.timestamp]
+    gaps: list[timedelta] = []
+    for before, after in pairwise(stamps):
+        if before is None or after is None:
+            return False
+        gaps.append(after - before)
+
+    return bool(gaps) and all(
+        gap >= REPRODUCIBLE_STEP and not gap % REPRODUCIBLE_STEP for gap in gaps
+    )
+
+
+@dataclass(slots=True)
+class _OpenStep:
+    label: str
+    start: float
+
+
+@dataclass(slots=True)
+class _OpenAnswer:
+    """A response whose end is not reached yet."""
+
+    start: float
+    end: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+    is_measured: bool = False
+
+
+class _TimelineReader:
+    """Reads the entries of a turn into steps."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.omitted = 0
+        self.ended = ""
+        self.is_measured = any(TIMES_KEY in entry.metadata for entry in entries)
+        self.went_back = False
+        self._moments = self._read_moments(entries)
+        self._steps: list[TimelineStep] = []
+        self._requests = 0
+        self._tries = 0
+        self._last = 0.0  # end of the entry before
+        self._answer: _OpenAnswer | None = None
+        self._calls: dict[str, list[_OpenStep]] = {}
+        self._questions: dict[str, list[_OpenStep]] = {}
+
+    def _read_moments(self, entries: Sequence[Entry]) -> list[float]:
+        """Return the times of `entries` in seconds since the first one; they never go back."""
+        moments: list[float] = []
+        begin = None
+        latest = 0.0
+        for entry in entries:
+            stamp = parse_timestamp(entry.timestamp)
+            if stamp is not None:
+                begin = stamp if begin is None else begin
+                seconds = (stamp - begin).total_seconds()
+                self.went_back = self.went_back or seconds < latest
+                latest = max(latest, seconds)
+            moments.append(latest)
+        return moments
+
+    def add(self, place: int, entry: Entry) -> None:
+        """Read the next entry."""
+        moment = self._moments[place]
+        is_answer = isinstance(entry, ChatResponse | ToolCallRequest)
+        if not is_answer:
+            self._end_answer()
+
+        match entry:
+            case ChatResponse():
+                self._read_answer(entry, moment)
+            case ToolCallRequest():
+                self._read_answer(entry, moment)
+                self._calls.setdefault(entry.id, []).append(_OpenStep(entry.name, moment))
+            case ToolCallResponse():
+                self._end_call(entry, moment)
+            case InquiryRequest():
+                label = entry.source.name or "question"
+                self._questions.setdefault(entry.id, []).append(_OpenStep(label, moment))
+            case InquiryResponse():
+                self._end_question(entry, moment)
+            case ConfigDelta():
+                self._end_turn(entry, moment)
+
+        self._add_waits(entry, moment)
+        self._last = moment
+
+    def close(self) -> None:
+        """Add the steps that have no end in the record."""
+        self._end_answer()
+        end = self._moments[-1] if self._moments else 0.0
+        for calls in self._calls.values():
+            for call in calls:
+                step = TimelineStep("tool", call.label, call.start, end, state="open")
+                self._add(replace(step, reason="no result", is_rough=True))
+
+    def list_steps(self) -> list[TimelineStep]:
+        """Return the steps by their start. Those of one start keep their order."""
+        return sorted(self._steps, key=lambda step: step.start)
+
+    def find_end(self) -> float:
+        """Return the duration of the turn."""
+        last = self._moments[-1] if self._moments else 0.0
+        return max([last, *(step.end for step in self._steps)])
+
+    def _add(self, step: TimelineStep) -> None:
+        if len(self._steps) < MAX_TIMELINE_STEPS:
+            self._steps.append(step)
+        else:
+            self.omitted += 1
+
+    def _read_answer(self, entry: Entry, moment: float) -> None:
+        if self._answer is None:
+            self._answer = _OpenAnswer(self._last)
+        self._answer.end = moment
+
+        usage = _sum_tokens(entry)
+        spans = read_times(entry).requests
+        if spans:
+            self._answer.is_measured = True
+            self._add_requests(spans, moment, usage)
+        else:
+            self._answer.usage += usage
+
+    def _end_answer(self) -> None:
+        answer = self._answer
+        self._answer = None
+        if answer is None or answer.is_measured:
+            return
+
+        self._requests += 1
+        label = f"request {self._requests}"
+        step = TimelineStep("request", label, answer.start, answer.end, usage=answer.usage)
+        self._add(replace(step, is_rough=True))
+
+    def _add_requests(
+        self, spans: Iterable[MeasuredSpan], moment: float, usage: Usage | None
+    ) -> None:
+        """Add the requests up to one response. The last one has the tokens of all of them."""
+        known = list(spans)
+        for place, span in enumerate(known):
+            if not self._tries:
+                self._requests += 1
+            self._tries += 1
+            label = f"request {self._requests}"
+            if self._tries > 1:
+                label = f"{label}, try {self._tries}"
+
+            state: StepState = "done"
+            if span.failed:
+                state = "interrupted" if span.failed == INTERRUPTED else "failed"
+            else:
+                self._tries = 0
+
+            start, end = _place(span, moment)
+            first = None
+            if span.first_ms is not None:
+                first = min(start + span.first_ms / 1000, end)
+            is_last = place == len(known) - 1
+            step = TimelineStep("request", label, start, end, first, state)
+            reason = FAILURE_WORDS.get(span.failed, "")
+            tokens = usage if is_last else None
+            self._add(replace(step, reason=reason, usage=tokens))
+
+    def _end_call(self, entry: ToolCallResponse, moment: float) -> None:
+        waiting = self._calls.get(entry.id)
+        if not waiting:
+            return
+        call = waiting.pop(0)
+
+        state: StepState = "failed" if entry.is_error else "done"
+        reason = "error" if entry.is_error else ""
+        if is_skipped(entry):
+            state = "skipped"
+            reason = "skipped"
+
+        runs = read_times(entry).runs
+        for run in runs:
+            start, end = _place(run, moment)
+            self._add(TimelineStep("tool", call.label, start, end, state=state, reason=reason))
+        if runs:
+            return
+
+        # A call that was skipped, or whose tool is missing, never ran.
+        has_run = not self.is_measured and state != "skipped"
+        start = call.start if has_run else moment
+        step = TimelineStep("tool", call.label, start, moment, state=state, reason=reason)
+        self._add(replace(step, is_rough=has_run))
+
+    def _end_question(self, entry: InquiryResponse, moment: float) -> None:
+        waiting = self._questions.get(entry.id)
+        if not waiting:
+            return
+        asked = waiting.pop(0)
+
+        channel = read_question_outcome(entry).channel
+        if channel == _MODEL_CHANNEL:
+            label = f"question of {asked.label}"
+            step = TimelineStep("request", label, asked.start, moment)
+            self._add(replace(step, usage=_sum_tokens(entry), is_rough=not self.is_measured))
+        elif channel in _USER_CHANNELS and not self.is_measured:
+            step = TimelineStep("user", "you", asked.start, moment)
+            self._add(replace(step, is_rough=True))
+
+    def _end_turn(self, entry: ConfigDelta, moment: float) -> None:
+        mark = read_no_answer(entry)
+        if mark is not None:
+            self.ended = mark.ended
+
+        spans = read_times(entry).requests
+        if spans:
+            self._add_requests(spans, moment, _sum_tokens(entry))
+
+    def _add_waits(self, entry: Entry, moment: float) -> None:
+        for wait in read_times(entry).waits:
+            start, end = _place(wait, moment)
+            self._add(TimelineStep("user", "you", start, end))
+
+
+def _place(span: MeasuredSpan, moment: float) -> tuple[float, float]:
+    # A forged or corrected clock may put a start before the turn.
+    start = max(moment - span.before_ms / 1000, 0.0)
+    end = max(moment - (span.before_ms - span.ms) / 1000, start)
+    return start, end
+
+
+def _sum_tokens(entry: Entry) -> Usage:
+    return sum((each.tokens for each in read_usage(entry.metadata)), Usage())

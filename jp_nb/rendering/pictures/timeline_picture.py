@@ -1,0 +1,179 @@
+"""The timeline of a turn as a picture, with one row for each step, and as a row of characters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jp_nb.record.entries.token_usage import Usage
+from jp_nb.record.reading.turn_timeline import TimelineStep, TurnTimeline
+from jp_nb.rendering.pictures.svg_picture import Anchor, SvgPicture, add_legend
+from jp_nb.rendering.pictures.time_scale import TimeScale, format_time
+from jp_nb.text import pluralize
+
+MAX_TIMELINE_ROWS: Final = 100
+"""Maximum number of steps that a picture or a table shows."""
+_WIDTH: Final = 720
+_LABEL_X: Final = 8
+_CHART_X: Final = 140
+_CHART_WIDTH: Final = 320
+_TIME_X: Final = 472
+_TOKENS_X: Final = 624
+_TOP: Final = 30
+_ROW: Final = 20
+_BAR: Final = 12
+_MIN_BAR: Final = 3.0
+_TICK_GAP: Final = 48.0
+_BAR_CHARS: Final = 32
+TEXT_LEGEND: Final = "░ first token, █ response, ▒ tool, x failed, ? waiting for you"
+
+_LEGEND: Final = {
+    "first": "until the first token",
+    "request": "response",
+    "tool": "tool",
+    "wait": "waiting for you",
+    "error": "failed",
+}
+
+
+def make_scale(timeline: TurnTimeline, width: float) -> TimeScale:
+    """Return the scale of `timeline` for a picture of this width."""
+    busy = [(step.start, step.end) for step in timeline.steps if step.kind != "user"]
+    return TimeScale(timeline.seconds, busy, width)
+
+
+def draw_timeline(timeline: TurnTimeline, title: str) -> str:
+    """Return the picture of `timeline` as an image in Markdown."""
+    picture = SvgPicture(_WIDTH, title)
+    scale = make_scale(timeline, _CHART_WIDTH)
+    shown = timeline.steps[:MAX_TIMELINE_ROWS]
+    height = len(shown) * _ROW
+
+    _draw_axis(picture, timeline, scale, height)
+    for place, step in enumerate(shown):
+        y = _TOP + place * _ROW
+        label_width = _CHART_X - _LABEL_X - 6
+        picture.add_text(_LABEL_X, y + 14, step.label, width=label_width)
+        _draw_bar(picture, scale, step, y + 4)
+        times = describe_times(step, has_times=timeline.timing != "order")
+        picture.add_text(_TIME_X, y + 14, times, width=_TOKENS_X - _TIME_X - 6)
+        tokens = format_token_pair(step.usage)
+        picture.add_text(_TOKENS_X, y + 14, tokens, width=_WIDTH - _TOKENS_X)
+
+    y = _TOP + height + 18
+    more = len(timeline.steps) + timeline.omitted - len(shown)
+    if more:
+        text = f"… {more:,} more {pluralize('step', more)}"
+        picture.add_text(_LABEL_X, y, text, width=_WIDTH, classes="dim")
+        y += _ROW
+
+    used = {_find_class(step) for step in shown}
+    if any(step.first is not None for step in shown):
+        used.add("first")
+    items = [(name, words) for name, words in _LEGEND.items() if name in used]
+    bottom = add_legend(picture, y, items, indent=_LABEL_X)
+    return picture.to_markdown(bottom)
+
+
+def _draw_axis(
+    picture: SvgPicture, timeline: TurnTimeline, scale: TimeScale, height: float
+) -> None:
+    has_times = timeline.timing != "order"
+    time_head = "time (first token)" if has_times else "end"
+    picture.add_text(_TIME_X, 16, time_head, width=_TOKENS_X - _TIME_X, classes="dim")
+    head = "tokens in, out"
+    picture.add_text(_TOKENS_X, 16, head, width=_WIDTH - _TOKENS_X, classes="dim")
+    if not has_times:
+        picture.add_text(_CHART_X, 16, "order", width=_CHART_WIDTH, classes="dim")
+        return
+
+    for cut in scale.cuts:
+        picture.add_rect(_CHART_X + cut.x, _TOP - 6, cut.width, height + 6, "cut")
+    for second, x in scale.list_ticks(_TICK_GAP):
+        picture.add_line(_CHART_X + x, _TOP - 10, height + 10)
+        label = format_time(second).replace(".0 s", " s")
+        anchor: Anchor = "start" if x < _TICK_GAP / 2 else "middle"
+        if x > _CHART_WIDTH - _TICK_GAP / 2:
+            anchor = "end"
+        picture.add_text(_CHART_X + x, 16, label, width=2 * _TICK_GAP, anchor=anchor, classes="dim")
+
+
+def _draw_bar(picture: SvgPicture, scale: TimeScale, step: TimelineStep, y: float) -> None:
+    x = _CHART_X + scale.find_x(step.start)
+    end = _CHART_X + scale.find_x(step.end)
+    classes = _find_class(step)
+    if step.end <= step.start:
+        picture.add_diamond(x, y + _BAR / 2, 5, f"{classes} hollow")
+        return
+
+    end = max(end, x + _MIN_BAR)
+    if step.is_rough or step.state == "open":
+        classes += " rough"
+    first_x = x
+    if step.first is not None and step.state == "done":
+        first_x = min(_CHART_X + scale.find_x(step.first), end)
+        picture.add_rect(x, y, first_x - x, _BAR, "first")
+    if end > first_x:
+        radius = 3 if step.kind == "tool" else 0
+        picture.add_rect(first_x, y, end - first_x, _BAR, classes, radius=radius)
+
+
+def _find_class(step: TimelineStep) -> str:
+    if step.state in ("failed", "interrupted", "skipped"):
+        return "error"
+    return "wait" if step.kind == "user" else step.kind
+
+
+def describe_times(step: TimelineStep, *, has_times: bool = True) -> str:
+    """Return the duration, the time to the first token, and the end of a step that failed."""
+    parts: list[str] = []
+    if has_times and (step.seconds > 0 or not step.reason):
+        about = "≈ " if step.is_rough else ""
+        text = f"{about}{format_time(step.seconds)}"
+        if step.first is not None:
+            text += f" ({format_time(step.first - step.start)})"
+        parts.append(text)
+    if step.reason:
+        parts.append(step.reason)
+    return ", ".join(parts)
+
+
+def format_token_pair(usage: Usage | None) -> str:
+    """Return input and output tokens, such as `1.2k → 48`; "" if none was reported."""
+    if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
+        return ""
+    return f"{_shorten(usage.input_tokens)} → {_shorten(usage.output_tokens)}"
+
+
+def _shorten(count: int | None) -> str:
+    if count is None:
+        return "?"
+    for size, sign in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            digits = 1 if count < 10 * size else 0
+            return f"{count / size:,.{digits}f}{sign}"
+    return str(count)
+
+
+def draw_text_bar(scale: TimeScale, step: TimelineStep) -> str:
+    """Return a step as a row of characters. `scale` has the width of `text_scale`."""
+    start = min(int(scale.find_x(step.start)), _BAR_CHARS - 1)
+    end = max(round(scale.find_x(step.end)), start + 1)
+    sign = "█"
+    if _find_class(step) == "error":
+        sign = "x"
+    elif step.kind == "user":
+        sign = "?"
+    elif step.kind == "tool":
+        sign = "▒"
+
+    bar = sign * (end - start)
+    if step.first is not None and sign == "█":
+        waited = min(round(scale.find_x(step.first)) - start, len(bar) - 1)
+        bar = "░" * waited + bar[waited:]
+    rest = "·" * (_BAR_CHARS - end)
+    return f"{'·' * start}{bar}{rest}"
+
+
+def text_scale(timeline: TurnTimeline) -> TimeScale:
+    """Return the scale of `draw_text_bar`."""
+    return make_scale(timeline, float(_BAR_CHARS))

@@ -1,0 +1,86 @@
+"""Tokens by request as a picture: a bar for each request, from its cached to its written tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jp_nb.record.entries.token_usage import Usage
+from jp_nb.rendering.pictures.svg_picture import SvgPicture, add_legend
+from jp_nb.text import pluralize
+
+MAX_USAGE_BARS: Final = 100
+"""Maximum number of requests that the picture shows."""
+_WIDTH: Final = 720
+_LABEL_X: Final = 8
+_CHART_X: Final = 130
+_CHART_WIDTH: Final = 360
+_COUNTS_X: Final = 498
+_TOP: Final = 26
+_ROW: Final = 20
+_BAR: Final = 12
+_LEGEND: Final = {"first": "from cache", "request": "new", "written": "written by the model"}
+USAGE_TITLE: Final = "Tokens by request"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBar:
+    """The tokens of one request, with its label."""
+
+    label: str
+    tokens: Usage
+
+    @property
+    def cached(self) -> int:
+        """Input tokens that the provider read from its cache."""
+        return min(self.tokens.cache_read_tokens or 0, self.tokens.input_tokens or 0)
+
+    @property
+    def new(self) -> int:
+        """The other input tokens."""
+        return (self.tokens.input_tokens or 0) - self.cached
+
+    @property
+    def written(self) -> int:
+        """Output tokens."""
+        return self.tokens.output_tokens or 0
+
+    @property
+    def total(self) -> int:
+        """All tokens."""
+        return self.cached + self.new + self.written
+
+
+def draw_usage(bars: Sequence[UsageBar]) -> str:
+    """Return the picture of `bars` as an image in Markdown; "" if they have no tokens."""
+    shown = bars[-MAX_USAGE_BARS:]
+    largest = max((bar.total for bar in shown), default=0)
+    if not largest:
+        return ""
+
+    count = len(shown)
+    picture = SvgPicture(_WIDTH, f"{USAGE_TITLE}: {count} {pluralize('request', count)}")
+    head = "from cache + new → written"
+    picture.add_text(_COUNTS_X, 14, head, width=_WIDTH - _COUNTS_X, classes="dim")
+    more = len(bars) - count
+    if more:
+        text = f"The last {count} of {len(bars):,} requests"
+        picture.add_text(_LABEL_X, 14, text, width=_CHART_X + _CHART_WIDTH, classes="dim")
+
+    for place, bar in enumerate(shown):
+        y = _TOP + place * _ROW
+        picture.add_text(_LABEL_X, y + 10, bar.label, width=_CHART_X - _LABEL_X - 6)
+        parts = {"first": bar.cached, "request": bar.new, "written": bar.written}
+        x = float(_CHART_X)
+        for name, tokens in parts.items():
+            # A part with few tokens stays visible.
+            width = max(_CHART_WIDTH * tokens / largest, 1.5)
+            if tokens:
+                picture.add_rect(x, y, width, _BAR, name)
+                x += width
+        text = f"{bar.cached:,} + {bar.new:,} → {bar.written:,}"
+        picture.add_text(_COUNTS_X, y + 10, text, width=_WIDTH - _COUNTS_X)
+
+    bottom = add_legend(picture, _TOP + count * _ROW + 12, _LEGEND.items(), indent=_LABEL_X)
+    return picture.to_markdown(bottom)
