@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     add("notebook", "the notebook", type=Path)
     add("--json", "print the stored JSON object", **flag)
     text = "print the requests and tools of a turn along the time, by default of the last turn"
-    add("--timeline", text, nargs="?", type=int, const="last", metavar="TURN")
+    add("--timeline", text, nargs="?", type=int, const=-1, metavar="TURN")
 
     add = command(
         "strip", "headless.commands.strip:strip", "remove the record and outputs from notebooks"

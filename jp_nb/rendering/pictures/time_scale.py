@@ -25,7 +25,7 @@ _MIN_CUT_S: Final = 5.0
 """A wait that is not longer is never shortened."""
 _CUT_SHARE: Final = 0.12
 """Shown length of a shortened wait, as a part of the time with requests and tools."""
-_MAX_TICKS: Final = 6
+_TICK_COUNT: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class TimeScale:
         """Return the times of ticks with their positions, at least `min_gap` apart."""
         shown = [part for part in self.parts if not part.is_cut]
         whole = sum(part.end - part.start for part in shown)
-        step = next((each for each in _TICK_STEPS if each * _MAX_TICKS >= whole), _TICK_STEPS[-1])
+        step = next((each for each in _TICK_STEPS if each * _TICK_COUNT >= whole), _TICK_STEPS[-1])
 
         ticks: list[tuple[float, float]] = []
         for part in shown:
             count = -(-part.start // step)  # the first multiple in this part
-            while count * step <= part.end and len(ticks) <= 10 * _MAX_TICKS:
+            while count * step <= part.end and len(ticks) <= 10 * _TICK_COUNT:
                 x = self.find_x(count * step)
                 if not ticks or x - ticks[-1][1] >= min_gap:
                     ticks.append((count * step, x))
