@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
 from jp_nb.record.entries.outcomes import AnswerMark, QuestionOutcome
 from jp_nb.text import one_line, spell_invisible
-from jp_nb.toolkit.editing.source_diff import SourceDiff
 from jp_nb.toolkit.question import FormAnswer, Question
+
+if TYPE_CHECKING:  # most turns edit no cells
+    from jp_nb.toolkit.editing.source_diff import SourceDiff
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
