@@ -10,7 +10,7 @@ import { pick } from './json';
 import type { IForm, Showing } from './outputs';
 import { isCodeCell, isWidget, markOf, placeOf, show, WIDGET_VIEW } from './outputs';
 import type { Views } from './views';
-import { isCodeCellView, isInView } from './views';
+import { isCodeCellView } from './views';
 
 /** The time between two looks at an open form. */
 const LOOK_MS = 400;
@@ -57,7 +57,6 @@ export class FormKeeper {
       clearInterval(this.timer);
       this.timer = undefined;
       this.undrawn.clear();
-      this.showAnswered();
     } else {
       if (this.showing.ours) {
         this.showing.put(form.id);
@@ -73,7 +72,6 @@ export class FormKeeper {
       return;
     }
     for (const panel of this.views.panels) {
-      this.noteIfInView(panel, form, this.showing.cell);
       const why = this.whyNotInCell(panel, form, this.showing.cell);
       if (why) {
         this.dock(panel, form, why);
@@ -81,31 +79,6 @@ export class FormKeeper {
         this.undock(panel);
       }
     }
-  }
-
-  private noteIfInView({ content }: NotebookPanel, form: IForm, cell: string): void {
-    const drawn = content.node.querySelector(selectorOf(form));
-    if (drawn && isInView(drawn, content.outerNode)) {
-      this.seen.set(content, cell);
-    } else {
-      this.seen.delete(content);
-    }
-  }
-
-  /**
-   * Show the cells whose form has gone, if the user saw the form.
-   *
-   * A notebook can be scrolled past its end. So after a tall form at the end, it would show nothing.
-   */
-  private showAnswered(): void {
-    for (const [content, cell] of this.seen) {
-      const index = content.widgets.findIndex(({ model }) => model?.id === cell);
-      const node = content.widgets[index]?.node;
-      if (node && !isInView(node, content.outerNode)) {
-        content.scrollToItem(index, 'auto').catch(() => undefined);
-      }
-    }
-    this.seen.clear();
   }
 
   /** Cells that the user pasted or split off may have a second form: it becomes its text. */
@@ -142,7 +115,8 @@ export class FormKeeper {
     if (place >= (found.outputArea?.maxNumberOutputs ?? Infinity)) {
       return HIDDEN;
     }
-    const isDrawn = found.outputArea?.node.querySelector(selectorOf(form));
+    const drawn = `.jp-nb-form-${form.model}[role="group"]`;
+    const isDrawn = found.outputArea?.node.querySelector(drawn);
     if (isDrawn || !panel.isVisible || !found.node.isConnected) {
       this.undrawn.delete(panel);
       return '';
@@ -182,16 +156,10 @@ export class FormKeeper {
   /** The outputs of the running cell. */
   private showing: Showing | null = null;
   private readonly docks = new Map<NotebookPanel, Dock>();
-  /** The cell of the open form, by the view in which the user sees it. */
-  private readonly seen = new Map<NotebookPanel['content'], string>();
   /** By view: the time since which its form is missing. */
   private readonly undrawn = new Map<NotebookPanel, { since: number; isRedrawn: boolean }>();
   private timer: ReturnType<typeof setInterval> | undefined;
   private soon: ReturnType<typeof setTimeout> | undefined;
-}
-
-function selectorOf({ model }: IForm): string {
-  return `.jp-nb-form-${model}[role="group"]`;
 }
 
 /** `output`, which shows a widget, as its text. */

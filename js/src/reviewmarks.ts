@@ -9,7 +9,6 @@ import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 
 import { isObject, list } from './json';
 import type { Views } from './views';
-import { isInView } from './views';
 
 const AFFECTED = 'jp-nb-affected';
 const INSERTS_BELOW = 'jp-nb-inserts-below';
@@ -170,6 +169,15 @@ function makeButton(text: string, onClick: () => void): HTMLButtonElement {
   button.addEventListener('mousedown', event => event.preventDefault());
   button.addEventListener('click', onClick);
   return button;
+}
+
+function isInView(node: HTMLElement | undefined, scroller: HTMLElement): boolean {
+  if (!node?.isConnected) {
+    return false;
+  }
+  const cell = node.getBoundingClientRect();
+  const view = scroller.getBoundingClientRect();
+  return cell.bottom > view.top && cell.top < view.bottom;
 }
 
 function isReviewedCell(value: unknown): value is IReviewedCell {

@@ -58,13 +58,3 @@ export class Views {
     return false;
   }
 }
-
-/** Whether a part of `node` is in the visible part of `scroller`. */
-export function isInView(node: Element | undefined, scroller: Element): boolean {
-  if (!node?.isConnected) {
-    return false;
-  }
-  const cell = node.getBoundingClientRect();
-  const view = scroller.getBoundingClientRect();
-  return cell.bottom > view.top && cell.top < view.bottom;
-}

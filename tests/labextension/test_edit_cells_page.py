@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.labextension.edit_proposals import ASK, cells, on, propose, result, version, write_script
+from tests.labextension.edit_proposals import ASK, cells, on, propose, result, version
 from tests.support.browser import Lab, OpenNotebook
 from tests.support.page_actions import LOAD, MODEL, click
 
@@ -94,30 +94,3 @@ def test_reload_in_the_review_applies_the_edits_once(lab: Lab, open_notebook: Op
     text = result(page)
     assert text.startswith("Applied 1 of 1 edit.")
     assert [cell[1] for cell in cells(page)].count("new = 1") == 1
-
-
-TOP_OF_ANSWER = """() => {
-    const outputs = document.querySelectorAll('.jp-Notebook .jp-OutputArea-output');
-    const answer = Array.from(outputs).find(each => each.textContent.includes('That is all.'));
-    const view = answer.closest('.jp-WindowedPanel-outer');
-    return answer.getBoundingClientRect().top - view.getBoundingClientRect().top;
-}"""
-
-
-@pytest.mark.req("CELL-11")
-def test_answer_after_a_tall_review_at_the_end_is_in_view(
-    lab: Lab, open_notebook: OpenNotebook
-) -> None:
-    page = open_notebook(LOAD, *(f"x = {number}" for number in range(20)), ASK)
-    tall = "\n".join(f"y = {number}" for number in range(30))
-    write_script(lab, *({"op": "insert", "source": tall} for _ in range(4)))
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
-    page.run_cell(21)
-    page.form().get_by_text("It is untidy.").wait_for()
-
-    click(page, "Reject")
-    page.output_text(21, contains="That is all.")
-    page.page.wait_for_function(f"() => ({TOP_OF_ANSWER})() > 0")
-    page.page.wait_for_timeout(1000)  # the page does not scroll away again
-    assert page.page.evaluate(TOP_OF_ANSWER) > 0
