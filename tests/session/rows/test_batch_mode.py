@@ -127,17 +127,25 @@ def test_another_process_finds_the_answers_of_a_batch(
         assert [len(batch.requests) for batch in server.batches] == [5, 1]
 
 
+def ask_and_interrupt(
+    server: BatchServer, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> jp.Completions:
+    """Submit the rows as a batch, and interrupt the wait for its answers."""
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("time.sleep", interrupt)
+        return jp.complete_all(ROWS, **server.options(kind), **BATCH)
+
+
 @pytest.mark.req("MAP-12")
 def test_interrupt_ends_the_wait_and_names_the_way_to_the_answers(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(seconds: float) -> None:
-        raise KeyboardInterrupt
-
     with serve_batches(str.upper) as server:
-        with monkeypatch.context() as patched:
-            patched.setattr("time.sleep", interrupt)
-            answers = jp.complete_all(ROWS, **server.options(kind), **BATCH)
+        answers = ask_and_interrupt(server, kind, monkeypatch)
         assert answers.partial
         assert {failure.reason for failure in answers.failures} == {"interrupted"}
         assert "Call again with the same cache file" in answers.failures[0].message
@@ -152,13 +160,8 @@ def test_interrupt_ends_the_wait_and_names_the_way_to_the_answers(
 def test_batch_that_this_key_does_not_find_is_kept_until_it_is_cancelled(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(seconds: float) -> None:
-        raise KeyboardInterrupt
-
     with serve_batches(str.upper) as server:
-        with monkeypatch.context() as patched:
-            patched.setattr("time.sleep", interrupt)
-            jp.complete_all(ROWS, **server.options(kind), **BATCH)
+        ask_and_interrupt(server, kind, monkeypatch)
 
         server.unknown = True
         answers = jp.complete_all(ROWS, **server.options(kind), **BATCH)
@@ -178,13 +181,8 @@ def test_batch_that_this_key_does_not_find_is_kept_until_it_is_cancelled(
 def test_deleted_batch_is_submitted_again_after_it_was_cancelled(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(seconds: float) -> None:
-        raise KeyboardInterrupt
-
     with serve_batches(str.upper) as server:
-        with monkeypatch.context() as patched:
-            patched.setattr("time.sleep", interrupt)
-            jp.complete_all(ROWS, **server.options(kind), **BATCH)
+        ask_and_interrupt(server, kind, monkeypatch)
 
         server.unknown = True
         cancel = {key: server.options(kind)[key] for key in ("model", "cfg")}
