@@ -71,6 +71,18 @@ def test_changed_words_are_marked_inside_lines(before: str, after: str, rows: li
         assert read_rows(user) == rows
 
 
+@pytest.mark.req("CELL-13")
+@pytest.mark.parametrize(("lines", "is_marked"), [(49, True), (50, False)])
+def test_words_of_long_blocks_of_different_lengths_are_not_compared(
+    lines: int, is_marked: bool
+) -> None:
+    # Each line would be compared with each other one.
+    before = "\n".join(f"value_{number} = price * {number}" for number in range(lines))
+    after = "\n".join(f"value_{number} = price * {number} + 1" for number in range(lines + 1))
+    with shown(make_detail(before, after)) as user:
+        assert ("<b>" in read_html(user)) == is_marked
+
+
 @pytest.mark.req("CELL-9", "CELL-13")
 def test_code_is_highlighted_and_changes_are_not_shown_by_color_alone() -> None:
     with shown(make_detail("def f():\n    return 'a'", "def f():\n    return 'b'")) as user:
