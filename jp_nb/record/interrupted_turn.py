@@ -28,7 +28,7 @@ from jp_nb.record.entries.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.entries.integrity import match_pairs
+from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.entries.unanswered_turns import (
     RevertedChanges,
     is_unanswered,
@@ -215,12 +215,12 @@ def find_interrupted_turn(
 
 
 def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
-    pairs, _, _ = match_pairs(enumerate(turn))
+    responses = match_pairs(enumerate(turn)).responses
     last = max(i for i, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
     first = last
     while isinstance(turn[first - 1], ToolCallRequest):
         first -= 1
-    calls = (turn[i] for i in range(first, last + 1) if i in pairs)
+    calls = (turn[i] for i in range(first, last + 1) if i in responses)
     return [call for call in calls if isinstance(call, ToolCallRequest)]
 
 

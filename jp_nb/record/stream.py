@@ -2,7 +2,7 @@
 
 A *raw* entry is the JSON object of the notebook file, and an *entry* is its typed view
 (`events.py`). An *event* is an entry that belongs to a turn: not a configuration change, a
-compaction, or an image. Calls and their responses are pairs of events (`integrity.py`).
+compaction, or an image. Calls and their responses are pairs of events (`pairs.py`).
 
 Source: `docs/record.md`, `docs/turns.md`.
 """
@@ -42,7 +42,8 @@ from jp_nb.record.entries.events import (
     ToolCallRequest,
     TurnStart,
 )
-from jp_nb.record.entries.integrity import Item, Pairs, find_half, match_pairs, repair_items
+from jp_nb.record.entries.pairs import PairCounts, find_half, match_pairs
+from jp_nb.record.entries.repair import Item, repair_items
 from jp_nb.record.entries.turn_entries import TurnEntries, TurnEvent, iter_events, split_turns
 
 Made = Literal["live", "headless", "imported"]
@@ -99,7 +100,7 @@ class ConversationStream:
         self.requests: list[ChatRequest] = []
         self.deltas: list[ConfigDelta] = []
         self._images: RecordedImages | None = None  # None until the first use
-        self._open_pairs = Pairs()  # of the current turn
+        self._open_pairs = PairCounts()  # of the current turn
         self._request_id: str | None = None  # stored id of the current request
         self._are_earlier_turns_repaired = False
 
@@ -292,7 +293,7 @@ class ConversationStream:
         if isinstance(entry, TurnStart):
             if not self._open_pairs.are_balanced():
                 self._are_earlier_turns_repaired = False
-            self._open_pairs = Pairs()
+            self._open_pairs = PairCounts()
             self._request_id = None
             self.turn_count += 1
         elif isinstance(entry, ConfigDelta):
@@ -368,7 +369,8 @@ class ConversationStream:
         if self._open_pairs.are_balanced("tool"):
             return []
         turn = self.current_turn()
-        _, unanswered, _ = match_pairs(enumerate(turn, len(self.entries) - len(turn)))
+        start = len(self.entries) - len(turn)
+        unanswered = match_pairs(enumerate(turn, start)).unanswered
         return [i for i in sorted(unanswered) if isinstance(self.entries[i], ToolCallRequest)]
 
     # --- repair ------------------------------------------------------------------------------
@@ -446,6 +448,6 @@ class ConversationStream:
         self.requests = []
         self.deltas = []
         self._images = None
-        self._open_pairs = Pairs()
+        self._open_pairs = PairCounts()
         self._request_id = None
         self._are_earlier_turns_repaired = False

@@ -29,8 +29,8 @@ from jp_nb.record.compactions.compaction_range import (
 from jp_nb.record.documents.conversation_fork import fork_conversation
 from jp_nb.record.documents.document import Document, list_notices
 from jp_nb.record.entries.events import KNOWN, InquirySource
-from jp_nb.record.entries.integrity import match_pairs
 from jp_nb.record.entries.outcomes import QuestionOutcome
+from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.interrupted_turn import (
     CallProgress,
     list_open_calls,
@@ -126,8 +126,9 @@ class RecordView:
     def open_inquiries(self) -> list[str]:
         """Return the ids of the questions of the current turn that have no end."""
         turn = self.stream.current_turn()
-        unanswered = [turn[index] for index in sorted(match_pairs(enumerate(turn))[1])]
-        return [entry.id for entry in unanswered if is_kind(entry, "inquiry_request")]
+        unanswered = sorted(match_pairs(enumerate(turn)).unanswered)
+        entries = [turn[index] for index in unanswered]
+        return [entry.id for entry in entries if is_kind(entry, "inquiry_request")]
 
     def open_calls(self, *journal: Any) -> list[tuple[str, str | None, bool]]:
         """Return the calls of the current turn without a result: id, last known stage, and True if

@@ -36,7 +36,7 @@ from jp_nb.record.documents.document import (
 )
 from jp_nb.record.entries.clock import parse_timestamp, read_stored_id, utc_now
 from jp_nb.record.entries.events import ToolCallRequest
-from jp_nb.record.entries.integrity import match_pairs
+from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.entries.turn_entries import TurnEvent
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.cassettes import cassette_file as cassette_module
@@ -147,13 +147,13 @@ def _check_ids_and_times(stream: ConversationStream, keys: KeySearch) -> Iterato
 
 def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
     turn = [(event.position, event.entry) for event in events]
-    _, open_, loose = match_pairs(turn)
+    pairs = match_pairs(turn)
 
     for index, entry in turn:
-        if index in open_:
+        if index in pairs.unanswered:
             event = "this tool call" if isinstance(entry, ToolCallRequest) else "this question"
             yield f"events[{index}]: {event} has no response: the kernel ended first"
-        elif index in loose:
+        elif index in pairs.loose:
             yield f"events[{index}]: this response has no request before it"
 
 

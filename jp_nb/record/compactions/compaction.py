@@ -29,7 +29,7 @@ from jp_nb.record.entries.events import (
     TurnStart,
     is_reasoning,
 )
-from jp_nb.record.entries.integrity import match_pairs
+from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.entries.turn_entries import TurnEvent
 from jp_nb.record.stream import ConversationStream
 
@@ -241,8 +241,8 @@ def _replace_tool_calls(
 ) -> dict[int, tuple[Entry, ...]]:
     found: dict[int, tuple[Entry, ...]] = {}
     by_position = {event.position: event.entry for event in events}
-    pairs, _, _ = match_pairs(by_position.items())
-    called = {answer: by_position[request] for request, answer in pairs.items()}
+    pairs = match_pairs(by_position.items())
+    called = {response: by_position[call] for call, response in pairs.responses.items()}
 
     for position, entry in by_position.items():
         if not isinstance(entry, ToolCallRequest | ToolCallResponse):

@@ -18,7 +18,7 @@ from jp_nb.record.entries.events import (
     ConfigDelta,
     Entry,
 )
-from jp_nb.record.entries.integrity import match_pairs
+from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.entries.unanswered_turns import is_unanswered
 from jp_nb.record.request_context.context import RequestContext, UntrustedProviders
 from jp_nb.record.request_context.host_marks import HOST
@@ -126,7 +126,8 @@ def _find_unresolved(stream: ConversationStream) -> set[int]:
         return hidden
     # Providers reject half a pair, so both halves are hidden.
     for _, events in groupby(stream.events(), key=lambda event: event.turn):
-        for pair in match_pairs((event.position, event.entry) for event in events)[0].items():
+        pairs = match_pairs((event.position, event.entry) for event in events)
+        for pair in pairs.responses.items():
             if not hidden.isdisjoint(pair):
                 hidden.update(pair)
     return hidden
