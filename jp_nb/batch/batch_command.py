@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -31,7 +30,8 @@ from jp_nb.text import one_line
 
 if TYPE_CHECKING:
     from jp_nb.batch.notebook_batch import BatchObserver, NotebookBatch
-    from jp_nb.batch.plans.run_plan import BatchRequest, RunPlan
+    from jp_nb.batch.plans.batch_request import BatchRequest
+    from jp_nb.batch.plans.run_plan import RunPlan
     from jp_nb.batch.plans.run_selection import RunSelection
     from jp_nb.batch.plans.run_spec import RunSpec
     from jp_nb.batch.results.out_folder import OutputFolder
@@ -65,11 +65,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def is_batch(options: argparse.Namespace) -> bool:
-    """Return True if the options are those of a batch."""
+    """Return True if the options are those of a batch.
+
+    Raises:
+        UsageError: No notebook is named, and no option of a batch is given.
+    """
     if any(getattr(options, name) for name in BATCH_OPTIONS):
         return True
     if not options.notebooks:
         raise UsageError("name a notebook, a folder, or a pattern")
+
+    # `-o OUT/` asks for a folder, also for one notebook.
     if options.out is not None and (options.out.endswith(os.sep) or os.path.isdir(options.out)):
         return True
     return names_several(options.notebooks)
@@ -86,41 +92,35 @@ def run_batch(
     """
     with delay_parsers():  # nbformat loads jsonschema
         from jp_nb.batch.batch_progress import make_progress
-        from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
-        from jp_nb.batch.plans.batch_request import make_request
-        from jp_nb.batch.plans.run_order import sort_longest_first
+        from jp_nb.batch.plans.batch_options import (
+            find_output_folder,
+            make_request,
+            read_modules,
+            refuse_single_run_options,
+        )
         from jp_nb.batch.plans.run_plan import RunPlan
         from jp_nb.batch.results.out_folder import OutputFolder
         from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
 
-    _check_options(options)
+    refuse_single_run_options(options)
     preloaded = read_modules(options.preload)
     limits = RequestLimits(dict(options.per_minute), dict(options.concurrent))
-    with OutputFolder(find_out(options)) as folder, make_pace_folder(limits) as pace:
+
+    with OutputFolder(find_output_folder(options)) as folder, make_pace_folder(limits) as pace:
         plan = RunPlan(make_request(options, folder.log), out=folder.path, limits=pace)
         progress = make_progress(plan.count)
         for warning in plan.warnings:
             progress.tell(warning)
 
         answers = _read_answers(plan.request)
-        selection = _make_selection(options, folder, answers)
         _log_batch(folder, plan)
-
-        max_failures = 1 if options.first_failure else options.max_failures
-        tokens_before = folder.log.tokens if options.resume else 0
-        rules = StopRules(max_failures, options.max_total_tokens, tokens_before)
-        specs: Iterable[RunSpec] = plan
-        if options.order == "longest-first":
-            specs = sort_longest_first(plan, folder.log.runs)
-        batch = NotebookBatch(
-            specs, folder.writer, selection=selection, rules=rules, observer=progress
-        )
-
+        batch = _make_batch(options, folder, plan, answers, progress)
         pool: WorkerPool | DaskPool
         if options.dask is None:
             pool = _make_local_pool(options, plan, preloaded, make_worker)
         else:
             pool = _make_dask_pool(options, folder, limits, progress)
+
         is_interrupted = asyncio.run(_run_pool(pool, batch))
         progress.close(batch.counts)
         _tell_unused_answers(answers, batch, progress)
@@ -133,6 +133,31 @@ def run_batch(
     if is_interrupted:
         raise KeyboardInterrupt
     return batch.find_exit_code(strict=plan.request.strict)
+
+
+def _make_batch(
+    options: argparse.Namespace,
+    folder: OutputFolder,
+    plan: RunPlan,
+    answers: AnswersFile | None,
+    progress: BatchObserver,
+) -> NotebookBatch:
+    from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
+    from jp_nb.batch.plans.run_order import sort_longest_first
+
+    max_failures = 1 if options.first_failure else options.max_failures
+    tokens_before = folder.log.tokens if options.resume else 0
+    specs: Iterable[RunSpec] = plan
+    if options.order == "longest-first":
+        specs = sort_longest_first(plan, folder.log.runs)
+
+    return NotebookBatch(
+        specs,
+        folder.writer,
+        selection=_make_selection(options, folder, answers),
+        rules=StopRules(max_failures, options.max_total_tokens, tokens_before),
+        observer=progress,
+    )
 
 
 def _make_local_pool(
@@ -175,54 +200,6 @@ def _make_dask_pool(
     )
 
 
-def _check_options(options: argparse.Namespace) -> None:
-    if not options.resume and (options.failed or options.rerun):
-        raise UsageError("`--failed` and `--rerun` select runs of an earlier batch: add `--resume`")
-    if options.json is not None:
-        raise UsageError("`--json` reports one run; a batch has `report.json` in its output folder")
-    if options.answers_template is not None:
-        raise UsageError("`--answers-template` is for one run: answer a batch with `jp-nb inbox`")
-    if options.run_inserted:
-        raise UsageError("`--run-inserted` is for one run: in a batch, inserted cells do not run")
-
-
-def read_modules(text: str | None) -> list[str]:
-    """Return the modules of `--preload A,B`.
-
-    Raises:
-        UsageError: A name is none of a module that is installed.
-    """
-    names = [name.strip() for name in text.split(",")] if text else []
-    for name in names:
-        if not all(part.isidentifier() for part in name.split(".")):
-            raise UsageError(f"--preload: {one_line(repr(name), limit=80)} is no name of a module")
-        if find_spec(name.partition(".")[0]) is None:
-            raise UsageError(f"--preload: the module {name} is not installed")
-    return names
-
-
-def find_out(options: argparse.Namespace) -> Path:
-    """Return the absolute output folder.
-
-    Raises:
-        UsageError: There is none, or it is no folder.
-    """
-    resumed: Path | None = options.resume
-    if resumed is not None and options.out and Path(options.out).resolve() != resumed.resolve():
-        raise UsageError("`--resume OUT/` writes to its folder: omit `-o`")
-
-    out = resumed or options.out
-    if out is None:
-        raise UsageError("runs of a batch need an output folder: add `-o OUT/`")
-
-    path = Path(os.path.abspath(out))
-    if path.suffix == ".ipynb" or path.is_file():
-        raise UsageError(f"{path.name} is no folder: `-o OUT/` gets a notebook for each run")
-    if resumed is not None and not path.is_dir():
-        raise UsageError(f"there is no folder {path} to resume")
-    return path
-
-
 def _read_answers(request: BatchRequest) -> AnswersFile | None:
     """Return the file of `--answers`, so that an error in it precedes all runs."""
     from jp_nb.storage.configuration.answers_file import read_answers_file
@@ -258,11 +235,13 @@ def _make_selection(
 def _tell_unused_answers(
     answers: AnswersFile | None, batch: NotebookBatch, progress: BatchObserver
 ) -> None:
-    from jp_nb.batch.inboxes.inbox_answers import find_unused
+    """Warn of answers that no run asked for: a key may have a typo."""
+    from jp_nb.batch.inboxes.unused_answers import find_unused_answers
 
     if answers is None or not batch.used_answers:
         return
-    for unused in find_unused(answers, batch.used_answers):
+
+    for unused in find_unused_answers(answers, batch.used_answers):
         name = ".".join(one_line(part, limit=80) for part in unused.key)
         progress.tell(f"{answers.place(unused)}: {name} was not used: no run asked for it")
 
@@ -271,8 +250,9 @@ def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: Bat
     from jp_nb.batch.plans.batch_cassettes import merge_recordings
     from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 
-    if request.cassette in (None, "replay"):
+    if request.cassette in (None, "replay"):  # nothing was recorded
         return
+
     lines = merge_recordings(
         folder.path,
         Path(request.base),
@@ -300,7 +280,7 @@ def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:
     from jp_nb.batch.results.run_log import BatchLine
     from jp_nb.packages import list_versions
 
-    pairs = (text.partition(" ") for text in list_versions())
+    pairs = (text.partition(" ") for text in list_versions())  # such as `jp_nb 1.2`
     line = BatchLine(
         time=format_now(),
         pid=os.getpid(),
@@ -312,7 +292,10 @@ def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:
 
 
 async def _run_pool(pool: WorkerPool | DaskPool, batch: NotebookBatch) -> bool:
-    """Run the pool, and return True if the user pressed Ctrl+C."""
+    """Run the pool, and return True if the user pressed Ctrl+C.
+
+    The first Ctrl+C ends the running notebooks as an interrupt does, and a further one kills them.
+    """
     presses = 0
     loop = asyncio.get_running_loop()
 
@@ -333,6 +316,7 @@ async def _run_pool(pool: WorkerPool | DaskPool, batch: NotebookBatch) -> bool:
 @contextmanager
 def _handle_sigint(interrupt: Callable[[], object]) -> Iterator[None]:
     """Call `interrupt` on Ctrl+C in this block."""
+    # Only the main thread may set handlers of signals.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.batch.inboxes import inbox, inbox_answers, inbox_command, inbox_dialogue
+from jp_nb.batch.inboxes.unused_answers import find_unused_answers
 from jp_nb.batch.plans.run_selection import RunSelection
 from jp_nb.batch.results import batch_report, open_decisions, run_log
 from jp_nb.storage.configuration.answers_file import EnvironmentVariable, parse_answers
@@ -64,7 +65,7 @@ class BatchFolder:
     @staticmethod
     def find_unused(source: str, used: Mapping[str, Any]) -> list[Any]:
         """Return the identities of answers in the text of a file that no run used."""
-        found = inbox_answers.find_unused(parse_answers(source, "answers.toml"), used)
+        found = find_unused_answers(parse_answers(source, "answers.toml"), used)
         return [answer.identity for answer in found]
 
     def select(self, answers: str) -> Callable[[], list[str]]:

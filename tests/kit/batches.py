@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.batch.batch_command import run_batch
-from jp_nb.batch.plans.batch_request import make_request
+from jp_nb.batch.plans.batch_options import make_request
 from jp_nb.batch.plans.parameter_files import ParameterSets
+from jp_nb.batch.plans.run_id import make_run_digest, make_run_id
 from jp_nb.batch.plans.run_plan import RunPlan
-from jp_nb.batch.plans.run_spec import RunEnd, RunSpec, make_run_digest, make_run_id
+from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
 from jp_nb.batch.results.run_log import (
     EndedLine,
     RunLog,

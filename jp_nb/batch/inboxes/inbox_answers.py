@@ -42,7 +42,6 @@ from jp_nb.storage.configuration.answers_file import (
     SECTION_DECISIONS,
     SKIP_WORD,
     AnswerKey,
-    AnswersFile,
     AnswersSection,
     EnvironmentVariable,
     PreparedAnswer,
@@ -388,21 +387,3 @@ def _is_writable(answer: InboxAnswer) -> bool:
     if isinstance(value, Mapping):
         return is_toml({name: _name_variable(each) for name, each in value.items()})
     return is_toml(_name_variable(value))
-
-
-def find_unused(
-    answers: AnswersFile, used: Mapping[str, Iterable[AnswerKey]]
-) -> list[PreparedAnswer]:
-    """Return the answers that no run used; `used` has the identities that each run used, by its id.
-
-    An answer for a run that is not in `used` was not needed: that run did not run.
-    """
-    all_used = set[AnswerKey]()
-    for identities in used.values():
-        all_used.update(map(tuple, identities))
-
-    return [
-        answer
-        for answer in answers.answers
-        if answer.identity not in all_used and (answer.run is None or answer.run in used)
-    ]

@@ -1,4 +1,4 @@
-"""The order in which runs start: as given, or those first that took longest in an earlier batch.
+"""Sort runs by their duration in an earlier batch, longest first, for `--order longest-first`.
 
 Long runs at the end keep one worker busy while the others are idle. The log has the duration of
 each run. A run without one takes as long as the runs of its notebook did on average, and if there
@@ -18,17 +18,20 @@ from jp_nb.batch.results.run_log import RunState
 
 
 def sort_longest_first(specs: Iterable[RunSpec], states: Iterable[RunState]) -> list[RunSpec]:
-    """Return the runs by their durations in `states`; equally long ones in the given order."""
-    known: dict[str, float] = {}
-    by_notebook: dict[str, list[float]] = {}
+    """Return runs of unknown duration, then the others by their durations in `states`.
+
+    Runs of the same duration keep their order.
+    """
+    seconds_by_run: dict[str, float] = {}
+    seconds_by_notebook: dict[str, list[float]] = {}
     for state in states:
         if state.is_done:
-            known[state.run] = state.seconds
-            by_notebook.setdefault(state.notebook, []).append(state.seconds)
+            seconds_by_run[state.run] = state.seconds
+            seconds_by_notebook.setdefault(state.notebook, []).append(state.seconds)
 
-    usual = {notebook: fmean(seconds) for notebook, seconds in by_notebook.items()}
+    averages = {notebook: fmean(seconds) for notebook, seconds in seconds_by_notebook.items()}
 
-    def estimate(spec: RunSpec) -> float:
-        return known.get(spec.run, usual.get(spec.notebook, inf))
+    def estimate_seconds(spec: RunSpec) -> float:
+        return seconds_by_run.get(spec.run, averages.get(spec.notebook, inf))
 
-    return sorted(specs, key=estimate, reverse=True)
+    return sorted(specs, key=estimate_seconds, reverse=True)

@@ -1,105 +1,41 @@
 """The plan of a batch: which notebooks run with which parameters, models, and options.
 
-`BatchRequest` has the user's arguments. It is stored in the log, so that `jp-nb run --resume OUT/`
-repeats it without further arguments. `RunPlan` reads the notebooks and parameter files of a
-request, checks them before anything runs, and yields a `RunSpec` for each run: notebook × parameter
-set × model, in this order. It keeps only the notebooks in memory, and streams the parameter sets.
+`RunPlan` reads the notebooks and parameter files of a `BatchRequest`, checks them before anything
+runs, and yields a `RunSpec` for each run: notebook × parameter set × model, in this order. It keeps
+only the notebooks in memory, and streams the parameter sets.
 
 Source: `docs/many-notebooks.md`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
-
-from pydantic import BaseModel, ConfigDict, JsonValue
+from typing import Final
 
 from jp_nb.batch.plans.batch_cassettes import (
-    RecordingMode,
     check_targets,
     choose_cassette,
     find_recording,
 )
+from jp_nb.batch.plans.batch_request import BatchRequest
 from jp_nb.batch.plans.notebook_search import find_common_folder, find_notebooks
 from jp_nb.batch.plans.parameter_files import ParameterSet, ParameterSets
-from jp_nb.batch.plans.run_spec import RunSpec, make_run_digest, make_run_id
+from jp_nb.batch.plans.planned_notebook import (
+    PlannedNotebook,
+    plan_notebook,
+)
+from jp_nb.batch.plans.run_id import make_run_digest, make_run_id
+from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.config.secrets import find_api_keys
 from jp_nb.errors import UsageError
-from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
-from jp_nb.headless.files import read_notebook
-from jp_nb.headless.parameter_cell import is_parameter_name, list_parameter_names
-from jp_nb.storage.cassettes.cassette_file import make_default_cassette_path
+from jp_nb.headless.parameter_cell import is_parameter_name
 from jp_nb.storage.configuration.answers_file import ANSWERS_SUFFIX
 from jp_nb.text import one_line
 
 MODEL_SETTING: Final = "assistant.model.id"
-
-
-class BatchRequest(BaseModel):
-    """The user's arguments for a batch. All paths are absolute, or relative to `cwd`.
-
-    Attributes:
-        cwd: The user's folder.
-        notebooks: Files, folders, and patterns.
-        base: The folder to which the names of notebooks are relative; "" for their common folder.
-        common: The set of parameters of `--params`.
-        each: The file of `--each`, with a set a line; "" for none.
-        given: The parameters of `-p`, which have priority.
-        models: The models of `--models`.
-        cfg: The arguments of `-c`.
-        answers: The file of `--answers`; "" to use the answers file of each notebook.
-        cassette: Mode of the cassette, such as `replay`; None to send all requests.
-        cassette_file: The cassette of all runs; "" to use that of each run or notebook.
-        inputs: Digests of cassette and answers file of each notebook, as they were before the first
-            run, by the name of the notebook. Recording does not change the ids of runs.
-    """
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    cwd: str
-    notebooks: tuple[str, ...]
-    base: str = ""
-    common: dict[str, JsonValue] = {}
-    each: str = ""
-    given: dict[str, JsonValue] = {}
-    models: tuple[str, ...] = ()
-    cfg: tuple[str, ...] = ()
-    strict: bool = False
-    continues: bool = False
-    timeout_s: float | None = None
-    run_timeout_s: float | None = None
-    answers: str = ""
-    cassette: RecordingMode | None = None
-    cassette_file: str = ""
-    tools: str = ""
-    inputs: dict[str, tuple[str, str]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedNotebook:
-    """A notebook of a batch. `name` is its path relative to the common folder, with slashes.
-
-    Attributes:
-        content: Digest of its cells and metadata, without outputs.
-        file: Digest of its file.
-        inputs: Digests of its cassette and its answers file before the first run.
-        parameters: The names that its cell tagged `parameters` assigns; None if any may be right.
-    """
-
-    path: Path
-    name: str
-    content: str
-    file: str
-    inputs: tuple[str, str]
-    parameters: frozenset[str] | None
 
 
 class RunPlan:
@@ -121,8 +57,10 @@ class RunPlan:
 
         paths = find_notebooks(request.notebooks, folder=Path(request.cwd), out=out)
         base = Path(request.base) if request.base else find_common_folder(paths)
-        self.notebooks = [_plan_notebook(path, base, request.inputs) for path in paths]
-        inputs = request.inputs | {each.name: each.inputs for each in self.notebooks}
+        self.notebooks = [plan_notebook(path, base, request.inputs) for path in paths]
+        inputs = request.inputs | {
+            notebook.name: notebook.input_digests for notebook in self.notebooks
+        }
         self.request = request.model_copy(update={"base": str(base), "inputs": inputs})
 
         self._sets = ParameterSets(Path(request.cwd, request.each)) if request.each else None
@@ -146,27 +84,32 @@ class RunPlan:
         if self._sets is None:
             yield request.common | request.given
             return
-        for each in self._sets:
-            yield request.common | each | request.given
+        for parameters in self._sets:
+            yield request.common | parameters | request.given
 
     def _make_spec(
         self, notebook: PlannedNotebook, parameters: ParameterSet, model: str | None
     ) -> RunSpec:
         request = self.request
-        own_overrides = {} if model is None else {MODEL_SETTING: model}
-        overrides = parse_overrides(request.cfg) | own_overrides
-        cfg = (*request.cfg, *(f"{name}={value}" for name, value in own_overrides.items()))
-        cassette, answers = notebook.inputs
+        cfg = request.cfg
+        overrides = parse_overrides(cfg)
+        # Settings of `-c` are the same for all runs, so only the model is in the readable id.
+        shown_overrides = {}
+        if model is not None:
+            shown_overrides = {MODEL_SETTING: model}
+            overrides |= shown_overrides
+            cfg = (*cfg, f"{MODEL_SETTING}={model}")
+        cassette_digest, answers_digest = notebook.input_digests
 
         digest = make_run_digest(
             notebook.name,
-            content=notebook.content,
+            content=notebook.content_digest,
             parameters=parameters,
             overrides=overrides,
-            cassette=cassette,
-            answers=answers,
+            cassette=cassette_digest,
+            answers=answers_digest,
         )
-        run = make_run_id(notebook.name, parameters, own_overrides, digest)
+        run = make_run_id(notebook.name, parameters, shown_overrides, digest)
         return RunSpec(
             run=run,
             notebook=notebook.name,
@@ -184,7 +127,7 @@ class RunPlan:
             run_timeout_s=request.run_timeout_s,
             limits=self._limits,
             digest=digest,
-            notebook_digest=notebook.file,
+            notebook_digest=notebook.file_digest,
         )
 
     def _choose_answers(self, notebook: Path) -> str:
@@ -198,8 +141,9 @@ class RunPlan:
         if request.cassette is None:
             return {}
 
-        path = choose_cassette(notebook, run, request.cassette_file)
-        if request.cassette != "replay":
+        if request.cassette == "replay":
+            path = choose_cassette(notebook, run, request.cassette_file)
+        else:
             path = find_recording(self._out, run)
         settings = {
             "providers.cassette.mode": request.cassette,
@@ -210,6 +154,7 @@ class RunPlan:
         return settings
 
     def _find_recorded_before(self, notebook: Path, run: str) -> str:
+        """Return the cassette whose exchanges the run replays before it records further ones."""
         if self.request.cassette != "replay-or-record":
             return ""
         return str(choose_cassette(notebook, run, self.request.cassette_file))
@@ -222,11 +167,13 @@ class RunPlan:
                 "--tools selects where a replay takes tool results from: add `--replay`"
             )
         if mode in ("record", "replay-or-record"):
-            check_targets((each.path for each in self.notebooks), self.request.cassette_file)
+            paths = [notebook.path for notebook in self.notebooks]
+            check_targets(paths, self.request.cassette_file)
 
     def _check_names(self) -> None:
         """Check the names of all parameters against the notebooks, before anything runs."""
         request = self.request
+        # Where each name comes from, for the messages.
         places = dict.fromkeys(request.common, "--params") | dict.fromkeys(request.given, "-p")
         for name in places:
             if not is_parameter_name(name):
@@ -236,7 +183,7 @@ class RunPlan:
             for name, number in self._sets.check().items():
                 places.setdefault(name, f"line {number} of {self._sets.path.name}")
 
-        unknown = [*self._find_unknown_names(places)]
+        unknown = list(self._find_unknown_names(places))
         if unknown and request.strict:
             raise UsageError("; ".join(unknown))
         self.warnings += unknown
@@ -244,7 +191,7 @@ class RunPlan:
     def _find_unknown_names(self, places: Mapping[str, str]) -> Iterator[str]:
         for notebook in self.notebooks:
             known = notebook.parameters
-            if known is None:
+            if known is None:  # it may use any parameter
                 continue
             for name, place in places.items():
                 if name not in known:
@@ -264,6 +211,7 @@ def parse_overrides(cfg: Sequence[str]) -> dict[str, str]:
 
 
 def _refuse_secrets(request: BatchRequest) -> None:
+    """Refuse API keys in settings and names of models, which are stored in the log."""
     for text in (*request.cfg, *request.models):
         if find_api_keys(text):
             name = one_line(text.partition("=")[0], limit=80)
@@ -271,45 +219,3 @@ def _refuse_secrets(request: BatchRequest) -> None:
                 f"-c {name} contains an API key, which would be stored in the log: set the "
                 "environment variable of the provider instead"
             )
-
-
-def _plan_notebook(
-    path: Path, base: Path, inputs: Mapping[str, tuple[str, str]]
-) -> PlannedNotebook:
-    name = Path(os.path.relpath(path, base)).as_posix()
-    notebook = read_notebook(path)
-    files = inputs.get(name)
-    if files is None:
-        files = (
-            digest_file(make_default_cassette_path(path)),
-            digest_file(path.with_suffix(ANSWERS_SUFFIX)),
-        )
-    return PlannedNotebook(
-        path,
-        name,
-        digest_content(notebook),
-        digest_file(path),
-        files,
-        list_parameter_names(notebook),
-    )
-
-
-def digest_content(notebook: Any) -> str:
-    """Return the digest of a notebook's cells and metadata, without outputs and counts."""
-    cells = [
-        {key: cell.get(key) for key in ("cell_type", "source", "metadata", "attachments")}
-        for cell in notebook.cells
-    ]
-    metadata = {key: value for key, value in notebook.metadata.items() if key != "widgets"}
-    text = json.dumps([cells, metadata], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def digest_file(path: Path) -> str:
-    """Return the digest of a file's bytes; "" if there is no such file."""
-    try:
-        return hashlib.sha256(read_regular(path, max_bytes=MAX_NOTEBOOK_BYTES)).hexdigest()
-    except FileNotFoundError:
-        return ""
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.batch.plans.batch_cassettes import prepare_recording
-from jp_nb.batch.plans.run_plan import digest_file
+from jp_nb.batch.plans.planned_notebook import digest_file
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
 from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
 from jp_nb.errors import JpNbError, StorageError
