@@ -99,7 +99,7 @@ class TurnLoop:
     config_changes: int = 0
     check_answer: AnswerCheck | None = None
     is_unanswered: bool = False
-    _problems: list[str] = field(default_factory=list)  # of tool sources, already displayed
+    _displayed_problems: list[str] = field(default_factory=list)  # of tool sources
     _has_begun: bool = False  # the request is in the record
     _resumed_calls: Sequence[OpenCall] = ()
     _completion: TurnCompletion | Literal["failed"] = "failed"
@@ -139,12 +139,12 @@ class TurnLoop:
         return self._make_end()
 
     async def resume(
-        self, again: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
+        self, open_calls: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
     ) -> TurnEnd:
         """Continue the last turn of the conversation, which was interrupted.
 
-        The open calls `again` run, again or for the first time. `abandoned` are the responses to
-        the other open calls.
+        The `open_calls` run, again or for the first time. `abandoned` are the responses to the
+        open calls that do not run.
 
         Raises:
             ProviderError: As in `run`, like all other errors.
@@ -159,13 +159,13 @@ class TurnLoop:
                 resolved.provider.check_schema(schema)
 
             self._has_begun = True
-            self._resumed_calls = again
-            images = record.stream.images
-            self.turn.images = sum(len(images.images_of(entry).images) for entry in turn)
+            self._resumed_calls = open_calls
+            recorded = record.stream.images
+            self.turn.image_count = sum(len(recorded.images_of(entry).images) for entry in turn)
             record.add(*abandoned)
 
             choice = resolved.tool_choice if is_unanswered(turn) else "auto"
-            calls = [_resume_call(each, resolved) for each in again]
+            calls = [_make_resumed_call(open_call, resolved) for open_call in open_calls]
             self._completion = await self._run_cycles(resolved, schema, choice=choice, calls=calls)
 
         return self._make_end()
@@ -208,19 +208,25 @@ class TurnLoop:
         metadata = {**request.metadata, **marks}
         request = request.model_copy(update={"content": content, "metadata": metadata})
 
-        if self.compaction_settings is not None:
-            compactor = Compactor(self.turn, self.compaction_settings)
-            if self.compact_first:
-                await self._interrupts.run(compactor.compact_on_request(resolved))
-            else:
-                await self._interrupts.run(compactor.compact_if_due(resolved, request.content))
+        await self._compact_before(request, resolved)
 
         record.start_turn(request, shown.images)
         self._has_begun = True
-        self.turn.images = len(shown.images)
+        self.turn.image_count = len(shown.images)
         for line in shown.omitted:
             self.turn.display(Notice(f"⚠ {line}"))
         return resolved
+
+    async def _compact_before(self, request: ChatRequest, resolved: Resolved) -> None:
+        """Compact the conversation if the user asked for it, or if `request` makes it too long."""
+        if self.compaction_settings is None:
+            return
+
+        compactor = Compactor(self.turn, self.compaction_settings)
+        if self.compact_first:
+            await self._interrupts.run(compactor.compact_on_request(resolved))
+        else:
+            await self._interrupts.run(compactor.compact_if_due(resolved, request.content))
 
     def _close(self, status: TurnCompletion | Literal["failed"]) -> None:
         """Complete the record, and mark a turn without a response."""
@@ -240,10 +246,11 @@ class TurnLoop:
             ended: Ended = "failed" if status == "failed" else "interrupted"
             no_answer = make_no_answer(NoAnswer(ended, reverted_count))
             record.add(self.turn.times.attach(tokens.attach_usage(no_answer)))
-        elif is_usage_mark(mark := tokens.attach_usage(ConfigDelta())):
-            record.add(
-                self.turn.times.attach(mark)
-            )  # tokens of a response without an entry, such as a refusal
+        else:
+            # An empty change carries the tokens of a response without an entry, such as a refusal.
+            mark = tokens.attach_usage(ConfigDelta())
+            if is_usage_mark(mark):
+                record.add(self.turn.times.attach(mark))
 
         if failed and self._has_begun:
             notice = REQUEST_FAILED_NOTICE if status == "failed" else REQUEST_INTERRUPTED_NOTICE
@@ -253,22 +260,24 @@ class TurnLoop:
 
     def _respond_to_open_calls(self) -> None:
         record = self.turn.record
-        may_have_run = [each.request for each in self._resumed_calls if each.may_have_run]
+        may_have_run = [call.request for call in self._resumed_calls if call.may_have_run]
 
         for call in record.stream.open_tool_calls():
-            content = (
-                RAN_BEFORE_TEXT.format(NEVER_RAN_TEXT) if call in may_have_run else NEVER_RAN_TEXT
-            )
+            content = NEVER_RAN_TEXT
+            if call in may_have_run:
+                content = RAN_BEFORE_TEXT.format(NEVER_RAN_TEXT)
             record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
 
     async def _resolve(self) -> Resolved:
         """Resolve the configuration, and display problems of tool sources."""
         resolved = await self._interrupts.run(self.resolve())  # a source may take long
 
-        new = [problem for problem in resolved.tools.problems if problem not in self._problems]
+        displayed = self._displayed_problems
+        new = [problem for problem in resolved.tools.problems if problem not in displayed]
         for problem in new:
             self.turn.display(Notice(f"⚠ {problem}. Its tools are not available."))
-        self._problems += new
+        displayed += new
+
         for notice in resolved.tools.notices:
             self.turn.display(Notice(f"⚠ {notice}"))
 
@@ -304,6 +313,7 @@ class TurnLoop:
 
             match result:
                 case "completed":
+                    # A rejected answer leads to another request.
                     if not await self._reject_answer(retries, resolved, requests.answers):
                         return result
                     choice = "none" if choice == "none" else "auto"
@@ -314,12 +324,12 @@ class TurnLoop:
                     if _has_outdated_tools(resolved):
                         resolved = await self._resolve()
                 case "config_changed":
-                    before = resolved
+                    previous = resolved.basis.config.assistant.tool_choice
                     resolved = await self._resolve_again(schema)
-                    # One that was there before is not forced again: the turn would never end.
-                    asked = resolved.basis.config.assistant.tool_choice
-                    again = asked == before.basis.config.assistant.tool_choice
-                    choice = "auto" if again else resolved.tool_choice
+                    # A tool choice that did not change has had its effect. If it were forced
+                    # again in each cycle, the turn would never end.
+                    is_same = resolved.basis.config.assistant.tool_choice == previous
+                    choice = "auto" if is_same else resolved.tool_choice
                 case _:
                     assert_never(result)
 
@@ -346,6 +356,7 @@ class TurnLoop:
         if not calls:
             return "completed"
 
+        self._set_event_ids(calls)
         batch = self._make_batch(calls, resolved)
         self._interrupts.handler = batch.interrupt
         if answers.interrupted_after_end:  # the interrupt came when the answer was just complete
@@ -408,18 +419,24 @@ class TurnLoop:
                 others=others,
             ) from exc
 
-    def _make_batch(self, calls: Sequence[Call], resolved: Resolved) -> Batch:
-        """Return the batch that runs `calls`, which get the event ids of their requests."""
-        record = self.turn.record
-        if self.turn.progress is not None and not calls[0].event_id:
-            index = len(record.stream)
-            for call in reversed(calls):  # their requests are near the end of the record
-                index -= 1
-                while not isinstance(record.stream.entries[index], ToolCallRequest):
-                    index -= 1
-                call.event_id = record.stream.event_id(index)
+    def _set_event_ids(self, calls: Sequence[Call]) -> None:
+        """Give new `calls` the event ids of their requests, for the journal."""
+        if self.turn.progress is None or calls[0].event_id:  # resumed calls have them
+            return
 
-        results = None if resolved.results is None else resolved.results(record.context)
+        stream = self.turn.record.stream
+        index = len(stream)
+        for call in reversed(calls):  # their requests are the last ones of the record
+            index -= 1
+            while not isinstance(stream.entries[index], ToolCallRequest):
+                index -= 1
+            call.event_id = stream.event_id(index)
+
+    def _make_batch(self, calls: Sequence[Call], resolved: Resolved) -> Batch:
+        results = None
+        if resolved.results is not None:
+            results = resolved.results(self.turn.record.context)
+
         context = BatchContext(
             inquiry=resolved.inquiry,
             catalog=resolved.tools.documentation,
@@ -444,14 +461,14 @@ def _find_request(turn: Sequence[Entry]) -> ChatRequest:
     return next(entry for entry in turn if isinstance(entry, ChatRequest))
 
 
-def _resume_call(found: OpenCall, resolved: Resolved) -> Call:
+def _make_resumed_call(open_call: OpenCall, resolved: Resolved) -> Call:
     """Return the call that runs an open call of the record, again or for the first time."""
     return Call(
-        found.request,
-        resolved.tools.tools.get(found.request.name),
-        event_id=found.event_id,
-        may_have_run=found.may_have_run,
-        change=found.change,
+        open_call.request,
+        resolved.tools.tools.get(open_call.request.name),
+        event_id=open_call.event_id,
+        may_have_run=open_call.may_have_run,
+        change=open_call.change,
     )
 
 

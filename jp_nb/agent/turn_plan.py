@@ -33,7 +33,12 @@ MAX_READERS_CHARS: Final = 2_000
 
 @dataclass(slots=True)
 class TurnPlan:
-    """The plan of a turn. It `is_required` if the turn may change nothing before its approval."""
+    """The plan of a turn.
+
+    Attributes:
+        is_required: True if the turn may change nothing before the user approves a plan.
+        is_approved: True once the user has approved one.
+    """
 
     is_required: bool = False
     is_approved: bool = False
@@ -44,16 +49,19 @@ class TurnPlan:
         return self.is_required and not self.is_approved
 
 
-def describe_refused_call(tool: OfferedTool, tools: Mapping[str, OfferedTool]) -> str:
-    """Return the response to a call of `tool`, one of `tools`, before the plan is approved."""
+def describe_refused_call(refused: OfferedTool, tools: Mapping[str, OfferedTool]) -> str:
+    """Return the response to a call of the tool `refused` before the plan is approved.
+
+    It names those of all `tools` that only read, and those that submit a plan.
+    """
     readers: list[str] = []
     planners: list[str] = []
-    for name, each in tools.items():
-        if each.executor.plan_argument:
+    for name, tool in tools.items():
+        if tool.executor.plan_argument:
             planners.append(name)
-        elif each.read_only:
+        elif tool.read_only:
             readers.append(name)
 
     names = one_line(", ".join(readers), limit=MAX_READERS_CHARS)
     usable = READERS_TEXT.format(names) if readers else NO_READERS_TEXT
-    return REFUSED_TEXT.format(tool.name, usable, " or ".join(planners))
+    return REFUSED_TEXT.format(refused.name, usable, " or ".join(planners))

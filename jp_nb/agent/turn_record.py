@@ -31,21 +31,23 @@ from jp_nb.record.stream import ConversationStream
 
 @dataclass(frozen=True, slots=True)
 class LastRequest:
-    """The request that was sent last, when the context had `items` and the record ended in `after`.
+    """The request that was sent last. Its context may have grown since.
 
-    The context of `request` may have grown since.
+    Attributes:
+        item_count: Number of items of the context when the request was sent.
+        last_entry: The last entry of the record at that time.
     """
 
     provider: Provider
     provider_name: str
     request: ModelRequest
-    items: int
-    after: Entry
+    item_count: int
+    last_entry: Entry
 
     @property
     def as_sent(self) -> ModelRequest:
         """The request with the context of that time."""
-        return replace(self.request, context=self.request.context.until(self.items))
+        return replace(self.request, context=self.request.context.until(self.item_count))
 
 
 @dataclass(slots=True)
@@ -122,10 +124,11 @@ def sort_by_call(
         by_question[entry.id].append(entry)
 
     def find_call_position(inquiry_id: str) -> int:
-        beginning = inquiry_id  # `<call>.<question>.<attempt>`: ids of calls may contain dots
-        while beginning and beginning not in positions:
-            beginning = beginning.rpartition(".")[0]
-        return positions.get(beginning, len(positions))
+        # An id is `<call>.<question>.<attempt>`, and each of these may contain dots.
+        call_id = inquiry_id
+        while call_id and call_id not in positions:
+            call_id = call_id.rpartition(".")[0]
+        return positions.get(call_id, len(positions))
 
     # Sorting keeps the order of a call's own questions: it asks one after another.
     ordered = sorted(by_question, key=find_call_position)

@@ -48,7 +48,7 @@ class TurnRequests:
         self._interrupts = interrupts
         self._compaction_settings = compaction_settings
         self._schema = schema
-        self._bounded: RequestContext | None = None  # its changed instructions were measured
+        self._measured_context: RequestContext | None = None  # its appended changes were measured
         self.answers = AnswerStream(turn)
 
     async def send(
@@ -117,8 +117,11 @@ class TurnRequests:
         if not missing:
             return
 
-        first, *others = {f"`{one_line(mark.source, limit=100)}`": None for mark in missing}
-        names = f"{first} and {len(others)} more attachments" if others else first
+        sources = [f"`{one_line(mark.source, limit=100)}`" for mark in missing]
+        names, *others = dict.fromkeys(sources)
+        if others:
+            names = f"{names} and {len(others)} more attachments"
+
         self._turn.display(
             Notice(
                 f"⚠ The conversation was sent with other contents of {names}, which are not "
@@ -129,26 +132,26 @@ class TurnRequests:
         record.context = record.context.without_heads()
 
     def _limit_appended_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
-        """Return `request`, with a new head if it cannot append the changes of its head."""
+        """Return `request`, with a new head if the changes of its head are too large to append."""
         record = self._turn.record
-        last = record.context.head
-        is_changed = last is not None and last != request.head
-        if self._bounded is record.context and not is_changed:
+        last_head = record.context.head
+        is_head_changed = last_head is not None and last_head != request.head
+        if self._measured_context is record.context and not is_head_changed:
             return request
 
-        self._bounded = record.context
-        why = explain_new_head(resolved.provider, request, resolved.context_tokens)
-        if why is None:
+        self._measured_context = record.context
+        reason = explain_new_head(resolved.provider, request, resolved.context_tokens)
+        if reason is None:
             return request
 
         self._turn.display(
             Notice(
-                f"⚠ {why}. This request sends only the current values. "
+                f"⚠ {reason}. This request sends only the current values. "
                 "The provider's prompt cache and earlier reasoning are lost."
             )
         )
         record.context = record.context.without_heads()
-        self._bounded = record.context
+        self._measured_context = record.context
         return replace(request, context=record.context)
 
     def _find_setting_changed_by_tools(self, error: ProviderError) -> str:
@@ -156,18 +159,19 @@ class TurnRequests:
 
         An error with a status is about the model's name, other errors are about the provider.
         """
-        claims = self._turn.record.stream.deltas[-1].claims
-        touched = [path for path in claims if path.startswith((MODEL_ID, PROVIDERS_PATH))]
+        changed = self._turn.record.stream.deltas[-1].claims
+        candidates = [path for path in changed if path.startswith((MODEL_ID, PROVIDERS_PATH))]
 
         key = "provider" if error.status is None else "name"
-        wanted = f"{MODEL_ID}.{key}"
-        if wanted in touched:
-            return wanted
-        return touched[0] if touched else ""
+        likely_cause = f"{MODEL_ID}.{key}"
+        if likely_cause in candidates:
+            return likely_cause
+        return candidates[0] if candidates else ""
 
 
-def describe_tool_change(what: str, how: str) -> str:
-    """Return the words about `what` a tool changed, and `how` the user can change it."""
+def describe_tool_change(setting: str, remedy: str) -> str:
+    """Return the text about a `setting` that a tool changed, and how the user can change it."""
     return (
-        f"a tool changed {what} in this turn. The change remains until you set another value: {how}"
+        f"a tool changed {setting} in this turn. The change remains until you set another value: "
+        f"{remedy}"
     )

@@ -26,9 +26,7 @@ from jp_nb.agent.turn_times import TurnTimes
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.json_values import sorted_json
-from jp_nb.record.entries.events import (
-    InquiryQuestion,
-)
+from jp_nb.record.entries.events import InquiryQuestion
 from jp_nb.record.interrupted_turn import CallProgress
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.question import Question
@@ -69,7 +67,7 @@ class TurnContext:
         kept_rules: Rules that the user kept for further turns.
         plan: The plan that the user has to approve before the turn may change something.
         attempts: Number of times a question was asked, by `<call>.<question>`.
-        images: Number of images in the turn, including results that wait for delivery.
+        image_count: Number of images in the turn, including results that wait for delivery.
         unavailable_reason: Set when a decision needed a user and none was available.
     """
 
@@ -94,7 +92,7 @@ class TurnContext:
     plan: TurnPlan = field(default_factory=TurnPlan)
     attempts: Counter[str] = field(default_factory=Counter)
     last_interrupt: float | None = None
-    images: int = 0
+    image_count: int = 0
     unavailable_reason: str | None = None
 
     def find_permission(
@@ -102,17 +100,26 @@ class TurnContext:
     ) -> bool | None:
         """Return the remembered decision for `tool` with these arguments, if any.
 
-        A permission for the whole tool covers only calls that the same rule, or none, asks about.
-        It ends when the server of the tool announces changes.
+        `asked_by` is the rule that asks about this call; "" without one. A permission for the whole
+        tool does not cover a call that a rule asks about. Each permission ends when the server of
+        the tool announces changes.
         """
         exact_call = f"{asked_by}{sorted_json(dict(arguments))}"
         for covered in ("", asked_by, exact_call):
-            about, decided = self.permissions.get((tool.name, covered), (None, None))
-            is_covered = decided is False or covered or not asked_by
-            has_ended = decided is True and tool.executor.is_outdated
+            remembered = self.permissions.get((tool.name, covered))
+            if remembered is None:
+                continue
 
-            if about == tool and is_covered and not has_ended:
-                return decided
+            remembered_tool, may_run = remembered
+            is_for_whole_tool = not covered
+            if remembered_tool != tool:
+                continue
+            if may_run and is_for_whole_tool and asked_by:
+                continue
+            if may_run and tool.executor.is_outdated:
+                continue
+            return may_run
+
         return None
 
     def remember_permission(
@@ -161,9 +168,13 @@ class TurnContext:
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """Context of all calls of a batch, with the offered tools and their documentation (`catalog`).
+    """Context of all calls of a batch.
 
-    `results` are recorded results in the order of the calls. If set, no tool runs.
+    Attributes:
+        inquiry: Asks a model the questions that the configuration routes to it.
+        catalog: Documentation of the offered tools.
+        basis: The effective configuration.
+        results: Recorded results in the order of the calls. If set, no tool runs.
     """
 
     inquiry: InquiryBackend | None = None

@@ -27,10 +27,15 @@ _MS: Final = 1000
 
 @dataclass(slots=True)
 class TimedSpan:
-    """A part of a turn that is measured: times are seconds of the turn's clock."""
+    """A part of a turn that is measured: times are seconds of the turn's clock.
+
+    Attributes:
+        first_token: Time of the first token of a response, if the span is a request.
+        failed: Kind of the error with which the span ended; "" without one.
+    """
 
     start: float
-    first: float | None = None
+    first_token: float | None = None
     end: float | None = None
     failed: str = ""
 
@@ -60,8 +65,8 @@ class TurnTimes:
 
     def note_first_token(self, span: TimedSpan) -> None:
         """Note the time of the first token, unless it is known."""
-        if span.first is None:
-            span.first = self.clock()
+        if span.first_token is None:
+            span.first_token = self.clock()
 
     def end(self, span: TimedSpan, failed: str = "") -> None:
         """Note the end of `span`, perhaps with the kind of its error."""
@@ -118,19 +123,24 @@ class TurnTimes:
         return attached
 
     def _to_measured(self, spans: Sequence[TimedSpan]) -> tuple[MeasuredSpan, ...]:
+        """Return the last `spans` as the record has them: in milliseconds, relative to now.
+
+        Each time is rounded on its own, so a part is limited to the whole.
+        """
         now = self.clock()
         measured: list[MeasuredSpan] = []
-        for span in spans[-MAX_MEASURED_SPANS:]:
-            end = now if span.end is None else span.end
-            first_ms = None
-            if span.first is not None:
-                first_ms = _count_ms(span.first - span.start)
 
-            before_ms = _count_ms(now - span.start)
-            ms = min(_count_ms(end - span.start), before_ms)
-            if first_ms is not None:
-                first_ms = min(first_ms, ms)
-            measured.append(MeasuredSpan(before_ms, ms, first_ms, span.failed))
+        for span in spans[-MAX_MEASURED_SPANS:]:
+            began_ms_ago = _count_ms(now - span.start)
+            end = now if span.end is None else span.end
+            duration_ms = min(_count_ms(end - span.start), began_ms_ago)
+
+            first_token_ms = None
+            if span.first_token is not None:
+                first_token_ms = min(_count_ms(span.first_token - span.start), duration_ms)
+
+            measured.append(MeasuredSpan(began_ms_ago, duration_ms, first_token_ms, span.failed))
+
         return tuple(measured)
 
 

@@ -119,7 +119,7 @@ class StreamReader:
         builder = ResponseBuilder()
         found = [builder.feed(event) for event in self.events]
         entries = [entry for entry in found if entry is not None]
-        _, unfinished = builder.finish()
+        unfinished = builder.list_unfinished_calls()
 
         calls = select_kind(entries, "tool_call_request")
         valid = [call for place, call in enumerate(calls) if place not in builder.bad_arguments]

@@ -66,7 +66,7 @@ class CallResults:
                 log.warning("%s may not propose configuration changes: ignored", tool.name)
 
         limits = self._batch.basis.config.record
-        shown = limit_images(result.images, limits, before=self._turn.images)
+        shown = limit_images(result.images, limits, before=self._turn.image_count)
         short = truncate_result(result.content, tool)
         whole_chars = None if short == result.content else len(result.content)
         if outcome.omits_structured:
@@ -82,7 +82,7 @@ class CallResults:
 
     def drop_images(self, call: Call) -> None:
         """Omit the images of the result: the model gets another text, or none."""
-        self._turn.images -= len(call.state.result.shown_images.images)
+        self._turn.image_count -= len(call.state.result.shown_images.images)
         call.state.result.shown_images = NO_IMAGES
 
     def keep(self, call: Call, response: ToolCallResponse) -> None:

@@ -414,7 +414,7 @@ class CallRunner:
     ) -> Delivery:
         """Return the result for the model, reviewed by the user if configured."""
         result = self._results.limit(call, tool, outcome)
-        self._turn.images += len(result.images)
+        self._turn.image_count += len(result.images)
 
         if tool.result == "skip":
             raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION_TEXT, skipped=True)

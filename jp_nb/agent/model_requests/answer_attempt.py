@@ -16,15 +16,9 @@ from jp_nb.agent.calls.call import Call
 from jp_nb.agent.model_requests.overlap_trimmer import OverlapTrimmer
 from jp_nb.agent.model_requests.response_builder import ResponseBuilder
 from jp_nb.agent.offered_tools.tool_set import ToolSet
-from jp_nb.agent.provider import (
-    Finished,
-    TextPart,
-)
+from jp_nb.agent.provider import Finished, TextPart
 from jp_nb.record.entries.events import ChatResponse, Entry, ToolCallRequest
-from jp_nb.record.reading.marks import (
-    is_continuation,
-    mark_continuation,
-)
+from jp_nb.record.reading.marks import is_continuation, mark_continuation
 from jp_nb.record.request_context.request_head import RequestHead
 
 CALLS_SETTING = "assistant.request.max_tool_calls"
@@ -39,11 +33,17 @@ CUT_CALL_TEXT = (
 
 @dataclass(slots=True)
 class ContinuedAnswer:
-    """One answer in several responses. All but the last reached the token limit."""
+    """One answer in several responses. All but the last reached the token limit.
+
+    Attributes:
+        is_enabled: False if the answer must be one response.
+        continuation_count: Number of responses after the first one.
+        recorded_parts: The texts that are recorded. A text and its continuations are one part.
+    """
 
     is_enabled: bool
-    parts: int = 0  # continuations
-    kept: list[TextPart] = field(default_factory=list)  # recorded; a continued text is one part
+    continuation_count: int = 0
+    recorded_parts: list[TextPart] = field(default_factory=list)
 
     def note_recorded(self, entries: Sequence[Entry]) -> None:
         """Note that `entries` of the answer are recorded."""
@@ -51,59 +51,74 @@ class ContinuedAnswer:
             if not isinstance(entry, ChatResponse) or entry.kind == "structured":
                 continue
             part = TextPart(0, entry.kind, entry.message or entry.reasoning or "")
-            if self.kept and is_continuation(entry):
-                part = replace(part, text=self.kept.pop().text + part.text)
-            self.kept.append(part)
+            if self.recorded_parts and is_continuation(entry):
+                begun = self.recorded_parts.pop()
+                part = replace(part, text=begun.text + part.text)
+            self.recorded_parts.append(part)
 
-    def trimmer(self) -> OverlapTrimmer | None:
+    def make_trimmer(self) -> OverlapTrimmer | None:
         """Return the trimmer for the next response; None if it is the first."""
-        if not self.parts:
+        if not self.continuation_count:
             return None
-        text = "".join(part.text for part in self.kept if part.kind == "message")
+        text = "".join(part.text for part in self.recorded_parts if part.kind == "message")
         return OverlapTrimmer(text)
 
     def begin_continuation(self, finished: Finished, entries: Sequence[Entry]) -> bool:
-        """Return True if the answer is to be continued after a response with these `entries`."""
-        is_cut = finished.reason == "max_tokens" and self.parts < MAX_ANSWER_CONTINUATIONS
-        has_text = any(isinstance(entry, ChatResponse) and entry.message for entry in entries)
-        is_continued = self.is_enabled and is_cut and has_text
+        """Continue the answer after a response with these `entries`; return False if it ends."""
+        if not self.is_enabled or finished.reason != "max_tokens":
+            return False
+        if self.continuation_count >= MAX_ANSWER_CONTINUATIONS:
+            return False
+        if not any(isinstance(entry, ChatResponse) and entry.message for entry in entries):
+            return False
 
-        if is_continued:
-            self.parts += 1
-        return is_continued
+        self.continuation_count += 1
+        return True
 
 
 @dataclass(slots=True)
 class Attempt:
     """One request to `model`, and its response so far.
 
-    In a continuation, `trimmer` removes repeated text, and reasoning is dropped.
+    Attributes:
+        max_tool_calls: Number of tool calls that run; 0: all of them.
+        trimmer: Removes the text that a continuation repeats; None in the first response.
+        entries: The complete entries to record.
+        has_content: True once the response has a text or a tool call.
+        has_ended_text: True if a text has ended, and the display does not know it yet.
+        call_count: Number of tool calls, including those that do not run.
+        withheld_index: Output item of the text that the trimmer withholds; None without one.
+        head: The head of the request, if it is to be recorded.
+        host: The host of the server, if it is to be recorded.
     """
 
     model: str
-    max_tool_calls: int = 0  # that run; 0: no limit
+    max_tool_calls: int = 0
     trimmer: OverlapTrimmer | None = None
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
     has_content: bool = False
-    text_ended: bool = False  # and the display does not know it yet
+    has_ended_text: bool = False
     call_count: int = 0
-    held_index: int | None = None  # item of the text that the trimmer holds back
-    head: RequestHead | None = None  # of the request, if it is to be recorded
-    host: str = ""  # of the server, if it is to be recorded
+    withheld_index: int | None = None
+    head: RequestHead | None = None
+    host: str = ""
 
     def trim(self, part: TextPart) -> TextPart | None:
-        """Return the new part of a part of a continuation; None if there is none yet."""
+        """Return the new text in `part` of a continuation; None if there is none yet.
+
+        Reasoning of a continuation is dropped.
+        """
         if part.kind != "message" or self.trimmer is None:
             return None
 
         text = self.trimmer.feed(part.text)
-        self.held_index = part.index
+        self.withheld_index = part.index
         return replace(part, text=text) if text else None
 
-    def entries_to_record(self, rest: Sequence[Entry]) -> list[Entry]:
-        """Return the entries of the response. The text of a continuation is marked as such."""
-        entries = [*self.entries, *rest]
+    def combine_entries(self, unflushed: Sequence[Entry]) -> list[Entry]:
+        """Return the entries to record, complete ones first. A continuation is marked as such."""
+        entries = [*self.entries, *unflushed]
         if self.trimmer is None:
             return entries
 
@@ -113,31 +128,32 @@ class Attempt:
                 break
         return entries
 
-    def make_truncated_call(self) -> list[str]:
+    def find_truncated_call(self) -> str | None:
         """Return the name of the call in which the token limit was reached, if any."""
         last = self.entries[-1] if self.entries else None
         end = self.builder.finished
         if end is None or end.reason != "max_tokens" or not isinstance(last, ToolCallRequest):
-            return []
+            return None
 
         # Earlier calls are complete, and so is the last one if its arguments are valid.
-        broken = {*self.builder.bad_arguments, *self.builder.without_arguments}
-        return [last.name] if self.call_count - 1 in broken else []
+        incomplete = {*self.builder.bad_arguments, *self.builder.without_arguments}
+        return last.name if self.call_count - 1 in incomplete else None
 
-    def should_record(self, entry: Entry) -> bool:
-        """Return True if `entry` is recorded: surplus tool calls are not, except for the first."""
-        if not isinstance(entry, ToolCallRequest):
-            return True
+    def add_entry(self, entry: Entry) -> None:
+        """Add a complete entry. Surplus tool calls are only counted, except for the first.
 
-        self.call_count += 1
-        # The first surplus call gets an error as its response, which explains the limit.
-        is_surplus = 0 < self.max_tool_calls < self.call_count - 1
-        return not is_surplus
+        That one gets an error as its response, which explains the limit.
+        """
+        if isinstance(entry, ToolCallRequest):
+            self.call_count += 1
+            if 0 < self.max_tool_calls < self.call_count - 1:
+                return
+        self.entries.append(entry)
 
-    def calls(self, tools: ToolSet) -> list[Call]:
+    def make_calls(self, tools: ToolSet) -> list[Call]:
         """Return the tool calls of the response, with the errors of those that cannot run."""
         errors = dict(self.builder.bad_arguments)
-        if self.make_truncated_call():
+        if self.find_truncated_call() is not None:
             errors[self.call_count - 1] = CUT_CALL_TEXT
 
         surplus = self.call_count - self.max_tool_calls

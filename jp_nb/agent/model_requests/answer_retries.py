@@ -51,7 +51,7 @@ class AnswerRetries:
             return False
 
         check = self._check
-        entries = self._entries_of_answer()
+        entries = self._list_answer_entries()
         problems = await self._turn.cell.call(lambda: check(entries))
 
         can_improve = finish in ("completed", "other") and not self._turn.tokens.is_over
@@ -72,7 +72,7 @@ class AnswerRetries:
         self._turn.record.add(make_schema_retry(message))
         return True
 
-    def _entries_of_answer(self) -> list[Entry]:
+    def _list_answer_entries(self) -> list[Entry]:
         """Return the entries of the turn since the last rejected answer, if there is one."""
         turn = self._turn.record.stream.current_turn()
         newest = list(takewhile(lambda entry: not is_schema_retry(entry), reversed(turn)))

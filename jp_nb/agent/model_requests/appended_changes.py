@@ -76,7 +76,7 @@ def _find_excessive_changes(
         return []  # sending the request raises it as well
 
     tokens: dict[str, int] = {}
-    for part, count in _count_tokens(request, sent, heads[0]):
+    for part, count in _iter_saved_tokens(request, sent, heads[0]):
         tokens[part] = tokens.get(part, 0) + count
 
     if sum(tokens.values()) <= allowed:
@@ -84,37 +84,46 @@ def _find_excessive_changes(
     return [part for part, count in tokens.items() if count]
 
 
-def _count_tokens(
+def _iter_saved_tokens(
     request: ModelRequest, sent: SentRequest, first: RequestHead
 ) -> Iterator[tuple[str, int]]:
-    """Yield the tokens of the appended changes that a new head would save, by part."""
+    """Yield the tokens of the appended changes that a new head would save, by part.
+
+    A definition or an attachment that still applies is part of a new head as well. It saves tokens
+    only if the request has it a second time.
+    """
     front = sent.front or request
-    sources = {each.source for each in front.attachments}
-    names = {tool.name for tool in front.tools}
+    sent_sources = {attachment.source for attachment in front.attachments}
+    sent_names = {tool.name for tool in front.tools}
 
     for change in sent.changes:
-        yield _count_content(change, request, sources)
-        outdated = [tool for tool in change.tools if tool not in request.tools]
-        again = [tool for tool in change.tools if tool in request.tools and tool.name in names]
-        yield "tools", _count_definitions([*outdated, *again])
-        names |= {tool.name for tool in change.tools}
+        yield _count_content(change, request, sent_sources)
+        if isinstance(change.content, Attachment):
+            sent_sources.add(change.content.source)
 
-    # Some APIs have all tools in front that a request had.
-    kept = [x for x in front.tools if x not in request.tools and x not in first.tools]
-    yield "tools", _count_definitions(kept)
+        saved = [
+            tool for tool in change.tools if tool not in request.tools or tool.name in sent_names
+        ]
+        yield "tools", _count_definitions(saved)
+        sent_names |= {tool.name for tool in change.tools}
+
+    # Some APIs have all tools in front that a request of the conversation had.
+    outdated = [
+        tool for tool in front.tools if tool not in request.tools and tool not in first.tools
+    ]
+    yield "tools", _count_definitions(outdated)
 
 
 def _count_content(
-    change: AppendedChange, request: ModelRequest, sources: set[str]
+    change: AppendedChange, request: ModelRequest, sent_sources: set[str]
 ) -> tuple[str, int]:
     content = change.content
     if not isinstance(content, Attachment):
         return change.part, estimate_text_tokens(content)
 
-    # An additional attachment that still applies would be in front of a new head.
-    is_new = content.source not in sources and content in request.attachments
-    sources.add(content.source)
-    tokens = 0 if is_new else _count_attachment(content)
+    still_applies = content in request.attachments
+    is_first = content.source not in sent_sources
+    tokens = 0 if still_applies and is_first else _count_attachment(content)
     return "attachments", tokens
 
 
@@ -127,8 +136,8 @@ def _iter_change_tokens(heads: Sequence[RequestHead], request: ModelRequest) -> 
         yield sum(map(estimate_text_tokens, texts))
 
         yield _count_definitions([tool for tool in after.tools if tool not in before.tools])
-        marks = [x for x in after.attachments if x not in before.attachments and x in contents]
-        yield sum(_count_attachment(contents[mark]) for mark in marks)
+        added = [mark for mark in after.attachments if mark not in before.attachments]
+        yield sum(_count_attachment(contents[mark]) for mark in added if mark in contents)
         if after.schema is not None and after.schema != before.schema:
             yield estimate_text_tokens(compact_json(dict(after.schema)))
 

@@ -43,10 +43,15 @@ class RefusalError(ProviderError):
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A model with its configuration. `request` has limits and retries.
+    """A model with its configuration.
 
-    If it is replayed, responses take no time, and inquiries of a batch run one by one, in order.
-    `before_sending` shows the user, before a request, that the conversation goes to another host.
+    Attributes:
+        model: The provider's own name of the model.
+        request: Limits and retries of its requests.
+        is_replayed: True for a cassette: responses take no time, and inquiries of a batch run one
+            by one, in order.
+        before_sending: Shows the user, before a request, that the conversation goes to another
+            host. Called with the provider and its name.
     """
 
     provider: Provider
@@ -89,22 +94,22 @@ class ChatModel:
         )
 
 
-def make_model_parameters(given: ParametersConfig) -> ModelParameters:
-    """Return the sampling settings of the configuration `given` for a request."""
+def make_model_parameters(config: ParametersConfig) -> ModelParameters:
+    """Return the sampling settings of a configuration for a request."""
     reasoning: JsonValue
-    if isinstance(given.reasoning, BaseModel):
-        reasoning = given.reasoning.model_dump()
+    if isinstance(config.reasoning, BaseModel):
+        reasoning = config.reasoning.model_dump()
     else:
-        reasoning = given.reasoning
+        reasoning = config.reasoning
 
     return ModelParameters(
-        max_tokens=given.max_tokens,
+        max_tokens=config.max_tokens,
         reasoning=reasoning,
-        temperature=given.temperature,
-        top_p=given.top_p,
-        top_k=given.top_k,
-        stop_words=tuple(given.stop_words),
-        other=given.model_extra or {},
+        temperature=config.temperature,
+        top_p=config.top_p,
+        top_k=config.top_k,
+        stop_words=tuple(config.stop_words),
+        other=config.model_extra or {},
     )
 
 
@@ -174,7 +179,7 @@ def receive_entries(
 
 
 def _finish_entries(builder: ResponseBuilder, entries: list[Entry]) -> list[Entry] | Retry:
-    match builder.end():
+    match builder.get_end():
         case Retry() as retry:
             return retry
         case Finished(reason="refused", detail=detail):
@@ -185,5 +190,4 @@ def _finish_entries(builder: ResponseBuilder, entries: list[Entry]) -> list[Entr
                 "the answer reached the token limit and is incomplete", kind="output_limit"
             )
 
-    texts, _ = builder.finish()
-    return entries + texts
+    return entries + builder.make_unflushed_entries()

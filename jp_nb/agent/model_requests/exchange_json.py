@@ -53,14 +53,14 @@ def event_to_json(event: ProviderEvent | End) -> JsonObject:
     """Return `event` as JSON: its name, and all values that are not the default."""
     key = "event" if type(event) in _EVENTS.values() else "end"
     name = _NAMES[type(event)]
-    attributes = _adapter(name).dump_python(event, exclude_defaults=True)
+    attributes = _make_adapter(name).dump_python(event, exclude_defaults=True)
     stored = make_storable({key: name, **attributes})
     assert isinstance(stored, dict)
     return stored
 
 
 @cache
-def _adapter(name: str) -> TypeAdapter[Any]:
+def _make_adapter(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(_TYPES[name])
 
 
@@ -71,20 +71,20 @@ def event_from_json(value: Mapping[str, JsonValue], key: Literal["event", "end"]
         ValueError: `value` is not valid. The message says why.
     """
     table = _EVENTS if key == "event" else _ENDS
-    name = value.get(key)
-    kind = table.get(name) if isinstance(name, str) else None
+    kind_name = value.get(key)
+    kind = table.get(kind_name) if isinstance(kind_name, str) else None
     if kind is None:
         raise ValueError(f"expected one of {', '.join(table)} at `{key}`")
 
-    attributes = {each: item for each, item in value.items() if each != key}
+    attributes = {name: item for name, item in value.items() if name != key}
     known = {field.name for field in fields(kind)}
     unknown = sorted(attributes.keys() - known)
     if unknown:
-        raise ValueError(f"unknown key `{unknown[0][:60]}` in `{name}`")
+        raise ValueError(f"unknown key `{unknown[0][:60]}` in `{kind_name}`")
 
     try:
-        return _adapter(str(name)).validate_json(compact_json(attributes), strict=True)
+        return _make_adapter(str(kind_name)).validate_json(compact_json(attributes), strict=True)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, (name, *first["loc"])))
+        place = ".".join(map(str, (kind_name, *first["loc"])))
         raise ValueError(f"{place}: {first['msg']}") from None

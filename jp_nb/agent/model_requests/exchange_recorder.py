@@ -68,36 +68,46 @@ class ExchangeRecorder:
     """Records one exchange while it happens, without secrets."""
 
     def __init__(self, request: NormalizedRequest, hide: HideSecrets = str) -> None:
-        self._asked = request
+        self._request = request
         self._hide = hide
         self._events: list[ProviderEvent] = []
         self._texts: list[str] = []
 
     def on_event(self, event: ProviderEvent) -> Exchange | None:
         """Add one event; return the exchange if it is complete."""
-        if isinstance(event, Retry):
-            reason = self._hide(event.reason)
-            notice = self._hide(event.notice)
-            event = replace(event, reason=reason, notice=notice)
-        if isinstance(event, OmittedFiles):
-            names = tuple(map(self._hide, event.names))
-            event = replace(event, names=names, reason=self._hide(event.reason))
-
+        event = self._hide_secrets(event)
         if isinstance(event, (Finished, Retry)):
             return self._make_exchange(event)
         if isinstance(event, KeepAlive):
             return None
 
-        before = self._events[-1] if self._events else None
         if isinstance(event, (TextPart, ToolCallArguments)):
-            if before is None or replace(event, text="") != before:
-                self._flush_text()
-                self._events.append(replace(event, text=""))
-            self._texts.append(event.text)
+            self._add_text(event)
         else:
             self._flush_text()
             self._events.append(event)
         return None
+
+    def _hide_secrets(self, event: ProviderEvent) -> ProviderEvent:
+        """Return `event` without secrets in the texts of `jp_nb`, which may quote the request."""
+        if isinstance(event, Retry):
+            reason = self._hide(event.reason)
+            notice = self._hide(event.notice)
+            return replace(event, reason=reason, notice=notice)
+
+        if isinstance(event, OmittedFiles):
+            names = tuple(map(self._hide, event.names))
+            return replace(event, names=names, reason=self._hide(event.reason))
+        return event
+
+    def _add_text(self, event: TextPart | ToolCallArguments) -> None:
+        """Collect a piece of text. Pieces of one item that follow each other become one event."""
+        without_text = replace(event, text="")
+        last = self._events[-1] if self._events else None
+        if without_text != last:
+            self._flush_text()
+            self._events.append(without_text)
+        self._texts.append(event.text)
 
     def _flush_text(self) -> None:
         """Put the collected text into the last event."""
@@ -119,4 +129,4 @@ class ExchangeRecorder:
 
     def _make_exchange(self, end: End) -> Exchange:
         self._flush_text()
-        return Exchange(self._asked, tuple(self._events), end)
+        return Exchange(self._request, tuple(self._events), end)

@@ -15,23 +15,15 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Final
 
 from jp_nb.agent.calls.call import Call
-from jp_nb.agent.display import (
-    MODEL_WAITS,
-    DiscardText,
-    EndOfText,
-    Notice,
-    ShowText,
-    Waits,
-)
+from jp_nb.agent.display import MODEL_WAITS, DiscardText, EndOfText, Notice, ShowText, Waits
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.model_requests.answer_attempt import CALLS_SETTING, Attempt, ContinuedAnswer
+from jp_nb.agent.model_requests.answer_attempt import Attempt, ContinuedAnswer
+from jp_nb.agent.model_requests.answer_notices import describe_report, list_end_notices
 from jp_nb.agent.model_requests.retries import Failures, with_retries
 from jp_nb.agent.model_requests.stream_interrupts import StreamInterrupts
 from jp_nb.agent.provider import (
-    Finished,
     FinishReason,
     Flush,
     InputChange,
@@ -58,23 +50,27 @@ from jp_nb.record.request_context.request_head import mark_head
 from jp_nb.record.stream import ConversationStream
 
 log = logging.getLogger(__name__)
-MAX_NAMED_FILES: Final = 5
-"""Number of files that a notice about omitted files names."""
 
 
 class AnswerStream:
     """Asks the model, displays the response as it arrives, and records it when it is complete.
 
     One answer may take several requests: after errors, token limits, and interrupts.
+
+    Attributes:
+        interrupted_after_end: True if an interrupt came when the last response was just complete.
+        finish_reason: The reason why the last response ended.
     """
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
         self._interrupt_handler: StreamInterrupts | None = None
-        self._chain = ContinuedAnswer(is_enabled=False)
-        self._recorded_before = ""
-        self.interrupted_after_end = False  # when the last response was just complete
-        self.finish_reason: FinishReason = "completed"  # of the last response
+        self._answer = ContinuedAnswer(is_enabled=False)
+        # The step that began after a part of the answer was recorded, for a notice to the user:
+        # "the retry" or "the continuation".
+        self._step_after_recording = ""
+        self.interrupted_after_end = False
+        self.finish_reason: FinishReason = "completed"
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop."""
@@ -88,7 +84,7 @@ class AnswerStream:
             ProviderError: No attempt succeeded.
         """
         while True:
-            self._recorded_before = ""
+            self._step_after_recording = ""
             work = asyncio.ensure_future(self._answer_with_continuations(resolved, request))
             settings = resolved.basis.config.interrupt
             handler = StreamInterrupts(work, self._turn, settings)
@@ -107,22 +103,26 @@ class AnswerStream:
                 handler.close()
                 self._interrupt_handler = None
 
-            if handler.verdict.choice == "abort" and self._recorded_before:
-                text = f"⚠ Aborted. The record keeps only the text before {self._recorded_before}."
-                self._notify(text)  # the record only grows
-            elif handler.verdict.choice == "abort":
-                self._turn.display(DiscardText())
-                self._notify("⚠ Aborted. The text of this answer is discarded.")
+            if handler.verdict.choice == "abort":
+                self._notify_aborted()
             if handler.verdict.choice != "reply":
                 return None
             self._turn.record.add_user_message(handler.verdict.text, self._turn.display)
+
+    def _notify_aborted(self) -> None:
+        if self._step_after_recording:  # the record only grows
+            kept = f"the text before {self._step_after_recording}"
+            self._notify(f"⚠ Aborted. The record keeps only {kept}.")
+        else:
+            self._turn.display(DiscardText())
+            self._notify("⚠ Aborted. The text of this answer is discarded.")
 
     async def _answer_with_continuations(
         self, resolved: Resolved, request: ModelRequest
     ) -> list[Call]:
         # A structured answer, or a forced tool call, must be in one response.
         is_free = request.schema is None and request.tool_choice in ("auto", "none")
-        self._chain = ContinuedAnswer(resolved.continues_answers and is_free)
+        self._answer = ContinuedAnswer(resolved.continues_answers and is_free)
         failures = Failures()  # of all requests of this answer, continuations included
 
         while True:
@@ -130,40 +130,30 @@ class AnswerStream:
                 partial(self._send_once, resolved, request),
                 model=resolved.full_name,
                 limits=resolved.request,
-                waits=self._wait_for_model,
+                waits=self._show_model_wait,
                 sleep=self._turn.sleep,
                 failures=failures,
             )
-            if not self._finish(attempt):
-                self._wait_for("")
-                return attempt.calls(resolved.tools)
+            is_continued = self._finish(attempt)
+            if not is_continued:
+                self._show_wait("")
+                return attempt.make_calls(resolved.tools)
 
-    def _wait_for(self, text: str, until: float | None = None) -> None:
+    def _show_wait(self, text: str, until: float | None = None) -> None:
         self._turn.display(Waits(MODEL_WAITS, text, until))
 
-    def _wait_for_model(self, model: str, *, again: str = "", until: float | None = None) -> None:
+    def _show_model_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         text = f"{model}: {again}" if again else model
-        self._wait_for(text, until)
+        self._show_wait(text, until)
 
     async def _send_once(self, resolved: Resolved, request: ModelRequest) -> Attempt | Retry:
         """Send `request` once; return `Retry` if the provider asks for another request."""
         await self._wait_for_decision()  # an interrupt in the pause before
-        attempt = Attempt(
-            resolved.full_name, resolved.request.max_tool_calls, trimmer=self._chain.trimmer()
-        )
+        attempt = self._make_attempt(resolved, request)
+        if resolved.host:
+            self._note_host(resolved)
+
         record = self._turn.record
-        host = resolved.host
-
-        if host or resolved.uses_cassette:  # a replay leaves the same record
-            attempt.head = request.head
-        if not (record.stream.is_reproducible or resolved.uses_cassette):
-            attempt.host = host
-        if host:
-            last = record.last_host
-            record.last_host = LastHost.of(host)
-            if last is not None and last.mark != record.last_host.mark:
-                self._notify(format_other_host(last, host, resolved.provider_name))
-
         record.sent = LastRequest(
             resolved.provider,
             resolved.provider_name,
@@ -175,7 +165,7 @@ class AnswerStream:
         try:
             await self._receive(resolved.provider, request, attempt)
         except ProviderError:
-            self._chain.note_recorded(self._record_partial(attempt))
+            self._answer.note_recorded(self._record_partial(attempt))
             raise
         except BaseException:  # an interrupt, or a bug of the provider
             handler = self._interrupt_handler
@@ -184,12 +174,32 @@ class AnswerStream:
                 self._record_partial(attempt)
             raise
 
-        end = attempt.builder.end()
+        end = attempt.builder.get_end()
         if not isinstance(end, Retry):
             return attempt
         if end.notice:
             self._notify(end.notice)
         return end
+
+    def _make_attempt(self, resolved: Resolved, request: ModelRequest) -> Attempt:
+        attempt = Attempt(
+            resolved.full_name,
+            resolved.request.max_tool_calls,
+            trimmer=self._answer.make_trimmer(),
+        )
+        if resolved.host or resolved.uses_cassette:  # a replay leaves the same record
+            attempt.head = request.head
+        if not (self._turn.record.stream.is_reproducible or resolved.uses_cassette):
+            attempt.host = resolved.host
+        return attempt
+
+    def _note_host(self, resolved: Resolved) -> None:
+        """Note the host that gets the conversation, and tell the user if it is another one."""
+        record = self._turn.record
+        last = record.last_host
+        record.last_host = LastHost.of(resolved.host)
+        if last is not None and last.mark != record.last_host.mark:
+            self._notify(format_other_host(last, resolved.host, resolved.provider_name))
 
     def _notify(self, text: str) -> None:
         self._turn.display(Notice(text))
@@ -209,7 +219,7 @@ class AnswerStream:
                         self._receive_item(event, attempt)
                     if attempt.has_content:
                         times.note_first_token(timed)
-            failed = REPAIRED if isinstance(attempt.builder.end(), Retry) else ""
+            failed = REPAIRED if isinstance(attempt.builder.get_end(), Retry) else ""
         except Exception as exc:
             failed = exc.kind if isinstance(exc, ProviderError) else OTHER_FAILURE
             await self._wait_for_decision()  # `abort` keeps the partial answer out of the record
@@ -234,55 +244,41 @@ class AnswerStream:
             return
 
         attempt.builder.feed(part)
-        if attempt.text_ended:
-            attempt.text_ended = False
+        if attempt.has_ended_text:
+            attempt.has_ended_text = False
             self._turn.display(EndOfText())
         self._turn.display(ShowText(part.kind, part.text))
 
     def _receive_item(self, event: ProviderEvent, attempt: Attempt) -> None:
-        if isinstance(event, PrefixLoss):
-            self._notify(
-                f"⚠ Only {event.kept} % of the previous request is at the beginning of this one: "
-                f"{event.part} changed. The provider's prompt cache does not cover the rest, see "
-                "`%jp request --diff`."
-            )
-            return
-        if isinstance(event, PromptCut):
-            self._notify(
-                f"⚠ The server read only {event.read:,} tokens of a request with at least "
-                f"{event.sent:,}: its context is too small, and it cut the rest. {event.advice}"
-            )
-            return
-
-        if isinstance(event, OmittedFiles):
-            self._notify(_format_omitted_files(event))
+        if isinstance(event, PrefixLoss | PromptCut | OmittedFiles):
+            self._notify(describe_report(event))
             return
 
         is_call = isinstance(event, ToolCallStart | ToolCallArguments)
         attempt.has_content = attempt.has_content or is_call
         if isinstance(event, ToolCallStart):
-            self._wait_for(f"{attempt.model}, which is writing a call of {event.name}")
+            self._show_wait(f"{attempt.model}, which is writing a call of {event.name}")
         if is_call or isinstance(event, Flush):
-            self._show_held_text(attempt)
+            self._show_withheld_text(attempt)
 
         entry = attempt.builder.feed(event)
         if entry is not None and isinstance(event, Flush) and event.metadata:
             entry = mark_host(entry, attempt.host)
-        if entry is not None and attempt.should_record(entry):
-            attempt.entries.append(entry)
+        if entry is not None:
+            attempt.add_entry(entry)
         if isinstance(event, Flush) and isinstance(entry, ChatResponse):
-            attempt.text_ended = True  # displayed later: a continuation may follow
+            attempt.has_ended_text = True  # displayed later: a continuation may follow
 
-    def _show_held_text(self, attempt: Attempt) -> None:
-        """Display the text that the trimmer held back: no more text follows."""
-        if attempt.trimmer is None or attempt.held_index is None:
+    def _show_withheld_text(self, attempt: Attempt) -> None:
+        """Display the text that the trimmer withholds: no more text follows."""
+        if attempt.trimmer is None or attempt.withheld_index is None:
             return
 
-        text = attempt.trimmer.rest()
+        text = attempt.trimmer.finish()
         if text:
-            attempt.builder.feed(TextPart(attempt.held_index, "message", text))
+            attempt.builder.feed(TextPart(attempt.withheld_index, "message", text))
             self._turn.display(ShowText("message", text))
-        attempt.held_index = None
+        attempt.withheld_index = None
 
     def _finish(self, attempt: Attempt) -> bool:
         """Record a complete response; return True if the answer is to be continued."""
@@ -293,40 +289,42 @@ class AnswerStream:
             self._discard_refused(attempt, finished.detail)
             return False
 
-        self._show_held_text(attempt)
-        rest, unfinished = attempt.builder.finish()
-        entries = self._turn.tokens.attach_usage_to_last(attempt.entries_to_record(rest))
+        self._show_withheld_text(attempt)
+        entries = self._record_response(attempt)
+        self._answer.note_recorded(entries)
+
+        unfinished_calls = attempt.builder.list_unfinished_calls()
+        is_final = attempt.call_count or unfinished_calls or self._turn.tokens.is_over
+        if not is_final and self._answer.begin_continuation(finished, entries):
+            self._step_after_recording = "the continuation"
+            return True
+
+        self._turn.display(EndOfText())
+        for notice in list_end_notices(attempt, self._answer, entries):
+            self._notify(notice)
+        return False
+
+    def _record_response(self, attempt: Attempt) -> list[Entry]:
+        """Record the entries of a complete response, and return them."""
+        entries = attempt.combine_entries(attempt.builder.make_unflushed_entries())
+        entries = self._turn.tokens.attach_usage_to_last(entries)
 
         changes = attempt.builder.input_changes
         if changes and log.isEnabledFor(logging.DEBUG):
             _log_input_changes(changes, self._turn.record.stream)
-        counts = Counter((change.reason, change.is_dropped) for change in changes)
+
         if entries:
+            counts = Counter((change.reason, change.is_dropped) for change in changes)
             entries[-1] = with_input_changes(entries[-1], counts)
             entries = self._turn.times.attach_to_last(entries)
         self._record(entries, attempt)
-        self._chain.note_recorded(entries)
-
-        is_final = attempt.call_count or unfinished or self._turn.tokens.is_over
-        if not is_final and self._chain.begin_continuation(finished, entries):
-            self._recorded_before = "the continuation"
-            return True
-
-        self._turn.display(EndOfText())
-        self._notify_end(finished, attempt, unfinished)
-        is_thought = (isinstance(x, ChatResponse) and x.kind == "reasoning" for x in entries)
-        is_empty = all(is_thought) and not (unfinished or self._chain.parts)
-        if finished.reason == "completed" and is_empty:
-            self._notify(
-                "⚠ The model returned an empty answer. `%jp retry` sends the request again"
-            )
-        return False
+        return entries
 
     def _discard_refused(self, attempt: Attempt, reason: str | None) -> None:
         """Discard a refused response. The parts of the answer before it stay."""
         attempt.entries.clear()
         self._turn.display(DiscardText())
-        for part in self._chain.kept:  # already recorded, so shown again
+        for part in self._answer.recorded_parts:  # already recorded, so shown again
             self._turn.display(ShowText(part.kind, part.text))
             self._turn.display(EndOfText())
 
@@ -340,31 +338,13 @@ class AnswerStream:
             entries[0] = mark_head(entries[0], attempt.head, record.context.head)
         record.add(*entries)
 
-    def _notify_end(self, finished: Finished, attempt: Attempt, unfinished: Sequence[str]) -> None:
-        for name in (*unfinished, *attempt.make_truncated_call()):
-            self._notify(f"⚠ The call of {name} is incomplete and did not run")
-
-        if attempt.max_tool_calls and attempt.call_count > attempt.max_tool_calls:
-            self._notify(
-                f"⚠ Only the first {attempt.max_tool_calls} of {attempt.call_count} tool calls "
-                f"in this answer run ({CALLS_SETTING})"
-            )
-
-        if finished.reason == "max_tokens":
-            parts = self._chain.parts
-            times = f" {parts + 1} times" if parts else ""
-            self._notify(f"⚠ The answer reached the token limit{times} and is incomplete")
-        elif finished.reason == "other":
-            reason = finished.detail or "no reason given"
-            self._notify(f"⚠ The model stopped: {reason}")
-
     def _record_partial(self, attempt: Attempt) -> list[ChatResponse]:
         """Record the texts of an incomplete answer, and return them. Its tool calls never ran."""
-        self._show_held_text(attempt)
-        entries = attempt.entries_to_record(attempt.builder.peek())
+        self._show_withheld_text(attempt)
+        entries = attempt.combine_entries(attempt.builder.make_partial_entries())
         texts = [entry for entry in entries if isinstance(entry, ChatResponse)]
         if texts:
-            self._recorded_before = "the retry"
+            self._step_after_recording = "the retry"
             with_usage = self._turn.tokens.attach_usage_to_last(texts)
             self._record(self._turn.times.attach_to_last(with_usage), attempt)
 
@@ -376,25 +356,14 @@ class AnswerStream:
 
 def _log_input_changes(changes: Sequence[InputChange], stream: ConversationStream) -> None:
     marks = {change.mark for change in changes if change.mark}
-    found: dict[str, str] = {}
+    event_ids: dict[str, str] = {}  # by mark
 
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ChatResponse):
             values = {value for value in entry.metadata.values() if isinstance(value, str)}
-            found |= dict.fromkeys(values & marks, stream.event_id(index))
+            event_ids |= dict.fromkeys(values & marks, stream.event_id(index))
 
     for change in changes:
-        what = "was not sent to the model" if change.is_dropped else "was sent to the model"
-        event_id = found.get(change.mark, "unknown")
-        log.debug("The reasoning of event %s %s: %s changed", event_id, what, change.reason)
-
-
-def _format_omitted_files(omitted: OmittedFiles) -> str:
-    named = omitted.names[:MAX_NAMED_FILES]
-    more = len(omitted.names) - len(named)
-    listed = ", ".join(named)
-    if more:
-        listed = f"{listed}, and {more} more"
-
-    notice = f"⚠ The model does not get {listed}: {omitted.reason}."
-    return f"{notice} {omitted.advice}".strip()
+        effect = "was not sent to the model" if change.is_dropped else "was sent to the model"
+        event_id = event_ids.get(change.mark, "unknown")
+        log.debug("The reasoning of event %s %s: %s changed", event_id, effect, change.reason)

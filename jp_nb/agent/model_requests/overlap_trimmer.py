@@ -4,35 +4,37 @@ from __future__ import annotations
 
 
 class OverlapTrimmer:
-    """Removes text from a continued response that repeats the end of the text `before` it."""
+    """Removes text from a continued response that repeats the end of the `previous_text`."""
 
     LOOKBACK_CHARS = 500
     MIN_OVERLAP_CHARS = 5
 
-    def __init__(self, before: str) -> None:
-        self._before = before[-self.LOOKBACK_CHARS :]
-        self._held = ""
-        self._open = True
+    def __init__(self, previous_text: str) -> None:
+        self._previous_end = previous_text[-self.LOOKBACK_CHARS :]
+        self._withheld = ""
+        self._is_open = True
 
     def feed(self, text: str) -> str:
         """Add the next `text`; return the new text, or "" while it may still be a repetition."""
-        if not self._open:
+        if not self._is_open:
             return text
 
-        self._held += text
-        position = self._before.find(self._held)
-        may_repeat_more = 0 <= position < len(self._before) - len(self._held)
-        return "" if may_repeat_more else self.rest()
+        self._withheld += text
+        position = self._previous_end.find(self._withheld)
+        occurs = position >= 0
+        # Text that occurs before the end may be the beginning of a longer repetition.
+        is_before_end = position < len(self._previous_end) - len(self._withheld)
+        return "" if occurs and is_before_end else self.finish()
 
-    def rest(self) -> str:
+    def finish(self) -> str:
         """Return the new part of the withheld text. Later text is returned unchanged."""
-        self._open = False
-        held = self._held
-        self._held = ""
+        self._is_open = False
+        withheld = self._withheld
+        self._withheld = ""
 
-        longest = min(len(held), len(self._before))
+        longest = min(len(withheld), len(self._previous_end))
         for size in range(longest, self.MIN_OVERLAP_CHARS - 1, -1):
-            repeated = held[:size]
-            if self._before.endswith(repeated) and not repeated.isspace():
-                return held[size:]
-        return held
+            repeated = withheld[:size]
+            if self._previous_end.endswith(repeated) and not repeated.isspace():
+                return withheld[size:]
+        return withheld

@@ -123,11 +123,12 @@ class RequestNormalizer:
         self._provider = provider
         self._hide = hide
         self._contexts: list[tuple[RequestContext, _Messages]] = []
-        self._known: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
+        # By kind: the items of the last request, and their parts.
+        self._last_parts: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
 
     def normalize(self, request: ModelRequest) -> NormalizedRequest:
         """Return `request` in normalized form."""
-        messages = self._messages(request.context)
+        messages = self._follow_context(request.context)
         settings: JsonObject = {
             "provider": self._provider,
             "model": request.model,
@@ -142,37 +143,42 @@ class RequestNormalizer:
 
         return NormalizedRequest(
             self._clean(settings),
-            self._parts("system", request.system, lambda text: {"text": text}),
-            self._parts("attachment", request.attachments, _attachment),
-            self._parts("tool", request.tools, ToolDefinition.to_json),
+            self._make_parts("system", request.system, lambda text: {"text": text}),
+            self._make_parts("attachment", request.attachments, _normalize_attachment),
+            self._make_parts("tool", request.tools, ToolDefinition.to_json),
             tuple(messages.parts),
         )
 
-    def _parts(
+    def _make_parts(
         self, kind: str, items: tuple[P, ...], as_json: Callable[[P], JsonObject]
     ) -> tuple[RequestPart, ...]:
-        known, parts = self._known.get(kind, ((), ()))
-        if known != items:
-            parts = tuple(self._part(kind, as_json(item)) for item in items)
-            self._known[kind] = items, parts
+        """Return a part for each of `items`: those of the last request if the items are equal."""
+        last_items, parts = self._last_parts.get(kind, ((), ()))
+        if last_items != items:
+            parts = tuple(self._make_part(kind, as_json(item)) for item in items)
+            self._last_parts[kind] = items, parts
         return parts
 
-    def last_message(self, context: RequestContext) -> str:
+    def find_last_message(self, context: RequestContext) -> str:
         """Return the id of the last message of `context`; `NO_MESSAGE` if it is empty."""
-        parts = self._messages(context).parts
+        parts = self._follow_context(context).parts
         return parts[-1].id if parts else NO_MESSAGE
 
-    def _messages(self, context: RequestContext) -> _Messages:
-        found = next((known for known in self._contexts if known[0] is context), None)
-        if found is None:
-            found = (context, _Messages(self._provider, self._part))
+    def _follow_context(self, context: RequestContext) -> _Messages:
+        """Return the normalized messages of `context`, which reuse those of its last request."""
+        messages = _Messages(self._provider, self._make_part)
+        others: list[tuple[RequestContext, _Messages]] = []
+        for known_context, known_messages in self._contexts:
+            if known_context is context:
+                messages = known_messages
+            else:
+                others.append((known_context, known_messages))
 
-        others = [known for known in self._contexts if known[0] is not context]
-        self._contexts = [*others, found][-MAX_CONTEXTS:]
-        found[1].follow(context)
-        return found[1]
+        self._contexts = [*others, (context, messages)][-MAX_CONTEXTS:]
+        messages.follow(context)
+        return messages
 
-    def _part(self, kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
+    def _make_part(self, kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
         return make_part(kind, self._clean(value), after)
 
     def _clean(self, value: JsonObject) -> JsonObject:
@@ -184,42 +190,44 @@ class RequestNormalizer:
 class _Messages:
     """Normalized messages of one context. `follow` adds the items that the context got since."""
 
-    def __init__(self, provider: str, part: Callable[[str, JsonObject, str], RequestPart]) -> None:
+    def __init__(
+        self, provider: str, make_part: Callable[[str, JsonObject, str], RequestPart]
+    ) -> None:
         self.parts: list[RequestPart] = []
         self._provider = provider
-        self._part = part
-        self._positions: dict[str, int] = {}
-        self._waiting: dict[str, deque[int]] = {}
-        self._calls = 0
+        self._make_part = make_part
+        self._call_count = 0
+        self._positions: dict[str, int] = {}  # of the last call with an id
+        self._unanswered: dict[str, deque[int]] = {}  # positions of the calls with an id
 
     def follow(self, context: RequestContext) -> None:
         for item in context.since(len(self.parts)):
             after = self.parts[-1].id if self.parts else NO_MESSAGE
-            self.parts.append(self._part("message", self._normalize_item(item), after))
+            self.parts.append(self._make_part("message", self._normalize_item(item), after))
 
     def _normalize_item(self, item: ContextItem) -> JsonObject:
         entry = item.entry
-        images = _images(item.images)
+        images = _normalize_images(item.images)
 
         match entry:
             case ChatRequest(content=text):
                 inquiry = entry.metadata.get("inquiry")
                 mark = {"inquiry": inquiry} if inquiry else {}
                 return {"role": "user", **mark, "text": text, **images}
-            case ToolCallRequest(id=raw):
-                self._calls += 1
-                self._positions[raw] = self._calls
-                self._waiting.setdefault(raw, deque()).append(self._calls)
+            case ToolCallRequest(id=call_id):
+                self._call_count += 1
+                self._positions[call_id] = self._call_count
+                self._unanswered.setdefault(call_id, deque()).append(self._call_count)
                 return {
                     "role": "call",
-                    "call": self._calls,
+                    "call": self._call_count,
                     "name": entry.name,
                     "arguments": entry.arguments,
                     **_select_provider_metadata(entry.metadata),
                 }
-            case ToolCallResponse(id=raw):
-                waiting = self._waiting.get(raw)
-                number = waiting.popleft() if waiting else 0
+            case ToolCallResponse(id=call_id):
+                unanswered = self._unanswered.get(call_id)
+                number = unanswered.popleft() if unanswered else 0
                 role = "error" if entry.is_error else "result"
                 return {"role": role, "call": number, "text": entry.content, **images}
 
@@ -233,25 +241,28 @@ class _Messages:
         return {**value, **_select_provider_metadata(entry.metadata)}
 
     def with_positions(self, schema: JsonValue) -> JsonValue:
-        """Return `schema` with positions in place of tool call ids, which inquiries contain."""
+        """Return `schema` with positions in place of tool call ids.
+
+        The schema of an inquiry contains them, such as `tool_call.fetch.ID`.
+        """
         if isinstance(schema, dict):
-            return {key: self.with_positions(each) for key, each in schema.items()}
+            return {key: self.with_positions(value) for key, value in schema.items()}
         if isinstance(schema, list):
-            return [self.with_positions(each) for each in schema]
+            return [self.with_positions(item) for item in schema]
         if isinstance(schema, str) and schema.startswith("tool_call."):
-            for raw, number in self._positions.items():
-                if schema.endswith(f".{raw}"):
-                    return f"{schema.removesuffix(raw)}{number}"
+            for call_id, position in self._positions.items():
+                if schema.endswith(f".{call_id}"):
+                    return f"{schema.removesuffix(call_id)}{position}"
         return schema
 
 
 def _select_provider_metadata(metadata: Mapping[str, JsonValue]) -> JsonObject:
     """Return the part of `metadata` that later requests send to the provider."""
-    kept = {key: each for key, each in metadata.items() if key not in _OWN_METADATA_KEYS}
+    kept = {key: value for key, value in metadata.items() if key not in _OWN_METADATA_KEYS}
     return {"metadata": kept} if kept else {}
 
 
-def _images(images: Sequence[Image]) -> JsonObject:
+def _normalize_images(images: Sequence[Image]) -> JsonObject:
     if not images:
         return {}
     shown: list[JsonValue] = [
@@ -260,7 +271,7 @@ def _images(images: Sequence[Image]) -> JsonObject:
     return {"images": shown}
 
 
-def _attachment(attachment: Attachment) -> JsonObject:
+def _normalize_attachment(attachment: Attachment) -> JsonObject:
     content = attachment.content
     value: JsonObject = {"source": attachment.source, "type": attachment.media_type}
     if isinstance(content, str):

@@ -33,23 +33,31 @@ from jp_nb.record.entries.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.entries.shapes import add_shape
 from jp_nb.text import one_line
 
+MAX_SENT_CHARS: Final = 300
+"""Length of the quoted arguments in the error of a call whose arguments are not JSON."""
+
 
 @dataclass(slots=True)
-class _Buffer:
+class _OpenItem:
+    """An output item that is not complete. `id` and `name` are those of a tool call."""
+
     kind: TextKind | Literal["tool"]
     parts: list[str] = field(default_factory=list)
     id: str = ""
     name: str = ""
 
 
-MAX_SENT_CHARS: Final = 300
-"""Length of the quoted arguments in the error of a call whose arguments are not JSON."""
-
-
 class ResponseBuilder:
     """Builds one model response, item by item.
 
     Tool calls are numbered from 0, because ids may repeat.
+
+    Attributes:
+        input_changes: Reports of the server about reasoning in the request.
+        finished: The last event of a complete response.
+        retry: The last event of a response that asks for another request.
+        bad_arguments: Parse errors of arguments, by number of the call.
+        without_arguments: Numbers of the calls without any argument text.
     """
 
     def __init__(self) -> None:
@@ -57,10 +65,10 @@ class ResponseBuilder:
         self.input_changes: list[InputChange] = []
         self.finished: Finished | None = None
         self.retry: Retry | None = None
-        self.bad_arguments: dict[int, str] = {}  # parse errors, by number of the call
-        self.without_arguments: set[int] = set()  # calls without any argument text
+        self.bad_arguments: dict[int, str] = {}
+        self.without_arguments: set[int] = set()
         self._call_count = 0
-        self._open: dict[int, _Buffer] = {}
+        self._open_items: dict[int, _OpenItem] = {}
 
     def feed(self, event: ProviderEvent) -> Entry | None:
         """Add one event; return the entry that it completes, if any."""
@@ -70,15 +78,15 @@ class ResponseBuilder:
             case ToolCallArguments():
                 self._add_text(event.index, "tool", event.text)
             case ToolCallStart():
-                buffer = self._open_buffer(event.index, "tool")
-                if buffer is not None:
-                    buffer.id = buffer.id or replace_surrogates(event.id)
-                    buffer.name = buffer.name or replace_surrogates(event.name)
+                item = self._get_open_item(event.index, "tool")
+                if item is not None:
+                    item.id = item.id or replace_surrogates(event.id)
+                    item.name = item.name or replace_surrogates(event.name)
             case Flush():
-                buffer = self._open.pop(event.index, None)
-                return None if buffer is None else self._entry(buffer, event.metadata)
+                item = self._open_items.pop(event.index, None)
+                return None if item is None else self._make_entry(item, event.metadata)
             case Usage():
-                counts = {each.name: getattr(event, each.name) for each in fields(event)}
+                counts = {count.name: getattr(event, count.name) for count in fields(event)}
                 reported = {name: count for name, count in counts.items() if count is not None}
                 self.usage = replace(self.usage, **reported)
             case InputChange():
@@ -89,7 +97,7 @@ class ResponseBuilder:
                 self.retry = event
         return None
 
-    def end(self) -> Finished | Retry:
+    def get_end(self) -> Finished | Retry:
         """Return the last event of the response.
 
         Raises:
@@ -103,42 +111,50 @@ class ResponseBuilder:
         return end
 
     def _add_text(self, index: int, kind: TextKind | Literal["tool"], text: str) -> None:
-        buffer = self._open_buffer(index, kind)
-        if buffer is not None:
-            buffer.parts.append(text)
+        item = self._get_open_item(index, kind)
+        if item is not None:
+            item.parts.append(text)
 
-    def _open_buffer(self, index: int, kind: TextKind | Literal["tool"]) -> _Buffer | None:
-        buffer = self._open.get(index)
-        if buffer is None:
-            buffer = _Buffer(kind)
-            self._open[index] = buffer
-        return buffer if buffer.kind == kind else None  # another kind does not fit the item
+    def _get_open_item(self, index: int, kind: TextKind | Literal["tool"]) -> _OpenItem | None:
+        """Return item `index`, which begins here if it is new; None if it is of another kind."""
+        item = self._open_items.get(index)
+        if item is None:
+            item = _OpenItem(kind)
+            self._open_items[index] = item
+        return item if item.kind == kind else None
 
-    def finish(self) -> tuple[list[Entry], list[str]]:
-        """Return the texts that were not flushed, and the names of unfinished tool calls."""
-        unfinished = [b.name for b in self._open.values() if b.kind == "tool"]
-        return self._unflushed_texts("message", "reasoning", "structured"), unfinished
+    def list_unfinished_calls(self) -> list[str]:
+        """Return the names of the tool calls that were not flushed."""
+        return [item.name for item in self._open_items.values() if item.kind == "tool"]
 
-    def peek(self) -> list[Entry]:
-        """Return the texts so far of an incomplete response, without JSON, which is incomplete."""
-        return self._unflushed_texts("message", "reasoning")
+    def make_unflushed_entries(self) -> list[Entry]:
+        """Return entries of the texts that were not flushed when the response was complete."""
+        return self._make_unflushed_entries("message", "reasoning", "structured")
 
-    def _unflushed_texts(self, *kinds: TextKind) -> list[Entry]:
-        texts = [buffer for _, buffer in sorted(self._open.items()) if buffer.kind in kinds]
-        entries = [self._entry(buffer, {}) for buffer in texts]
+    def make_partial_entries(self) -> list[Entry]:
+        """Return entries of the texts so far of an incomplete response.
+
+        A structured answer is omitted: incomplete JSON has no use.
+        """
+        return self._make_unflushed_entries("message", "reasoning")
+
+    def _make_unflushed_entries(self, *kinds: TextKind) -> list[Entry]:
+        texts = [item for _, item in sorted(self._open_items.items()) if item.kind in kinds]
+        entries = [self._make_entry(item, {}) for item in texts]
         return [entry for entry in entries if entry is not None]
 
-    def _entry(self, buffer: _Buffer, metadata: Mapping[str, JsonValue]) -> Entry | None:
-        text = "".join(buffer.parts)
-        if buffer.kind == "message":
+    def _make_entry(self, item: _OpenItem, metadata: Mapping[str, JsonValue]) -> Entry | None:
+        text = "".join(item.parts)
+        if item.kind == "message":
             stored = add_shape(metadata)
             return ChatResponse(message=text, metadata=stored) if text.strip() else None
 
-        if buffer.kind == "reasoning":
+        if item.kind == "reasoning":
             stored = add_shape(metadata)
+            # Reasoning without a text has metadata that the provider needs, such as a signature.
             return ChatResponse(reasoning=text, metadata=stored) if text or stored else None
 
-        if buffer.kind == "structured":
+        if item.kind == "structured":
             data: JsonValue = text
             with suppress(ValueError):
                 data = read_json(text)
@@ -147,8 +163,8 @@ class ResponseBuilder:
         self._call_count += 1
         arguments = self._parse_arguments(self._call_count - 1, text)
         return ToolCallRequest(
-            id=buffer.id,
-            name=buffer.name,
+            id=item.id,
+            name=item.name,
             arguments=arguments,
             metadata=add_shape(metadata, arguments=arguments),
         )

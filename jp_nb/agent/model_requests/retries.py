@@ -74,7 +74,7 @@ async def with_retries(
                 _add_attempts(exc, failures.count)
                 raise
 
-            seconds = backoff(limits, failures.count, exc.retry_after)
+            seconds = compute_backoff(limits, failures.count, exc.retry_after)
             reason = _format_reason(exc, failures.count, limits.max_retries)
             waits(model, again=reason, until=monotonic() + seconds)
             await sleep(seconds)
@@ -94,7 +94,7 @@ def _add_attempts(error: ProviderError, attempts: int) -> None:
         error.args = (f"{str(error).rstrip('. ')}. It was tried {times}.",)
 
 
-def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
+def compute_backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
     """Return the seconds between attempt number `attempt` (from 1) and the next.
 
     The server's `retry_after` has precedence. Otherwise, the pause doubles with each attempt, and a

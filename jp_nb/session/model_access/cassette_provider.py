@@ -119,7 +119,7 @@ class CassetteProvider:
 
     def results(self, context: RequestContext) -> Sequence[RecordedResult] | None:
         """Return the recorded results of the last calls in `context`; None if tools must run."""
-        return self._cassette.results(self._normalizer.last_message(context))
+        return self._cassette.results(self._normalizer.find_last_message(context))
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that the wrapped provider would send; see `Provider`."""

@@ -67,7 +67,7 @@ class PastRequests:
             return None
 
         entries = self._stream.entries
-        begin = next((i for i, entry in enumerate(entries, 1) if entry is last.after), None)
+        begin = next((i for i, entry in enumerate(entries, 1) if entry is last.last_entry), None)
         if begin is None:
             return None
 

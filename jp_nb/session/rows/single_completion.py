@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.answer_retries import MISFIT_MESSAGE
 from jp_nb.agent.model_requests.chat_model import ChatModel, request_once
-from jp_nb.agent.model_requests.retries import backoff, with_retries
+from jp_nb.agent.model_requests.retries import compute_backoff, with_retries
 from jp_nb.agent.provider import ModelRequest, Retry
 from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.images import Image
@@ -153,7 +153,7 @@ async def _request_entries(
                 return await request_once(model.provider, request, add)
             except ProviderError as exc:
                 if exc.kind == "rate_limit":
-                    task.pace.hold(backoff(model.request, 1, exc.retry_after))
+                    task.pace.hold(compute_backoff(model.request, 1, exc.retry_after))
                 raise
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
