@@ -125,6 +125,33 @@ def test_focus_stays_in_a_cell_in_which_the_user_types(opened: Opened) -> None:
     assert page.page.evaluate("document.activeElement.className").startswith("cm-content")
 
 
+# A page that is slow removes a form only after it has drawn the next one.
+CLOSED_FORM = """() => {
+    const form = document.createElement("div");
+    form.className = "jp-nb-form";
+    form.innerHTML = "<input type='radio' value='0'>";
+    document.querySelector(".jp-Notebook .jp-OutputArea").append(form);
+    form.firstChild.focus();
+}"""
+
+
+def test_form_gets_the_focus_from_a_closed_form_that_the_page_has_not_removed_yet(
+    opened: Opened,
+) -> None:
+    page = opened(
+        "jp.ask(Question.boolean('ship', 'Ship it?'))\njp.ask(Question.text('to', 'To?'))"
+    )
+    page.run_cell(1)
+    form = page.form()
+    form.get_by_text("Ship it?").wait_for()
+    page.page.evaluate(CLOSED_FORM)
+    form.get_by_role("button", name="Yes").dispatch_event("click")
+
+    page.form().get_by_text("To?").wait_for()
+    keys(page, "a", "b")
+    assert page.form().locator("textarea, input").first.input_value() == "ab"
+
+
 def test_keys_of_a_user_who_types_when_the_form_ends_are_not_shortcuts(opened: Opened) -> None:
     page = opened("jp.ask(Question.text('wish', 'Any wishes?'))", "'keep this cell'")
     page.run_cell(1, "Shift+Enter")

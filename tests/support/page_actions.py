@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
 from tests.support.browser import NotebookPage
 from tests.support.kernel_client import label_pattern
 
@@ -41,9 +43,17 @@ TAKES_KEYS = """() => {
 }"""
 
 
+# Who has the focus instead of a form, to explain a failure.
+FOCUSED = "() => document.activeElement?.outerHTML.slice(0, 500)"
+
+
 def keys(page: NotebookPage, *pressed: str) -> None:
     """Press keys once the form has the focus and handles them."""
-    page.page.wait_for_function(TAKES_KEYS)
+    try:
+        page.page.wait_for_function(TAKES_KEYS)
+    except PlaywrightTimeoutError as error:
+        error.add_note(f"The focus is on: {page.page.evaluate(FOCUSED)}")
+        raise
     for key in pressed:
         page.page.keyboard.press(key)
 

@@ -170,7 +170,9 @@ function readState(control: IControlModel | null, box?: Element): Record<string,
 /**
  * Return true if the user seems to type elsewhere.
  *
- * An empty editor does not count, because Shift+Enter moves the focus to a new cell.
+ * An empty editor does not count, because Shift+Enter moves the focus to a new cell. Another form of
+ * the notebook does not count either: a notebook shows one at a time, so it is closed, and the page
+ * will remove it.
  */
 function isFocusTaken(root: Element): boolean {
   const active = document.activeElement;
@@ -181,6 +183,10 @@ function isFocusTaken(root: Element): boolean {
   const panel = '.jp-MainAreaWidget, .jp-Dialog';
   if (active.closest(panel) !== root.closest(panel)) {
     return true;
+  }
+
+  if (active.closest('.jp-nb-form')) {
+    return false;
   }
 
   const editor = active.closest<HTMLInputElement>(

@@ -166,6 +166,9 @@ function isFocusTaken(root) {
   if (active.closest(panel) !== root.closest(panel)) {
     return true;
   }
+  if (active.closest(".jp-nb-form")) {
+    return false;
+  }
   const editor = active.closest(
     "input, textarea, select, [contenteditable='true']"
   );
