@@ -27,9 +27,9 @@ from jp_nb.storage.cell_snapshot import (
 from jp_nb.storage.run_events import append_run_event
 from jp_nb.toolkit.editing.conflicts import find_conflicts
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
-from jp_nb.toolkit.editing.edit_plan import apply_steps
 from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
+from jp_nb.toolkit.editing.edit_steps import apply_steps
 from jp_nb.toolkit.notebook_access import CellState, NotebookCell, NotebookCells
 
 ID_CHARS: Final = 8

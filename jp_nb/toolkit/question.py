@@ -61,6 +61,7 @@ class _MakeText(Protocol):
         """Return a question answered by any string."""
 
 
+# `text` is a constructor on the class `Question`, and the question's text on an instance.
 class _TextDescriptor:
     """Create a question that any string answers: `Question.text(id, text)`.
 
@@ -111,9 +112,7 @@ class Question(BaseModel):
     text: ClassVar[_TextDescriptor] = _TextDescriptor()
     id: str
     wording: str = Field(alias="text")
-    answer_type: Annotated[
-        AnswerType, BeforeValidator(lambda x: read_answer_type(x, QUESTION_KINDS))
-    ] = TextAnswer()
+    answer_type: Annotated[AnswerType, BeforeValidator(_read_answer_type)] = TextAnswer()
     header: str | None = None
     context: str | None = None
     context_is_text: bool = Field(False, exclude=True, repr=False)
@@ -132,8 +131,8 @@ class Question(BaseModel):
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
-            shown = "text" if name == "wording" else name
-            yield shown, value
+            shown_name = "text" if name == "wording" else name
+            yield shown_name, value
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with the values of `update`. The key `text` sets the question's text."""
@@ -313,9 +312,9 @@ class Question(BaseModel):
 
         A selection keeps its number of picks and the user's own text. No option is recommended.
         """
-        before = self.answer_type
-        if isinstance(before, SelectAnswer):
-            kind = before.with_options(options)
+        earlier = self.answer_type
+        if isinstance(earlier, SelectAnswer):
+            kind = earlier.with_options(options)
         else:
             kind = SelectAnswer(options=tuple(options))
         return self.model_copy(update={"answer_type": kind})

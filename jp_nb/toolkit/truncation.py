@@ -11,12 +11,19 @@ READ_REST_HINT: Final = (
     "If you need them, and a second call does no harm, call the tool again for a "
     "smaller part. Use the arguments that it has: a narrower query, a range, a page, or a limit."
 )
+"""Advice to the model in the note about omitted characters."""
 
 
 def truncate_middle(text: str, limit: int, setting: str) -> str:
-    """Return up to `limit` characters of `text` (0: all), with a note in place of its middle.
+    """Return the beginning and the end of `text`, with a note to the model in place of its middle.
 
-    The note to the model names the path of the `setting` with the limit.
+    Both parts together have `limit` characters. The note comes on top of them. A shorter text is
+    returned as it is, and so is any text if `limit` is 0.
+
+    Args:
+        text: The result of a tool.
+        limit: Maximum number of characters; 0 for no limit.
+        setting: Path of the setting with the limit, which the note names.
     """
     if not limit or len(text) <= limit:
         return text

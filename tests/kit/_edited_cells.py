@@ -8,8 +8,8 @@ from typing import Any
 
 from jp_nb.toolkit.editing.conflicts import find_conflicts
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells, cell_version
-from jp_nb.toolkit.editing.edit_plan import apply_steps
 from jp_nb.toolkit.editing.edit_review import ChangeResult
+from jp_nb.toolkit.editing.edit_steps import apply_steps
 
 
 class EditedCells:

@@ -19,7 +19,7 @@ from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
 from jp_nb.json_values import JsonObject, as_object, indented_json, read_json
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.arguments.json_types import list_declared_types
-from jp_nb.toolkit.arguments.text_arguments import text_arguments
+from jp_nb.toolkit.arguments.text_arguments import list_text_arguments
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS, TextAnswer
@@ -117,7 +117,7 @@ class ArgumentEditor:
         properties = as_object(self._schema.get("properties"))
         required = self._schema.get("required")
         is_required = set(required) if isinstance(required, list) else set()
-        code = {each.name: each for each in text_arguments(self._schema, self._arguments)}
+        code = {each.name: each for each in list_text_arguments(self._schema, self._arguments)}
 
         for name in names:
             is_text = self._is_text(name, as_object(properties.get(name)))

@@ -26,7 +26,7 @@ from jp_nb.agent.prompting.prompts import (
 from jp_nb.config.tree.tool_settings import RuleCoverage
 from jp_nb.json_values import JsonObject
 from jp_nb.text import escape_invisible, spell_invisible
-from jp_nb.toolkit.arguments.text_arguments import TextArgument, text_arguments
+from jp_nb.toolkit.arguments.text_arguments import TextArgument, list_text_arguments
 from jp_nb.toolkit.base import CommandLine
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
@@ -166,7 +166,7 @@ def _split_arguments(
     tool: OfferedTool, arguments: JsonObject
 ) -> tuple[dict[TextArgument, str], JsonObject]:
     """Return the text arguments, and the others."""
-    shown_as_text = text_arguments(tool.definition.parameters, arguments)
+    shown_as_text = list_text_arguments(tool.definition.parameters, arguments)
     texts = {each: str(arguments[each.name]) for each in shown_as_text}
     names = {each.name for each in texts}
     others = {name: value for name, value in arguments.items() if name not in names}

@@ -22,11 +22,12 @@ from jp_nb.agent.prompting.prompts import (
 )
 from jp_nb.text import one_line, pluralize, spell_invisible
 from jp_nb.toolkit.editing.cell_edits import CellEdit
+from jp_nb.toolkit.editing.confusing_characters import describe_hidden_characters
 from jp_nb.toolkit.editing.document_cells import DocumentCell
 from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
 from jp_nb.toolkit.editing.edit_review import EditReview
 from jp_nb.toolkit.editing.edit_schema import CellKind
-from jp_nb.toolkit.editing.source_diff import SourceDiff, describe_hidden_characters
+from jp_nb.toolkit.editing.source_diff import SourceDiff
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.select_answer import Option
 

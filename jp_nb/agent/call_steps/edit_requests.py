@@ -40,7 +40,8 @@ from jp_nb.agent.prompting.prompts import (
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.json_values import as_object
 from jp_nb.toolkit.editing.cell_edits import THIS
-from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit, plan_chosen
+from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
+from jp_nb.toolkit.editing.edit_planner import plan_chosen
 from jp_nb.toolkit.editing.edit_review import EditDecision, EditReview
 from jp_nb.toolkit.editing.source_diff import format_diff
 from jp_nb.toolkit.question import Question

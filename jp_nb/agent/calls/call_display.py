@@ -14,7 +14,7 @@ from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.json_values import as_object
-from jp_nb.toolkit.arguments.text_arguments import text_arguments
+from jp_nb.toolkit.arguments.text_arguments import list_text_arguments
 
 
 class CallDisplay:
@@ -28,7 +28,7 @@ class CallDisplay:
 
         `asked` is True while a prompt about the call displays its text arguments.
         """
-        texts = text_arguments(tool.definition.parameters, call.state.arguments)
+        texts = list_text_arguments(tool.definition.parameters, call.state.arguments)
         asked = asked and bool(texts)
         view = call.view
         if view.is_displayed and not view.needs_redisplay and view.texts_in_prompt == asked:

@@ -267,10 +267,10 @@ def _make_question_row(tool: str, key: str, question: QuestionConfig) -> tuple[s
 
 
 def _make_parameter_tables(tool: OfferedTool) -> list[Report]:
-    shown, others = list_parameters(tool.documented_schema)
-    rows = [_make_parameter_row(parameter) for parameter in shown]
-    if others:
-        rows.append((others, "-", "-", "-", "-"))
+    listed = list_parameters(tool.documented_schema)
+    rows = [_make_parameter_row(parameter) for parameter in listed.parameters]
+    if listed.note:
+        rows.append((listed.note, "-", "-", "-", "-"))
     if not rows:
         return []
 

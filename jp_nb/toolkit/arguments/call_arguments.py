@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -20,6 +21,8 @@ from jp_nb.toolkit.arguments.json_types import has_type, list_declared_types
 from jp_nb.toolkit.arguments.parameter_nodes import ParameterNode, list_alternatives
 
 Arguments = Mapping[str, JsonValue]
+_NESTED_ALTERNATIVES: Final = 6
+"""Limit for alternatives in alternatives: those of a recursive schema never end."""
 
 
 def coerce_arguments(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
@@ -29,17 +32,18 @@ def coerce_arguments(arguments: Arguments, schema: Schema) -> dict[str, JsonValu
 
 
 def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
-    """Convert one argument as in `coerce_arguments`."""
+    """Convert one argument, and the texts inside of it, as in `coerce_arguments`."""
     if not isinstance(schema, dict):
         return value
 
-    wanted = list_declared_types(schema)
-    if isinstance(value, str) and wanted and "string" not in wanted:
+    wanted_types = list_declared_types(schema)
+    if isinstance(value, str) and wanted_types and "string" not in wanted_types:
         try:
             parsed = read_json(value)
         except ValueError:
             return value
-        return coerce(parsed, schema) if has_type(parsed, wanted) else value
+        # A text such as '["1", "2"]' may contain texts to convert.
+        return coerce(parsed, schema) if has_type(parsed, wanted_types) else value
 
     properties = schema.get("properties")
     if isinstance(value, dict) and isinstance(properties, dict):
@@ -58,9 +62,7 @@ def drop_optional_nulls(arguments: Arguments, schema: Schema) -> dict[str, JsonV
 
 
 def _drop_nulls(value: Arguments, node: ParameterNode) -> dict[str, JsonValue]:
-    properties = as_object(node.keys.get("properties"))
-    required = node.keys.get("required")
-    names = required if isinstance(required, list) else []
+    properties = as_object(node.schema.get("properties"))
     kept: dict[str, JsonValue] = {}
 
     for name, item in value.items():
@@ -69,42 +71,56 @@ def _drop_nulls(value: Arguments, node: ParameterNode) -> dict[str, JsonValue]:
             continue
 
         child = node.resolve(properties[name])
-        is_optional = name not in names and child.keys.get("required") is not True
-        if item is not None or not is_optional or _allows_null(child):
-            kept[name] = _drop_nested_nulls(item, child)
+        if item is None and _is_optional(name, child, node) and not _allows_null(child):
+            continue
+        kept[name] = _drop_nested_nulls(item, child)
 
     return kept
 
 
+def _is_optional(name: str, child: ParameterNode, parent: ParameterNode) -> bool:
+    required_names = parent.schema.get("required")
+    if isinstance(required_names, list) and name in required_names:
+        return False
+
+    # In the setting `parameters`, a parameter has its own `required`, which is a boolean.
+    return child.schema.get("required") is not True
+
+
 def _drop_nested_nulls(value: JsonValue, node: ParameterNode) -> JsonValue:
-    objects = [each for each in (node, *list_alternatives(node)) if "properties" in each.keys]
+    nodes = [node, *list_alternatives(node)]
+
+    # With several alternatives, it is not known which of them the value is to fit.
+    objects = [candidate for candidate in nodes if "properties" in candidate.schema]
     if isinstance(value, dict) and len(objects) == 1:
         return _drop_nulls(value, objects[0])
 
-    lists = [each for each in (node, *list_alternatives(node)) if "items" in each.keys]
+    lists = [candidate for candidate in nodes if "items" in candidate.schema]
     if isinstance(value, list) and len(lists) == 1:
-        items = lists[0].resolve(lists[0].keys["items"])
-        return [_drop_nested_nulls(item, items) for item in value]
+        item_node = lists[0].resolve(lists[0].schema["items"])
+        return [_drop_nested_nulls(item, item_node) for item in value]
+
     return value
 
 
-def _allows_null(node: ParameterNode, levels: int = 6) -> bool:
+def _allows_null(node: ParameterNode, levels: int = _NESTED_ALTERNATIVES) -> bool:
     """Return True if null fits `node`, or if that is not known."""
-    keys = node.keys
-    if "const" in keys:
-        return keys["const"] is None
+    schema = node.schema
+    if "const" in schema:
+        return schema["const"] is None
 
-    declared = keys.get("type")
+    declared = schema.get("type")
     if declared is not None:
         return declared == "null" or (isinstance(declared, list) and "null" in declared)
-    choices = keys.get("enum")
+
+    choices = schema.get("enum")
     if isinstance(choices, list):
         return None in choices
 
-    members = list_alternatives(node)
-    if not members or not levels:
+    alternatives = list_alternatives(node)
+    if not alternatives or not levels:
         return True
-    return any(_allows_null(member, levels - 1) for member in members)
+    return any(_allows_null(alternative, levels - 1) for alternative in alternatives)
 
 
 def fill_defaults(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
@@ -143,7 +159,9 @@ def format_argument_problems(name: str, arguments: Arguments, schema: Schema) ->
     if problem is None:
         return None
 
-    missing, unknown = (json.dumps(names, ensure_ascii=False) for names in problem)
+    missing = json.dumps(problem.missing, ensure_ascii=False)
+    unknown = json.dumps(problem.unknown, ensure_ascii=False)
+    # JP repeats the first words, and models see the same error here.
     return (
         f"Invalid arguments: Invalid arguments (missing: {missing}, unknown: {unknown})\n\n"
         f'You can call `describe_tools(tools: ["{name}"])` to learn more about how to use the '
@@ -151,27 +169,40 @@ def format_argument_problems(name: str, arguments: Arguments, schema: Schema) ->
     )
 
 
-def _find_problem(value: Arguments, schema: Schema) -> tuple[list[str], list[str]] | None:
-    # The missing and unknown keys of the first object with a problem, outer objects first.
+class _KeyProblem(NamedTuple):
+    """The missing and the unknown keys of one object."""
+
+    missing: list[str]
+    unknown: list[str]
+
+
+def _find_problem(value: Arguments, schema: Schema) -> _KeyProblem | None:
+    """Return the problem of the first object that has one, outer objects first."""
     properties = as_object(schema.get("properties"))
     required = schema.get("required")
     wanted = required if isinstance(required, list) else []
+
     missing = [name for name in wanted if isinstance(name, str) and name not in value]
     unknown = [name for name in value if name not in properties]
-
     if missing or unknown:
-        return missing, unknown
+        return _KeyProblem(missing, unknown)
 
-    nested = (_find_nested_problem(value.get(name), node) for name, node in properties.items())
-    return next(filter(None, nested), None)
+    for name, node in properties.items():
+        problem = _find_nested_problem(value.get(name), node)
+        if problem is not None:
+            return problem
+    return None
 
 
-def _find_nested_problem(value: JsonValue, schema: JsonValue) -> tuple[list[str], list[str]] | None:
+def _find_nested_problem(value: JsonValue, schema: JsonValue) -> _KeyProblem | None:
     if not isinstance(schema, dict):
         return None
     if isinstance(value, dict) and as_object(schema.get("properties")):
         return _find_problem(value, schema)
 
     items = value if isinstance(value, list) else []
-    nested = (_find_nested_problem(item, schema.get("items")) for item in items)
-    return next(filter(None, nested), None)
+    for item in items:
+        problem = _find_nested_problem(item, schema.get("items"))
+        if problem is not None:
+            return problem
+    return None

@@ -1,4 +1,4 @@
-"""JSON types: those that a schema declares, and those of a value."""
+"""JSON types: the types that a schema declares, and the type of a value."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def list_declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
 
     members = schema.get("anyOf")
     if isinstance(members, list):
-        found = [list_declared_types(member) for member in members if isinstance(member, dict)]
-        return set().union(*found) if found and all(found) else set()
+        alternatives = [member for member in members if isinstance(member, dict)]
+        types = [list_declared_types(alternative) for alternative in alternatives]
+        # If the types of one alternative are not known, those of the whole are not known either.
+        return set().union(*types) if all(types) else set()
     return set()
 
 

@@ -43,20 +43,24 @@ def find_validator(schema: Schema) -> type[Validator]:
     dialect = schema.get("$schema", "")
     if not isinstance(dialect, str):
         raise UsageError("$.$schema: expected the URL of a JSON Schema version, as a text")
-    found: type[Validator] = validator_for(schema, default=Draft202012Validator)
-    return found
+    validator: type[Validator] = validator_for(schema, default=Draft202012Validator)
+    return validator
 
 
 def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
-    """Return a line for each part of `data` that does not fit `schema`, the best one first."""
-    errors = _find_errors(data, schema)
+    """Return a line for each part of `data` that does not fit `schema`.
+
+    The most relevant one comes first.
+    """
     lines: dict[str, None] = {}
 
-    for error in errors:
+    for error in _find_errors(data, schema):
         where = format_schema_path(error.absolute_path)
-        found = excerpt(error.instance) if error.absolute_path else ""
-        shown = f", found {found}" if found else ""
-        lines[f"{where}: {format_misfit(error)}{shown}"] = None
+        line = f"{where}: {format_misfit(error)}"
+        # At the root, the value would be the whole answer.
+        if error.absolute_path:
+            line += f", found {excerpt(error.instance)}"
+        lines[line] = None
 
     return list(lines)
 
@@ -73,8 +77,10 @@ def _find_errors(data: JsonValue, schema: Schema) -> list[ValidationError]:
         best = best_match(validator.iter_errors(data))
         if best is None:
             return []
-        others = islice(validator.iter_errors(data), MAX_MISFITS)
-        return [best, *(best_match(iter([error])) for error in others)][:MAX_MISFITS]
+        # `best_match` of a single error of an `anyOf` descends to the alternative that fits best.
+        errors = islice(validator.iter_errors(data), MAX_MISFITS)
+        specific_errors = [best_match(iter([error])) for error in errors]
+        return [best, *specific_errors][:MAX_MISFITS]
     except RecursionError:
         return [ValidationError("nested too deeply", validator="depth", instance=data)]
     except OverflowError:
@@ -105,10 +111,11 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "size": "expected smaller numbers",
     "uniqueItems": "expected unique items",
 }
+"""Demands of the schema, by keyword. `depth` and `size` are the keywords of `_find_errors`."""
 
 
 def format_misfit(error: ValidationError) -> str:
-    """Return what the schema expects instead, in the words of `jp_nb`."""
+    """Return the demand of the schema in the words of `jp_nb`, such as `expected number`."""
     keyword = str(error.validator)
     demand = error.validator_value
     if keyword == "type":
@@ -124,9 +131,15 @@ def format_misfit(error: ValidationError) -> str:
 
 def excerpt(value: object) -> str:
     """Return the beginning of a JSON value as JSON."""
+    # A string is shortened before it is quoted, so the closing quote is always there.
+    if isinstance(value, str):
+        return json.dumps(_shorten(value), ensure_ascii=False)
+
     try:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return _shorten(json.dumps(value, ensure_ascii=False))
     except RecursionError:
         return "…"
-    shown = text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"
-    return json.dumps(shown, ensure_ascii=False) if isinstance(value, str) else shown
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"

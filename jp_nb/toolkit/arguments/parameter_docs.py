@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -26,6 +27,7 @@ MAX_PARAMETER_DEPTH = 8  # limit for the nesting of parameters
 MAX_PARAMETERS = 200
 """Limit for the documented parameters of one tool. Further ones are only counted."""
 MAX_COUNTED = 1000  # limit for that count: a recursive schema may have very many parameters
+_TYPE_LEVELS = 6  # deeper types, such as an array of arrays, are not spelled out
 
 
 def format_documentation(
@@ -36,19 +38,20 @@ def format_documentation(
     As in the setting `parameters`, a property in `schema` may also have `summary`, `examples`, and
     `required`.
     """
-    parts = _split_paragraphs(summary, description)
+    parts = _list_different_texts(summary, description)
     if examples and examples.strip():
         parts.append(f"### Examples\n\n{examples.strip()}")
 
-    found, others = list_parameters(schema)
+    listed = list_parameters(schema)
     lines: list[str] = []
-    for parameter in found:
+    for parameter in listed.parameters:
         lines += _format_parameter(parameter)
+    if listed.note:
+        lines.append(f"- {listed.note}")
+
     if lines:
-        if others:
-            lines.append(f"- {others}")
-        written = "\n".join(lines)
-        parts.append(f"### Parameters\n\n{written}")
+        parameter_list = "\n".join(lines)
+        parts.append(f"### Parameters\n\n{parameter_list}")
 
     if not parts:
         return ""
@@ -57,11 +60,14 @@ def format_documentation(
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a tool, or a property of a parameter. `path` has the names to it.
+    """One parameter of a tool, or a property of a parameter.
 
     Attributes:
+        path: The names of the outer parameters, then its own.
         type: For example `array of integer` or `string or null`; "" for any type.
+        required: True if the model must give it.
         values: Facts about its values, such as the default, in Markdown.
+        texts: The paragraphs of its description.
     """
 
     path: tuple[str, ...]
@@ -71,54 +77,78 @@ class Parameter:
     texts: tuple[str, ...]
 
 
-def list_parameters(schema: Schema) -> tuple[list[Parameter], str]:
-    """Return the first `MAX_PARAMETERS` parameters, outer ones first, and a note about the rest.
+class ListedParameters(NamedTuple):
+    """The documented parameters of a tool, and a note about the others; "" if there are none."""
 
-    The note is "" if there are no others.
-    """
-    found = _walk_parameters(ParameterNode(schema, schema), ())
-    first = list(islice(found, MAX_PARAMETERS))
-    others = sum(1 for _ in islice(found, MAX_COUNTED))
-    more = f"more than {others - 1}" if others == MAX_COUNTED else str(others)
-    note = f"… and {more} more" if others else ""
-    return first, note
+    parameters: list[Parameter]
+    note: str
 
 
-def _walk_parameters(node: ParameterNode, above: tuple[str, ...]) -> Iterator[Parameter]:
-    required = node.keys.get("required")
-    if len(above) > MAX_PARAMETER_DEPTH:
+def list_parameters(schema: Schema) -> ListedParameters:
+    """Return the first `MAX_PARAMETERS` parameters, each one above its properties."""
+    all_parameters = _walk_parameters(ParameterNode(schema, schema), ())
+    first = list(islice(all_parameters, MAX_PARAMETERS))
+    other_count = sum(1 for _ in islice(all_parameters, MAX_COUNTED))
+
+    if not other_count:
+        return ListedParameters(first, "")
+    if other_count == MAX_COUNTED:
+        return ListedParameters(first, f"… and more than {MAX_COUNTED - 1} more")
+    return ListedParameters(first, f"… and {other_count} more")
+
+
+def _walk_parameters(node: ParameterNode, outer_names: tuple[str, ...]) -> Iterator[Parameter]:
+    if len(outer_names) > MAX_PARAMETER_DEPTH:
         return
 
-    for name, schema in as_object(node.keys.get("properties")).items():
+    required_names = node.schema.get("required")
+    for name, schema in as_object(node.schema.get("properties")).items():
         child = node.resolve(schema)
-        keys = child.keys
-        parents = list(_iter_nodes_with_properties(child))
-        by_parent = isinstance(required, list) and name in required
-        texts = _split_paragraphs(keys.get("summary"), keys.get("description"))
-        texts += [f"Examples: {text}" for text in _split_paragraphs(keys.get("examples"))]
-        recursion = ["as above"] if any(each.is_recursive for each in parents) else []
+        is_required_by_node = isinstance(required_names, list) and name in required_names
+        inner_nodes = list(_iter_inner_nodes(child))
+        is_recursive = any(inner.is_recursive for inner in inner_nodes)
 
-        yield Parameter(
-            path=(*above, name),
-            type=_format_type(child),
-            required=by_parent or keys.get("required") is True,
-            values=(*recursion, *_format_values(keys)),
-            texts=tuple(texts),
+        yield _make_parameter(
+            (*outer_names, name),
+            child,
+            is_required_by_node=is_required_by_node,
+            is_recursive=is_recursive,
         )
 
-        for each in parents:
-            yield from _walk_parameters(each, (*above, name))
+        for inner in inner_nodes:
+            yield from _walk_parameters(inner, (*outer_names, name))
 
 
-def _iter_nodes_with_properties(node: ParameterNode) -> Iterator[ParameterNode]:
-    for each in (node, *list_alternatives(node)):
-        yield each
-        if "items" in each.keys:
-            yield each.resolve(each.keys["items"])
+def _iter_inner_nodes(node: ParameterNode) -> Iterator[ParameterNode]:
+    """Yield `node`, its alternatives, and their items: each of them may have properties."""
+    for alternative in (node, *list_alternatives(node)):
+        yield alternative
+        if "items" in alternative.schema:
+            yield alternative.resolve(alternative.schema["items"])
 
 
-def _format_type(node: ParameterNode, levels: int = 6) -> str:  # deeper types are not spelled out
-    declared = node.keys.get("type")
+def _make_parameter(
+    path: tuple[str, ...], node: ParameterNode, *, is_required_by_node: bool, is_recursive: bool
+) -> Parameter:
+    schema = node.schema
+    texts = _list_different_texts(schema.get("summary"), schema.get("description"))
+    texts += [f"Examples: {text}" for text in _list_different_texts(schema.get("examples"))]
+
+    values = list(_format_values(schema))
+    if is_recursive:
+        values.insert(0, "as above")
+
+    return Parameter(
+        path=path,
+        type=_format_type(node),
+        required=is_required_by_node or schema.get("required") is True,
+        values=tuple(values),
+        texts=tuple(texts),
+    )
+
+
+def _format_type(node: ParameterNode, levels: int = _TYPE_LEVELS) -> str:
+    declared = node.schema.get("type")
     if isinstance(declared, str) and declared != "array":
         return declared
 
@@ -126,12 +156,15 @@ def _format_type(node: ParameterNode, levels: int = 6) -> str:  # deeper types a
         return declared if isinstance(declared, str) else ""
 
     if declared == "array":
-        inner = _format_type(node.resolve(node.keys.get("items")), levels - 1)
+        inner = _format_type(node.resolve(node.schema.get("items")), levels - 1)
+        # "array of integer or null" could mean two types.
         return f"array of {inner}" if inner and " or " not in inner else "array"
 
-    names = declared if isinstance(declared, list) else []
-    names = names or [_format_type(member, levels - 1) for member in list_alternatives(node)]
-    return " or ".join(dict.fromkeys(str(name) for name in names if name))
+    if isinstance(declared, list) and declared:
+        names = [str(name) for name in declared]
+    else:
+        names = [_format_type(member, levels - 1) for member in list_alternatives(node)]
+    return " or ".join(dict.fromkeys(name for name in names if name))
 
 
 def _format_values(schema: Schema) -> Iterator[str]:
@@ -149,22 +182,24 @@ def _format_json(value: JsonValue) -> str:
 
 
 def _format_parameter(parameter: Parameter) -> Iterator[str]:
-    indentation = "  " * (len(parameter.path) - 1)
     facts = [parameter.type] if parameter.type else []
     if parameter.required:
         facts.append("required")
     facts += filter(None, parameter.values)
+
     text = f"`{parameter.path[-1]}`"
     if facts:
         text += f" ({', '.join(facts)})"
     if parameter.texts:
         text += ": " + "\n\n".join(parameter.texts)
 
-    first, *others = text.split("\n")
-    yield f"{indentation}- {first}"
-    yield from (f"{indentation}  {line}".rstrip() for line in others)
+    indentation = "  " * (len(parameter.path) - 1)
+    first_line, *other_lines = text.split("\n")
+    yield f"{indentation}- {first_line}"
+    yield from (f"{indentation}  {line}".rstrip() for line in other_lines)
 
 
-def _split_paragraphs(*texts: JsonValue) -> list[str]:
-    found = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
-    return list(dict.fromkeys(found))
+def _list_different_texts(*texts: JsonValue) -> list[str]:
+    """Return those of `texts` that are not blank. A description often repeats the summary."""
+    stripped = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
+    return list(dict.fromkeys(stripped))

@@ -8,7 +8,9 @@ Pydantic puts each model and enumeration into `$defs`, and refers to it with `$r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -17,47 +19,61 @@ from jp_nb.json_schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class ParameterNode:
-    """A part of the schema `root`: its keys, and those of the definition to which it refers.
+    """A part of the schema `root`.
 
     Attributes:
-        open: The references on the way from `root` to this part.
+        schema: The keywords of the part, and those of the definition to which it refers.
+        root: The schema of all arguments, which has the definitions.
+        followed: The references on the way from `root` to this part.
         is_recursive: True if the part's own reference is among them. Its properties are omitted.
     """
 
-    keys: Schema
+    schema: Schema
     root: Schema
-    open: frozenset[str] = frozenset()
+    followed: frozenset[str] = frozenset()
     is_recursive: bool = False
 
     def resolve(self, schema: JsonValue) -> ParameterNode:
         """Return the node of `schema`, which is a part of this node."""
         if not isinstance(schema, dict):
-            return replace(self, keys={}, is_recursive=False)
+            return replace(self, schema={}, is_recursive=False)
 
-        members = schema.get("allOf")
-        reference = members[0] if isinstance(members, list) and len(members) == 1 else schema
-        name = reference.get("$ref") if isinstance(reference, dict) else None
+        reference = _find_reference(schema)
+        definition = self._find_definition(reference)
+        if reference is None or definition is None:
+            return replace(self, schema=schema, is_recursive=False)
 
+        if reference in self.followed:
+            outline = {key: value for key, value in definition.items() if key not in _INNER_PARTS}
+            return replace(self, schema={**outline, **schema}, is_recursive=True)
+        return ParameterNode({**definition, **schema}, self.root, self.followed | {reference})
+
+    def _find_definition(self, reference: str | None) -> Schema | None:
         definitions = self.root.get("$defs")
-        found = None
-        if isinstance(name, str) and isinstance(definitions, dict):
-            found = definitions.get(name.removeprefix("#/$defs/"))
+        if reference is None or not isinstance(definitions, dict):
+            return None
 
-        if not isinstance(name, str) or not isinstance(found, dict):
-            return replace(self, keys=schema, is_recursive=False)
+        definition = definitions.get(reference.removeprefix("#/$defs/"))
+        return definition if isinstance(definition, dict) else None
 
-        if name in self.open:
-            parts = ("properties", "items", "anyOf", "oneOf")
-            found = {key: value for key, value in found.items() if key not in parts}
-            return replace(self, keys={**found, **schema}, is_recursive=True)
-        return ParameterNode({**found, **schema}, self.root, self.open | {name})
+
+_INNER_PARTS: Final = ("properties", "items", "anyOf", "oneOf")
+
+
+def _find_reference(schema: Schema) -> str | None:
+    # Beside a default or a description, Pydantic writes {"allOf": [{"$ref": …}], "default": …}.
+    members = schema.get("allOf")
+    holder = members[0] if isinstance(members, list) and len(members) == 1 else schema
+
+    reference = holder.get("$ref") if isinstance(holder, Mapping) else None
+    return reference if isinstance(reference, str) else None
 
 
 def list_alternatives(node: ParameterNode) -> list[ParameterNode]:
     """Return the nodes in `anyOf` and `oneOf`, such as those of an optional object and null."""
-    found: list[ParameterNode] = []
+    alternatives: list[ParameterNode] = []
     for key in ("anyOf", "oneOf"):
-        members = node.keys.get(key)
+        members = node.schema.get(key)
         if isinstance(members, list):
-            found += [node.resolve(member) for member in members]
-    return found
+            alternatives += [node.resolve(member) for member in members]
+    return alternatives

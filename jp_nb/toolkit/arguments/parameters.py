@@ -62,7 +62,7 @@ def _make_parameter_schema(node: JsonValue) -> JsonValue:
 
     properties = as_object(node.get("properties"))
     if properties:
-        below = make_parameters_schema(properties)
-        schema["properties"] = below["properties"]
-        schema["required"] = below["required"]
+        object_schema = make_parameters_schema(properties)
+        schema["properties"] = object_schema["properties"]
+        schema["required"] = object_schema["required"]
     return schema

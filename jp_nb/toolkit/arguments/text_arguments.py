@@ -18,6 +18,7 @@ from jp_nb.json_values import as_object
 
 _LANGUAGE: Final = re.compile("text/(?:x-)?([a-z0-9][a-z0-9+#.-]{0,19})")
 _PLAIN: Final = "text"
+"""The language of `text/plain`."""
 
 
 class TextArgument(NamedTuple):
@@ -32,30 +33,30 @@ class TextArgument(NamedTuple):
         return self.name if self.language == _PLAIN else f"{self.name} ({self.language})"
 
 
-def text_arguments(
+def list_text_arguments(
     schema: Schema | None, arguments: Mapping[str, JsonValue]
 ) -> tuple[TextArgument, ...]:
     """Return the text arguments among `arguments`, in the order of `schema`.
 
     >>> schema = {"properties": {"code": {"type": "string", "contentMediaType": "text/x-python"}}}
-    >>> text_arguments(schema, {"code": "1 + 1"})
+    >>> list_text_arguments(schema, {"code": "1 + 1"})
     (TextArgument(name='code', language='python'),)
     """
     properties = as_object((schema or {}).get("properties"))
     found: list[TextArgument] = []
     for name, node in properties.items():
-        language = _language(node)
+        language = _read_language(node)
         if language and isinstance(arguments.get(name), str):
             found.append(TextArgument(name, language))
     return tuple(found)
 
 
-def _language(node: JsonValue) -> str:
+def _read_language(node: JsonValue) -> str:
     media_type = node.get("contentMediaType") if isinstance(node, dict) else None
     if not isinstance(media_type, str):
         return ""
 
-    found = _LANGUAGE.fullmatch(media_type.partition(";")[0].strip().lower())
-    if found is None:
+    match = _LANGUAGE.fullmatch(media_type.partition(";")[0].strip().lower())
+    if match is None:
         return ""
-    return _PLAIN if found[1] == "plain" else found[1]
+    return _PLAIN if match[1] == "plain" else match[1]

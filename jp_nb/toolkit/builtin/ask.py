@@ -48,6 +48,9 @@ class Ask(Tool):
         asked, problems = read_asked_questions(arguments)
         if problems:
             return refuse_call(problems)
-        if any(each.question.id not in context.ends for each in asked):
-            return NeedsInput(*(each.question for each in asked), partial=True, menu=True)
+
+        questions = [checked.question for checked in asked]
+        is_first_run = any(question.id not in context.ends for question in questions)
+        if is_first_run:
+            return NeedsInput(*questions, partial=True, menu=True)
         return make_result(asked, context)

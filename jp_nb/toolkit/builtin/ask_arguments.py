@@ -31,11 +31,13 @@ from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.question_types.answer_types import TextAnswer
 from jp_nb.toolkit.question_types.select_answer import OTHER_LABEL, Option, SelectAnswer
 
-_CALL: Final[dict[str, JsonValue]] = {
+_CALL_SCHEMA: Final[dict[str, JsonValue]] = {
     **ASK_SCHEMA,
     "properties": {"questions": {"type": "array", "minItems": 1}},
 }
+"""Schema of a whole call. The questions are checked one by one, by their mode."""
 _OBJECTS: Final = {"": "the call", "questions": "a question", "options": "an option"}
+"""The objects of a call in words, by the list that contains them."""
 _EXPECTED: Final = {
     "questions": "a list of at least one question",
     "options": "a list of options",
@@ -43,6 +45,7 @@ _EXPECTED: Final = {
     "boolean": "true or false",
     "string": "a text",
 }
+"""Expected values in words, by the name of the field, or by its JSON type."""
 _CHOICE_DEFAULTS: Final[Mapping[str, JsonValue]] = {
     "options": [],
     "multi": False,
@@ -54,7 +57,7 @@ RESERVED_LABELS: Final = frozenset(
     {OTHER_LABEL.casefold(), "other", "other…", "other...", "type your own",
      "done", "done selecting", "submit"}
 )  # fmt: skip
-"""Labels of the form itself, as `_label_key` returns them. An option must not imitate them."""
+"""Labels of the form itself, as `_make_label_key` returns them. An option must not imitate them."""
 NO_SECRETS: Final = (
     "⚠ Do not type a password or a key. The answer is sent to the model and stored in the notebook."
 )
@@ -90,41 +93,52 @@ def read_asked_questions(
     arguments: Mapping[str, JsonValue],
 ) -> tuple[list[CheckedQuestion], list[CallProblem]]:
     """Return the questions of a call, and all problems. Show no questions if there are problems."""
+    misfits = _find_misfits(arguments, _CALL_SCHEMA, "")
+    problems = [CallProblem(path, "", text) for path, text in misfits]
+
     questions = arguments.get("questions")
-    problems = [CallProblem(path, "", text) for path, text in _find_misfits(arguments, _CALL, "")]
     if not isinstance(questions, list) or len(questions) > MAX_LIST_ITEMS["questions"]:
         return [], problems
 
-    total = sum(map(len, _find_texts(questions)))
-    if total > MAX_ASK_CHARS:
+    char_count = sum(map(len, _iter_texts(questions)))
+    if char_count > MAX_ASK_CHARS:
         text = (
-            f"the texts have {total} characters, at most {MAX_ASK_CHARS} are allowed: shorten them."
+            f"the texts have {char_count} characters, at most {MAX_ASK_CHARS} are allowed: "
+            "shorten them."
         )
         return [], [*problems, CallProblem("questions", "", text)]
 
-    given = [_read_fields(item) for item in questions]
-    first_by_id: dict[str, int] = {}
-    for index, fields in enumerate(given):
-        path = f"questions[{index}]"
-        found = [*_find_question_problems(questions[index], fields, path)]
+    problems += _find_question_problems(questions)
+    if problems:
+        return [], problems
+    return [_make_question(_read_fields(item)) for item in questions], []
 
-        key = fields.get("id")
-        question_id = key if isinstance(key, str) else ""
+
+def _find_question_problems(questions: Sequence[JsonValue]) -> Iterator[CallProblem]:
+    """Yield the problems of each question, also an id that an earlier question has."""
+    first_by_id: dict[str, int] = {}
+    for index, item in enumerate(questions):
+        path = f"questions[{index}]"
+        fields = _read_fields(item)
+        given_id = fields.get("id")
+        question_id = given_id if isinstance(given_id, str) else ""
+
+        for place, text in _find_field_problems(item, fields, path):
+            yield CallProblem(place, question_id, text)
+
         first = first_by_id.setdefault(question_id, index)
         if first != index and question_id.strip():
             text = f"questions[{first}] has the same id: give each question a different id."
-            found.append((f"{path}.id", text))
-        problems += [CallProblem(place, question_id, text) for place, text in found]
-
-    if problems:
-        return [], problems
-    return [_make_question(fields) for fields in given], []
+            yield CallProblem(f"{path}.id", question_id, text)
 
 
-def _find_question_problems(
+def _find_field_problems(
     item: JsonValue, fields: Mapping[str, Any], path: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each problem of the question `item`. `fields` are without nulls."""
+    """Yield path and text of each problem in the fields of the question `item`.
+
+    `fields` are those of `item` without nulls.
+    """
     if fields.get("mode", "choice") == "choice":
         yield from _find_misfits(item, QUESTION_SCHEMA, path, "questions")
         yield from _find_option_conflicts(fields, path)
@@ -135,7 +149,8 @@ def _find_question_problems(
     yield from _find_misfits(used, QUESTION_SCHEMA, path, "questions")
 
 
-def _find_texts(value: JsonValue) -> Iterator[str]:
+def _iter_texts(value: JsonValue) -> Iterator[str]:
+    """Yield all texts in `value`, keys included. A stack serves for any depth."""
     todo = [value]
     while todo:
         match todo.pop():
@@ -156,41 +171,57 @@ def _find_misfits(
     """
     kind = schema["type"]
     if not has_type(value, {kind}) or value not in schema.get("enum", [value]):
-        shown = json.dumps(value, ensure_ascii=False)
-        found = spell_invisible(shown[:60])
-        if len(shown) > 60:
-            found += "…"
-        yield path, f"expected {_describe_expected(value, schema, name)}, found {found}."
-    elif name in MAX_FIELD_CHARS and (problem := _find_text_problem(value, name)):
-        yield path, problem
-    elif kind == "array" and not schema.get("minItems", 0) <= len(value) <= MAX_LIST_ITEMS[name]:
-        text = "the list is empty: ask at least one question."
-        if value:
-            text = f"at most {MAX_LIST_ITEMS[name]} {name} are allowed, found {len(value)}."
-        yield path, text
-    elif kind == "array" and "items" in schema:
+        expected = _describe_expected(value, schema, name)
+        yield path, f"expected {expected}, found {_format_found(value)}."
+        return
+
+    match kind:
+        case "string":
+            problem = _find_text_problem(value, name) if name in MAX_FIELD_CHARS else None
+            if problem is not None:
+                yield path, problem
+        case "array":
+            yield from _find_list_misfits(value, schema, path, name)
+        case "object":
+            prefix = f"{path}." if path else ""
+            yield from _find_field_misfits(value, schema, prefix, name)
+
+
+def _format_found(value: JsonValue) -> str:
+    shown = json.dumps(value, ensure_ascii=False)
+    beginning = spell_invisible(shown[:60])
+    return f"{beginning}…" if len(shown) > 60 else beginning
+
+
+def _find_list_misfits(
+    value: list[Any], schema: Mapping[str, Any], path: str, name: str
+) -> Iterator[tuple[str, str]]:
+    max_items = MAX_LIST_ITEMS[name]
+    if len(value) < schema.get("minItems", 0):
+        yield path, "the list is empty: ask at least one question."
+    elif len(value) > max_items:
+        yield path, f"at most {max_items} {name} are allowed, found {len(value)}."
+    elif "items" in schema:
         for index, item in enumerate(value):
             yield from _find_misfits(item, schema["items"], f"{path}[{index}]", name)
-    elif kind == "object":
-        prefix = f"{path}." if path else ""
-        yield from _find_field_misfits(value, schema, prefix, name)
 
 
 def _find_field_misfits(
     value: Any, schema: Mapping[str, Any], prefix: str, name: str
 ) -> Iterator[tuple[str, str]]:
-    given = _read_fields(value)
+    fields = _read_fields(value)
     known = schema["properties"]
-    for key in given:
+    for key in fields:
         if key not in known:
             text = f"is not a field of {_OBJECTS[name]}. Known fields: {', '.join(known)}."
             yield f"{prefix}{spell_invisible(key)[:80]}", text
 
-    for key, part in known.items():
-        if key in given:
-            yield from _find_misfits(given[key], part, f"{prefix}{key}", key)
+    for key, field_schema in known.items():
+        if key in fields:
+            yield from _find_misfits(fields[key], field_schema, f"{prefix}{key}", key)
         elif key in schema["required"]:
-            yield f"{prefix}{key}", f"is missing: expected {_describe_expected(None, part, key)}."
+            expected = _describe_expected(None, field_schema, key)
+            yield f"{prefix}{key}", f"is missing: expected {expected}."
 
 
 def _describe_expected(value: JsonValue, schema: Mapping[str, Any], name: str) -> str:
@@ -198,10 +229,12 @@ def _describe_expected(value: JsonValue, schema: Mapping[str, Any], name: str) -
         choices = " or ".join(map(json.dumps, schema.get("enum", [])))
         return choices or _EXPECTED.get(name) or _EXPECTED[schema["type"]]
 
+    if name == "questions":
+        return 'an object such as {"id": "size", "question": "…"}'
+
+    # A model that gave only a text as an option reads it in the right form.
     label = value if isinstance(value, str) else "…"
     example = json.dumps({"label": label})[:100]
-    if name == "questions":
-        example = '{"id": "size", "question": "…"}'
     return f"an object such as {example}"
 
 
@@ -219,54 +252,64 @@ def _find_text_problem(text: str, name: str) -> str | None:
 
 
 def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    given = fields.get("options", [])
-    if not isinstance(given, list) or len(given) > MAX_LIST_ITEMS["options"]:
+    """Yield path and text of each conflict among the options of a question, or with the form."""
+    items = fields.get("options", [])
+    if not isinstance(items, list) or len(items) > MAX_LIST_ITEMS["options"]:
         return
 
-    if not given and fields.get("allow_other") is False:
+    if not items and fields.get("allow_other") is False:
         text = "the question cannot be answered: give at least one option, or remove `allow_other`."
         yield f"{path}.options", text
 
-    options = [_read_fields(option) for option in given]
-    labels: dict[str, int] = {}
-    values: dict[str, int] = {}
+    options = [_read_fields(item) for item in items]
+    first_by_label: dict[str, str] = {}
+    first_by_value: dict[str, str] = {}
     for index, option in enumerate(options):
-        at = f"{path}.options[{index}]"
-
         label = option.get("label")
         if not isinstance(label, str):
             continue
 
-        key = _label_key(label)
-        value = option.get("value", label)
+        option_path = f"{path}.options[{index}]"
+        key = _make_label_key(label)
         if key in RESERVED_LABELS:
             text = f"the form uses {_format_text(label)} itself: remove the option or rename it. "
             more = "The form offers a custom answer unless `allow_other` is false."
-            yield f"{at}.label", f"{text}{more}"
+            yield f"{option_path}.label", f"{text}{more}"
 
-        if (same := labels.setdefault(key, index)) != index:
-            shown = _format_text(label)
-            earlier = options[same]["label"]
-            text = f"another option has the label {shown}: rename one of them."
-            if label != earlier:
-                text = (
-                    f"{shown} differs from {_format_text(earlier)} only in case, white space, "
-                    "or letters that look alike: rename one of them."
-                )
-            yield f"{at}.label", text
-        elif isinstance(value, str) and (same := values.setdefault(value, index)) != index:
-            other = _format_text(options[same]["label"])
+        if key in first_by_label:
+            text = _describe_same_label(label, first_by_label[key])
+            yield f"{option_path}.label", text
+            continue
+        first_by_label[key] = label
+
+        value = option.get("value", label)
+        if not isinstance(value, str):
+            continue
+        if value in first_by_value:
+            other = _format_text(first_by_value[value])
             text = f"the option {other} has the same value: use a different one."
-            yield f"{at}.value", text
+            yield f"{option_path}.value", text
+        else:
+            first_by_value[value] = label
 
-    found = _find_recommended(fields, options)
-    if len(found) > 1:
-        text = f"options {', '.join(map(str, found))} are recommended: recommend at most one."
+    recommended = _find_recommended(fields, options)
+    if len(recommended) > 1:
+        indexes = ", ".join(map(str, recommended))
+        text = f"options {indexes} are recommended: recommend at most one."
         yield f"{path}.recommended", text
 
 
-def _label_key(label: str) -> str:
-    # Equal for labels that look alike.
+def _describe_same_label(label: str, earlier: str) -> str:
+    if label == earlier:
+        return f"another option has the label {_format_text(label)}: rename one of them."
+    return (
+        f"{_format_text(label)} differs from {_format_text(earlier)} only in case, white space, "
+        "or letters that look alike: rename one of them."
+    )
+
+
+def _make_label_key(label: str) -> str:
+    """Return a text that is equal for labels that look alike."""
     plain_label = " ".join(label.split())
     # `make_lookalike_key` ignores the order of letters in right-to-left text, so "12" and "21"
     # would be equal. In a form, each label has its own line, so their order is visible.
@@ -275,19 +318,25 @@ def _label_key(label: str) -> str:
 
 
 def _find_recommended(fields: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> list[int]:
-    # The question can have an index, or one of its options the mark `recommended`.
-    index = fields.get("recommended")
-    named = [at for at in range(len(options)) if at == index and type(index) is int]
-    marked = [at for at, option in enumerate(options) if option.get("recommended") is True]
-    return sorted({*marked, *named})
+    """Return the indexes of the recommended options, in order.
+
+    A model can give the index in the question, or mark an option as `recommended`.
+    """
+    marked = {index for index, option in enumerate(options) if option.get("recommended") is True}
+
+    named = fields.get("recommended")
+    if type(named) is int and 0 <= named < len(options):  # `True` is not an index
+        marked.add(named)
+    return sorted(marked)
 
 
 def _make_question(fields: Mapping[str, Any]) -> CheckedQuestion:
     is_choice = fields.get("mode", "choice") == "choice"
     header = _read_text(fields, "header")
     context = _read_text(fields, "context")
-    is_typed = not is_choice or fields.get("allow_other", True)
-    if is_typed and any(map(mentions_secret, (fields["id"], fields["question"], header or ""))):
+
+    may_type = not is_choice or fields.get("allow_other", True)
+    if may_type and any(map(mentions_secret, (fields["id"], fields["question"], header or ""))):
         context = "\n\n".join(filter(None, (context, NO_SECRETS)))
 
     required = fields.get("required", True)
@@ -302,26 +351,31 @@ def _make_question(fields: Mapping[str, Any]) -> CheckedQuestion:
         exclusive=required,
         persistence="none",
     )
-
     if is_choice:
         return CheckedQuestion(question)
-    ignored = [name for name, x in _CHOICE_DEFAULTS.items() if fields.get(name, x) != x]
+
+    ignored: list[str] = []
+    for name, default in _CHOICE_DEFAULTS.items():
+        if fields.get(name, default) != default:
+            ignored.append(name)
     return CheckedQuestion(question, tuple(ignored))
 
 
 def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
-    given = [_read_fields(option) for option in fields.get("options", [])]
-    options = []
-    for option in given:
-        label = option["label"]
-        about = _read_text(option, "description")
-        options.append(Option(value=option.get("value", label), label=label, description=about))
+    items = [_read_fields(item) for item in fields.get("options", [])]
+    options: list[Option] = []
+    for item in items:
+        label = item["label"]
+        description = _read_text(item, "description")
+        option = Option(value=item.get("value", label), label=label, description=description)
+        options.append(option)
 
+    recommended = _find_recommended(fields, items)
     return SelectAnswer(
         options=tuple(options),
         multi=fields.get("multi", False),
         other=fields.get("allow_other", True),
-        recommended=next(iter(_find_recommended(fields, given)), None),
+        recommended=recommended[0] if recommended else None,
     )
 
 
@@ -331,9 +385,9 @@ def _read_text(fields: Mapping[str, Any], name: str) -> str | None:
 
 
 def _read_fields(value: Any) -> dict[str, Any]:
-    # Models send null for a missing field.
-    given = value if isinstance(value, Mapping) else {}
-    return {key: item for key, item in given.items() if item is not None}
+    """Return the fields of an object without nulls, which models send for missing fields."""
+    fields = value if isinstance(value, Mapping) else {}
+    return {name: item for name, item in fields.items() if item is not None}
 
 
 def _format_text(text: str) -> str:

@@ -32,7 +32,7 @@ from jp_nb.record.entries.outcomes import (
 from jp_nb.toolkit.builtin.ask_arguments import CallProblem, CheckedQuestion
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
 from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
-from jp_nb.toolkit.question_types.select_answer import Picks
+from jp_nb.toolkit.question_types.select_answer import Picks, SelectAnswer
 from jp_nb.toolkit.tool_context import ToolContext
 
 SCHEMA_NAME: Final = "jp_nb.ask"
@@ -58,32 +58,33 @@ class _Answer:
     """
 
     asked: CheckedQuestion
-    end: QuestionOutcome
+    outcome: QuestionOutcome
     picks: Picks | None
 
     @classmethod
     def read(cls, asked: CheckedQuestion, context: ToolContext) -> _Answer:
-        name = asked.question.id
-        choice = asked.choice
-        end = context.ends[name]
-        value = context.answers.get(name)
+        question_id = asked.question.id
+        outcome = context.ends[question_id]
+        if not outcome.is_answered:
+            return cls(asked, outcome, None)
 
-        if not end.is_answered:
-            return cls(asked, end, None)
+        choice = asked.choice
+        value = context.answers.get(question_id)
         picks = choice.read_picks(value) if choice else Picks(custom=str(value))
-        return cls(asked, end, picks)
+        return cls(asked, outcome, picks)
 
 
 def refuse_call(problems: Sequence[CallProblem]) -> ToolFailure:
     """Return the failure of a call whose arguments have `problems`, up to `MAX_PROBLEMS`."""
     listed = problems[:MAX_PROBLEMS]
-    left = len(problems[MAX_PROBLEMS:])
     lines = [_NOT_SHOWN, *(f"- {problem}" for problem in listed)]
-    if left:
-        lines.append(f"- … and {left} more.")
+    omitted_count = len(problems) - len(listed)
+    if omitted_count:
+        lines.append(f"- … and {omitted_count} more.")
 
     errors: list[JsonValue] = [
-        {"path": path, "question": name, "message": text} for path, name, text in listed
+        {"path": path, "question": question_id, "message": text}
+        for path, question_id, text in listed
     ]
     structured: dict[str, JsonValue] = {**_HEADER, "outcome": "invalid", "errors": errors}
     return ToolFailure("\n".join(lines), structured=structured)
@@ -94,51 +95,59 @@ def make_result(asked: Sequence[CheckedQuestion], context: ToolContext) -> Outco
 
     It is a failure if no question was answered, unless the user replied or declined all of them.
     """
-    answers = [_Answer.read(each, context) for each in asked]
+    answers = [_Answer.read(checked, context) for checked in asked]
     text = "\n".join(_format_lines(answers, context.reply))
 
     structured = {**_HEADER}
     if len(answers) == 1:
         structured |= _make_fields(answers[0])
     else:
-        structured["results"] = [{"id": x.asked.question.id, **_make_fields(x)} for x in answers]
+        structured["results"] = [
+            {"id": answer.asked.question.id, **_make_fields(answer)} for answer in answers
+        ]
 
     if context.reply is not None:
         structured["reply"] = context.reply
 
-    ends = {each.end.end for each in answers}
+    ends = {answer.outcome.end for answer in answers}
     if context.reply is not None or "answered" in ends or ends == {"declined"}:
         return Success(text, structured=structured)
     return ToolFailure(text, structured=structured)
 
 
 def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
+    """Return the fields of one question for programs."""
     asked = answer.asked
-    end = answer.end
     choice = asked.choice
-    mode = "freetext" if choice is None else "choice"
-    options: list[JsonValue] = [] if choice is None else [*choice.labels]
     fields: dict[str, JsonValue] = {
         "question": asked.question.text,
-        "mode": mode,
-        "options": options,
+        "mode": "freetext" if choice is None else "choice",
+        "options": [] if choice is None else [*choice.labels],
         "multi": choice is not None and choice.multi,
-        "outcome": end.end,
+        "outcome": answer.outcome.end,
     }
 
-    if end.channel is not None:
-        fields["channel"] = end.channel
-    fields |= {mark: True for mark in ANSWER_MARKS if mark in end.marks}
+    if answer.outcome.channel is not None:
+        fields["channel"] = answer.outcome.channel
+    fields |= {mark: True for mark in ANSWER_MARKS if mark in answer.outcome.marks}
     if asked.ignored:
         fields["ignored"] = [*asked.ignored]
 
-    picks = answer.picks
-    if picks is None:
-        return fields
+    if answer.picks is not None:
+        fields |= _make_pick_fields(answer.picks, choice)
+    return fields
 
-    selected = [] if choice is None else [(at, choice.options[at]) for at in picks.indices]
-    fields["selectedOptions"] = [x.shown for _, x in selected]
-    fields["selected"] = [{"index": at, "label": x.shown, "value": x.value} for at, x in selected]
+
+def _make_pick_fields(picks: Picks, choice: SelectAnswer | None) -> dict[str, JsonValue]:
+    labels: list[JsonValue] = []
+    selected: list[JsonValue] = []
+    if choice is not None:
+        for index in picks.indices:
+            option = choice.options[index]
+            labels.append(option.shown)
+            selected.append({"index": index, "label": option.shown, "value": option.value})
+
+    fields: dict[str, JsonValue] = {"selectedOptions": labels, "selected": selected}
     if picks.custom is not None:
         fields["customInput"] = picks.custom
     return fields
@@ -153,46 +162,55 @@ def _format_lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str
     if len(answers) == 1:
         yield from _format_only_answer(answers[0], replied=replied)
     else:
-        by_user = any(each.picks and _format_source(each.end) is None for each in answers)
-        heading = "User answers" if by_user else "Answers"
+        heading = "User answers" if any(map(_is_by_user, answers)) else "Answers"
         so_far = " so far" if replied else ""
         yield f"{heading}{so_far}:"
-        yield from (_format_answer(each, replied=replied) for each in answers)
+        yield from (_format_answer(answer, replied=replied) for answer in answers)
 
-    for each in answers:
-        if each.asked.ignored:
-            names = ", ".join(f"`{name}`" for name in each.asked.ignored)
-            yield f"({names} had no effect on {each.asked.question.id!r}: its mode is freetext.)"
+    for answer in answers:
+        if answer.asked.ignored:
+            names = ", ".join(f"`{name}`" for name in answer.asked.ignored)
+            question_id = answer.asked.question.id
+            yield f"({names} had no effect on {question_id!r}: its mode is freetext.)"
+
+
+def _is_by_user(answer: _Answer) -> bool:
+    return answer.picks is not None and _format_source(answer.outcome) is None
 
 
 def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
     if answer.picks is None:
-        status, reason = _describe_open(answer.end, replied=replied)
+        status, reason = _describe_open(answer.outcome, replied=replied)
         yield f"{status.capitalize()}: {reason}."
         return
 
-    source = _format_source(answer.end)
-    unsent = _format_unsent(answer.end)
-    heading = None if source is None else source[0].upper() + source[1:]
+    selected_heading = "User selected"
+    custom_heading = "User provided custom input"
+    source = _format_source(answer.outcome)
+    if source is not None:
+        selected_heading = source[0].upper() + source[1:]
+        custom_heading = f"{selected_heading}, as custom input"
 
+    unsent = _format_unsent(answer.outcome)
     selected = _format_selected(answer)
     if selected is not None:
-        yield f"{heading or 'User selected'}{unsent}: {selected}"
+        yield f"{selected_heading}{unsent}: {selected}"
+
     custom = _format_custom(answer)
     if custom is not None:
-        own = f"{heading}, as custom input" if heading else "User provided custom input"
-        yield _format_block(f"{own}{unsent}", custom)
+        yield _format_block(f"{custom_heading}{unsent}", custom)
 
 
 def _format_answer(answer: _Answer, *, replied: bool) -> str:
-    name = answer.asked.question.id
+    question_id = answer.asked.question.id
     if answer.picks is None:
-        status, reason = _describe_open(answer.end, replied=replied)
-        return f"{name}: {status} ({reason})"
+        status, reason = _describe_open(answer.outcome, replied=replied)
+        return f"{question_id}: {status} ({reason})"
 
-    source = _format_source(answer.end)
-    label = name if source is None else f"{name} ({source})"
-    label += _format_unsent(answer.end)
+    source = _format_source(answer.outcome)
+    label = question_id if source is None else f"{question_id} ({source})"
+    label += _format_unsent(answer.outcome)
+
     selected = _format_selected(answer)
     custom = _format_custom(answer)
 
@@ -202,31 +220,37 @@ def _format_answer(answer: _Answer, *, replied: bool) -> str:
     return _format_block(f"{label}: {picked}custom input", custom)
 
 
-def _describe_open(end: QuestionOutcome, *, replied: bool) -> tuple[str, str]:
-    if replied and end.end == "cancelled":
+def _describe_open(outcome: QuestionOutcome, *, replied: bool) -> tuple[str, str]:
+    """Return the status of a question without an answer, and the reason."""
+    if replied and outcome.end == "cancelled":
         return _REPLIED
-    words = END_WORDS[end.end]
+    words = END_WORDS[outcome.end]
     return words.status, words.cause
 
 
-def _format_source(end: QuestionOutcome) -> str | None:
-    # None if the user answered in the form.
-    if "auto" in end.marks:
-        why: QuestionEnd = "timed_out" if "timed_out" in end.marks else "unavailable"
+def _format_source(outcome: QuestionOutcome) -> str | None:
+    """Return the source of an answer; None if the user answered in the form."""
+    if "auto" in outcome.marks:
+        why: QuestionEnd = "timed_out" if "timed_out" in outcome.marks else "unavailable"
         return _AUTO.format(END_WORDS[why].cause)
 
-    words = CHANNEL_WORDS.get(end.channel or "")
+    words = CHANNEL_WORDS.get(outcome.channel or "")
     return None if words is None else words.source
 
 
-def _format_unsent(end: QuestionOutcome) -> str:
-    return f" ({_UNSENT})" if "timed_out" in end.marks and "auto" not in end.marks else ""
+def _format_unsent(outcome: QuestionOutcome) -> str:
+    # Without `auto`, the user had picked the answer when the time ran out.
+    is_unsent = "timed_out" in outcome.marks and "auto" not in outcome.marks
+    return f" ({_UNSENT})" if is_unsent else ""
 
 
 def _format_selected(answer: _Answer) -> str | None:
+    """Return the labels of the picked options; None if the answer is only a text, or none."""
     picks = answer.picks
     choice = answer.asked.choice
-    if picks is None or choice is None or (picks.custom is not None and not picks.indices):
+    if picks is None or choice is None:
+        return None
+    if picks.custom is not None and not picks.indices:
         return None
 
     labels = []

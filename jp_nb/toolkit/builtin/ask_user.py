@@ -92,9 +92,10 @@ class AskUser(Tool):
 
 def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
     """Return the question of a call, or a failure if the arguments are invalid."""
-    given = {key: value for key, value in arguments.items() if value is not None}
+    # Models send null for a missing argument.
+    given = {name: value for name, value in arguments.items() if value is not None}
+
     text = given.get("question")
-    context = given.get("context")
     if not isinstance(text, str) or not text.strip():
         return ToolFailure("Missing `question`: provide a non-empty, single-line question.")
     if "\n" in text or "\r" in text:
@@ -112,6 +113,7 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
     if problem is not None:
         return ToolFailure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
 
+    context = given.get("context")
     if context is not None and not isinstance(context, str):
         return ToolFailure("The `context` argument must be a string.")
 
@@ -128,14 +130,14 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
 
 def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | ToolFailure:
     kind = given.get("answer_type", "text")
-    options = given.get("options")
     if not isinstance(kind, str) or kind not in ANSWER_KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)
         return ToolFailure(f'Unknown `answer_type` "{shown}": use "boolean", "select", or "text".')
 
+    options = given.get("options")
     if kind == "select":
-        texts = isinstance(options, list) and all(isinstance(option, str) for option in options)
-        if not options or not texts:
+        are_texts = isinstance(options, list) and all(isinstance(option, str) for option in options)
+        if not options or not are_texts:
             return ToolFailure('A "select" question needs a non-empty `options` array of strings.')
         return QUESTION_KINDS[kind].model_validate({"options": options})
 

@@ -80,12 +80,15 @@ class AskUserRead(Tool):
 
 
 def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
+    """Return the problem of the arguments for the model; None if there is none."""
     action = given.get("action")
-    number = given.get("id")
     if action not in ACTIONS:
         return 'Unknown or missing `action`: use "list", "get", or "query".'
-    if action == "get" and (type(number) is not int or number < 1):
+
+    answer_id = given.get("id")
+    if action == "get" and (type(answer_id) is not int or answer_id < 1):
         return 'The action "get" needs `id`, the whole number of an answer, from 1.'
+
     text = given.get("text")
     if action == "query" and not (isinstance(text, str) and text.strip()):
         return 'The action "query" needs `text`: the text to search for, not blank.'
@@ -100,15 +103,15 @@ def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
 def _find_answers(history: QuestionHistory, given: Mapping[str, Any]) -> Outcome:
     limit = given.get("limit", DEFAULT_LIMIT)
     if given["action"] == "get":
-        one = history.get(given["id"])
-        if not one:
+        answers = history.get(given["id"])
+        if not answers:
             return ToolFailure(history.format_unknown_id(given["id"]))
-        return _make_result(history, one, len(one), "")
+        return _make_result(history, answers, len(answers), "")
 
     if given["action"] == "query":
-        found = history.containing(given["text"])
-        message = "" if found else history.format_no_match(given["text"])
-        return _make_result(history, found[-limit:], len(found), message)
+        matches = history.containing(given["text"])
+        message = "" if matches else history.format_no_match(given["text"])
+        return _make_result(history, matches[-limit:], len(matches), message)
 
     message = "" if history.answers else NO_HISTORY
     return _make_result(history, history.latest(limit), len(history.answers), message)
@@ -120,17 +123,7 @@ _SCOPES: Final = {"record": "this conversation", "log": "this workspace"}
 def _make_result(
     history: QuestionHistory, answers: Sequence[LoggedAnswer], total: int, message: str
 ) -> Outcome:
-    entries: list[JsonValue] = []
-    room = MAX_HISTORY_CHARS
-
-    for answer in reversed(answers):
-        entry = answer.to_json()
-        room -= len(compact_json(entry))
-        if room < 0 and entries:
-            break
-        entries.append(entry)
-    entries.reverse()
-
+    entries = _list_newest(answers)
     body: dict[str, JsonValue] = {"message": message} if message else {}
     body |= {"of": _SCOPES[history.source], "total": total, "entries": entries}
 
@@ -140,3 +133,19 @@ def _make_result(
     if history.left_out:
         body["left_out"] = f"{history.left_out} by other authors, which the user has not checked"
     return Success(compact_json(body))
+
+
+def _list_newest(answers: Sequence[LoggedAnswer]) -> list[JsonValue]:
+    """Return the newest of `answers` that fit into a result, but at least one, oldest first."""
+    entries: list[JsonValue] = []
+    remaining_chars = MAX_HISTORY_CHARS
+
+    for answer in reversed(answers):
+        entry = answer.to_json()
+        remaining_chars -= len(compact_json(entry))
+        if remaining_chars < 0 and entries:
+            break
+        entries.append(entry)
+
+    entries.reverse()
+    return entries

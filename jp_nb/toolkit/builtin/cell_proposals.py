@@ -15,7 +15,7 @@ from jp_nb.toolkit.builtin.earlier_edits import find_earlier_edits
 from jp_nb.toolkit.builtin.edit_results import EditResults
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.editing.cell_edits import read_edits
-from jp_nb.toolkit.editing.edit_plan import plan_edits
+from jp_nb.toolkit.editing.edit_planner import plan_edits
 from jp_nb.toolkit.editing.edit_review import (
     CellChange,
     ChangeResult,
@@ -34,7 +34,7 @@ Propose = Callable[
     [Mapping[str, JsonValue], ToolContext, NotebookAccess],
     Awaitable[EditReview | Success | ToolFailure],
 ]
-"""Returns the review of edits, or the result of the call without one."""
+"""Returns the review of edits, or the result of the call if there is nothing to review."""
 
 
 async def run_proposal(
@@ -43,7 +43,11 @@ async def run_proposal(
     cell: CellThread,
     propose: Propose,
 ) -> Outcome | NeedsReview:
-    """Return the review of what `propose` returns, or apply the user's decision about it.
+    """Run one of the two runs of a call that proposes edits.
+
+    The first run returns the review of the edits that `propose` returns. After the user decided,
+    the tool runs again, with the decision in `context.edit_decision`. That run applies the edits.
+    If the user need not review them, the first run applies all of them.
 
     Raises:
         ToolError: The edits are wrong, or nothing can be edited here.
@@ -52,36 +56,46 @@ async def run_proposal(
     if notebook is None:
         return ToolFailure(NO_DOCUMENT)
 
-    decision = context.edit_decision
-    if decision is None:
-        review = await propose(arguments, context, notebook)
-        if isinstance(review, Success | ToolFailure):
-            return review
-        if context.needs_review or review.proposer == "user":
-            return NeedsReview(review)
-        everything = frozenset(edit.number for edit in review.edits)
-        decision = EditDecision(review, everything, may_run=True, decider="unattended")
+    if context.edit_decision is not None:
+        return await _apply_decision(context.edit_decision, context, notebook, cell)
 
-    hide = await cell.call(lambda: NotebookSecrets(notebook.namespace))
-    results = EditResults(decision, hide)
+    review = await propose(arguments, context, notebook)
+    if isinstance(review, Success | ToolFailure):
+        return review
+    if context.needs_review or review.proposer == "user":
+        return NeedsReview(review)
+
+    all_numbers = frozenset(edit.number for edit in review.edits)
+    decision = EditDecision(review, all_numbers, may_run=True, decider="unattended")
+    return await _apply_decision(decision, context, notebook, cell)
+
+
+async def _apply_decision(
+    decision: EditDecision, context: ToolContext, notebook: NotebookAccess, cell: CellThread
+) -> Outcome | NeedsReview:
+    secrets = await cell.call(lambda: NotebookSecrets(notebook.namespace))
+    results = EditResults(decision, secrets)
     plan = decision.plan
     if not plan.edits:
         return results.make_outcome(None)
 
     if not decision.review.document.can_change:
-        sources = [(each.cell_kind, each.after) for each in plan.edits]
+        sources = [(planned.cell_kind, planned.after) for planned in plan.edits]
         await cell.call(lambda: notebook.offer(sources))
         return results.make_outcome(ChangeResult("offered"))
 
+    # The journal gets the edits before the change: after a restart of the kernel, the same call
+    # then finds out if they were applied. The ids of new cells are not known yet.
     operation = context.edit_operation or EditOperation("")
     if operation.note is not None:
         operation.note(results.make_record({}, operation.operation_id))
-    named = tuple(plan.named_cells)
-    change = CellChange(tuple(plan.steps), named, operation.operation_id)
+
+    change = CellChange(tuple(plan.steps), tuple(plan.named_cells), operation.operation_id)
+    # A plan that only runs cells has no steps.
     changed = await notebook.change(change) if change.steps else ChangeResult("applied")
 
     if changed.outcome == "conflict" and decision.decider == "user":
-        review = await _find_conflicts(decision, notebook, changed)
+        review = await _make_conflict_review(decision, notebook, changed)
         return NeedsReview(review)
 
     if changed.outcome == "applied" and decision.may_run:
@@ -95,9 +109,9 @@ async def propose_edits(
     """Return the review of the edits; or the result of an earlier run that was interrupted."""
     operation = context.edit_operation
     if operation is not None and operation.may_be_applied:
-        found = await find_earlier_edits(operation, arguments, notebook)
-        if found is not None:
-            return found
+        earlier_result = await find_earlier_edits(operation, arguments, notebook)
+        if earlier_result is not None:
+            return earlier_result
     return await _make_review(arguments, notebook)
 
 
@@ -110,20 +124,20 @@ async def _make_review(
         return ToolFailure(NO_REASON)
 
     document = await notebook.document()
-    plan_edits(edits, document)
+    plan_edits(edits, document)  # raises `ToolError` if they do not fit the document
     return EditReview(edits, document, why)
 
 
-async def _find_conflicts(
+async def _make_conflict_review(
     decision: EditDecision, notebook: NotebookAccess, changed: ChangeResult
 ) -> EditReview:
     """Return the review of the same edits on the present cells, with the conflicts."""
-    reasons = {each.cell_id: each.reason for each in changed.conflicts}
-    conflicts: dict[int, str] = {}
+    reasons = {conflict.cell_id: conflict.reason for conflict in changed.conflicts}
+    conflicts = dict(decision.review.conflicts)
     for edit in decision.review.edits:
         for cell_id in (edit.cell, edit.after):  # the place of a new cell may be gone
             if cell_id in reasons:
                 conflicts[edit.number] = reasons[cell_id]
+
     document = await notebook.document()
-    earlier = decision.review.conflicts
-    return replace(decision.review, document=document, conflicts={**earlier, **conflicts})
+    return replace(decision.review, document=document, conflicts=conflicts)

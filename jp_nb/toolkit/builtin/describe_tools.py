@@ -48,8 +48,10 @@ class DescribeTools(Tool):
             return ToolFailure("Missing or invalid `tools` parameter.")
         if not names:
             return ToolFailure("The `tools` array must not be empty.")
-        asked = {str(name): context.catalog.get(str(name), "") for name in names}
-        parts = [section for section in asked.values() if section]
-        if unknown := [name for name, section in asked.items() if not section]:
+
+        sections = {str(name): context.catalog.get(str(name), "") for name in names}
+        parts = [section for section in sections.values() if section]
+        unknown = [name for name, section in sections.items() if not section]
+        if unknown:
             parts.append(f"No additional documentation available for: {', '.join(unknown)}")
         return Success("\n\n---\n\n".join(parts))

@@ -23,9 +23,9 @@ from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.toolkit.outcome import Success, ToolFailure
 
 FOUND_TEXT: Final = (
-    "This call was interrupted after the page had applied its edits. They were not applied again. "
-    "The cells as they are now:"
+    "This call was interrupted after the page had applied its edits. They were not applied again."
 )
+CELLS_NOW_TEXT: Final = "The cells as they are now:"
 RUN_UNKNOWN_TEXT: Final = "It is unknown whether its cells ran. They were not run again."
 NO_DETAILS_TEXT: Final = (
     "It is not known which edits the user chose. Read the cells with notebook_cells."
@@ -52,7 +52,7 @@ async def find_earlier_edits(
 ) -> Success | ToolFailure | None:
     """Return the result of a call whose earlier run was interrupted; None if it applied nothing.
 
-    The user is told which of these is the case.
+    The user is told if the edits were applied.
     """
     try:
         document = await notebook.document()
@@ -62,12 +62,13 @@ async def find_earlier_edits(
         return ToolFailure(UNKNOWN_TEXT.format(NO_PAGE_TEXT))
 
     tell = operation.tell or _ignore
-    if document.operation == operation.operation_id:
+    was_applied = document.operation == operation.operation_id
+    if was_applied:
         edits = list_earlier_edits(operation.change, document.new_ids)
         count = len(edits)
         applied = f"{count} {pluralize('edit', count)}" if edits else "edits"
         tell(APPLIED_NOTICE.format(applied))
-        return _describe_found(operation, edits, document)
+        return _describe_applied_edits(operation, edits, document)
 
     tell(NOT_APPLIED_NOTICE)
     for number, cell_id in _list_twins(arguments, document):
@@ -81,30 +82,30 @@ def _ignore(text: str) -> None:
 
 def list_earlier_edits(change: JsonValue, new_ids: Mapping[str, str]) -> list[JsonObject]:
     """Return the edits in `change`, from the journal, with the `new_ids` of inserted cells."""
-    given = as_object(change).get("edits")
-    if not isinstance(given, list):
+    recorded = as_object(change).get("edits")
+    if not isinstance(recorded, list):
         return []
 
     edits: list[JsonObject] = []
-    for item in given:
-        edit = as_object(item)
+    for item in recorded:
+        edit = dict(as_object(item))
         for name in ("cell", "after", "place_before"):
-            value = edit.get(name)
-            if isinstance(value, str):
-                edit = {**edit, name: new_ids.get(value, value)}
+            cell_id = edit.get(name)
+            if isinstance(cell_id, str):
+                edit[name] = new_ids.get(cell_id, cell_id)
         edits.append(edit)
     return edits
 
 
-def _describe_found(
+def _describe_applied_edits(
     operation: EditOperation, edits: list[JsonObject], document: DocumentCells
 ) -> Success:
-    if not edits:
-        ids = ", ".join(f"`{one_line(each, limit=64)}`" for each in document.new_ids.values())
+    if not edits:  # the journal does not have them
+        ids = ", ".join(f"`{one_line(new_id, limit=64)}`" for new_id in document.new_ids.values())
         inserted = f" New cells: {ids}." if ids else ""
-        return Success(f"{FOUND_TEXT.partition(' The cells')[0]}{inserted} {NO_DETAILS_TEXT}")
+        return Success(f"{FOUND_TEXT}{inserted} {NO_DETAILS_TEXT}")
 
-    lines = [FOUND_TEXT]
+    lines = [f"{FOUND_TEXT} {CELLS_NOW_TEXT}"]
     for edit in edits:
         lines.append(f"{edit.get('edit')}. {_describe_edit(edit, edits, document)}")
     if as_object(operation.change).get("runs") is True:
@@ -117,19 +118,19 @@ def _describe_found(
 def _describe_edit(edit: JsonObject, edits: list[JsonObject], document: DocumentCells) -> str:
     cell_id = str(edit.get("cell", ""))
     cell = document.find(cell_id)
-    same_cell = [each for each in edits if each.get("cell") == cell_id]
-    is_deleted = any(each.get("op") == "delete" for each in same_cell)
+    edits_of_cell = [other for other in edits if other.get("cell") == cell_id]
+    was_deleted = any(other.get("op") == "delete" for other in edits_of_cell)
 
-    if is_deleted and cell is None:
+    if was_deleted and cell is None:
         return f"applied: cell `{cell_id}` is deleted."
-    if is_deleted and cell is not None:
+    if was_deleted and cell is not None:
         return f"applied, and taken back since: cell `{cell_id}`, version {cell.version}, is there."
     if cell is None:
         return f"applied, but cell `{cell_id}` is gone now."
 
-    if cell.version == same_cell[-1].get("version"):
+    if cell.version == edits_of_cell[-1].get("version"):
         return f"applied: cell `{cell_id}`, version {cell.version}."
-    if cell.version == same_cell[0].get("version_before"):
+    if cell.version == edits_of_cell[0].get("version_before"):
         return f"applied, and taken back since: cell `{cell_id}` has version {cell.version} again."
     return f"applied, but cell `{cell_id}` has changed since: its version is {cell.version}."
 

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from jp_nb.errors import ToolError
 from jp_nb.toolkit.arguments.parameters import argument
 from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.builtin.cell_search import search_cells
 from jp_nb.toolkit.builtin.notebook_cells import (
     CELLS_AT_ONCE,
     add_results,
@@ -23,7 +24,6 @@ from jp_nb.toolkit.builtin.notebook_cells import (
     format_cell_line,
     format_missing_cell,
     format_view,
-    search_cells,
 )
 from jp_nb.toolkit.builtin.notebook_variables import list_variables, read_variable
 from jp_nb.toolkit.cell_thread import CellThread
@@ -41,7 +41,12 @@ MAX_QUERY_CHARS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class _NotebookCall:
-    """One call of a tool that reads the notebook. `side` is the limit for images in pixels."""
+    """One call of a tool that reads the notebook.
+
+    Attributes:
+        given: The arguments without nulls, which models send for missing arguments.
+        side: Limit for the longest side of images, in pixels.
+    """
 
     given: Mapping[str, JsonValue]
     notebook: NotebookAccess
@@ -138,7 +143,8 @@ async def _search_cells(call: _NotebookCall) -> Success:
         raise ToolError(f"`text` must be one line of 1 to {MAX_QUERY_CHARS} characters.")
 
     cells = await call.notebook.cells()
-    latest = range(max(0, len(cells.cells) - MAX_PARTS), len(cells.cells))
+    total = len(cells.cells)
+    latest = range(max(0, total - MAX_PARTS), total)  # enough, and it bounds the time
     hide = await call.read_secrets()
     cells = await add_results(call.cell, call.notebook.namespace, cells, latest, 0, hide)
     return await asyncio.to_thread(search_cells, cells, text, hide)  # may search megabytes of text
@@ -150,8 +156,10 @@ async def _list_variables(call: _NotebookCall) -> Success:
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
 
-    names = call.notebook.namespace
-    return await call.cell.call(lambda: list_variables(names, match, first, NotebookSecrets(names)))
+    namespace = call.notebook.namespace
+    return await call.cell.call(
+        lambda: list_variables(namespace, match, first, NotebookSecrets(namespace))
+    )
 
 
 async def _read_variable(call: _NotebookCall) -> Success:
@@ -161,19 +169,17 @@ async def _read_variable(call: _NotebookCall) -> Success:
 
     kinds: tuple[DataPart, ...] = ("head", "tail", "sample")
     parts = [
-        (part, call.read_integer(part, 0, at_least=1, at_most=MAX_PARTS))
-        for part in kinds
-        if part in call.given
+        (kind, call.read_integer(kind, 0, at_least=1, at_most=MAX_PARTS))
+        for kind in kinds
+        if kind in call.given
     ]
-
     if len(parts) > 1:
         raise ToolError("Give only one of `head`, `tail`, and `sample`.")
 
     part = parts[0] if parts else None
-    names = call.notebook.namespace
-    side = call.side
+    namespace = call.notebook.namespace
     return await call.cell.call(
-        lambda: read_variable(names, name, part, NotebookSecrets(names), side)
+        lambda: read_variable(namespace, name, part, NotebookSecrets(namespace), call.side)
     )
 
 

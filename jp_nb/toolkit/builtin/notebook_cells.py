@@ -1,4 +1,4 @@
-"""Describe the cells of the notebook for the model, and search them.
+"""Describe the cells of the notebook for the model.
 
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
 """
@@ -6,14 +6,13 @@ Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
 from typing import Any, Final
 
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
-from jp_nb.text import one_line, plain
+from jp_nb.text import one_line, plain, pluralize
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.data_sections import DataSection, frame_sections
 from jp_nb.toolkit.notebook_access import CellOutput, NotebookCell, NotebookCells
@@ -25,10 +24,9 @@ from jp_nb.values.describe import describe
 CELLS_AT_ONCE: Final = 50
 MAX_TEXT_CHARS: Final = 20_000
 """Limit for the characters of a source, of outputs, and of a value, in one result."""
-MAX_HITS: Final = 50
 MAX_CELL_IMAGES: Final = 8
-_CELL_LINE: Final = 120
-_BESIDE_HIT: Final = 80
+CELL_LINE_CHARS: Final = 120
+"""Length of the line that describes a cell in a list."""
 _CELL_ID: Final = re.compile(r"[\w-]{1,64}", re.ASCII)  # as in nbformat
 OF_KERNEL: Final = (
     "These are the cells that this kernel ran, in that order: {why}. Markdown cells, "
@@ -55,32 +53,46 @@ def format_view(cells: NotebookCells) -> str:
 
 def format_cell_line(cell: NotebookCell, hide: NotebookSecrets) -> str:
     """Return number, type, run state, id, version, and first line of `cell`."""
-    source = hide(cell.source[:4_000], code=_is_python(cell))  # enough to find the first line
-    lines = [line for line in source.split("\n") if line.strip()]
-    more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
-    begins = one_line(lines[0], limit=_CELL_LINE) if lines else "(empty)"
-    noun = "line" if more == 1 else "lines"
-    tail = f" (+{more} {noun})" if more > 0 else ""
-    facts = ", ".join([*_cell_facts(cell), *_edit_facts(cell)])
-    return f"{cell.number} [{facts}] {begins}{tail}"
+    source = hide(cell.source[:4_000], code=is_python(cell))  # enough to find the first line
+    first_lines = [line for line in source.split("\n") if line.strip()]
+    first_line = one_line(first_lines[0], limit=CELL_LINE_CHARS) if first_lines else "(empty)"
+
+    line_count = len([line for line in cell.source.split("\n") if line.strip()])
+    more_count = line_count - 1
+    more = f" (+{more_count} {pluralize('line', more_count)})" if more_count > 0 else ""
+    return f"{cell.number} [{_format_facts(cell)}] {first_line}{more}"
 
 
-def _is_python(cell: NotebookCell) -> bool:
+def is_python(cell: NotebookCell) -> bool:
+    """Return True if the source is Python code, not Markdown or the text of a cell magic."""
     return cell.kind == "code" and not cell.source.lstrip().startswith("%%")
 
 
-def _cell_facts(cell: NotebookCell) -> Iterator[str]:
+def _format_facts(cell: NotebookCell) -> str:
+    return ", ".join([*_list_state_facts(cell), *list_edit_facts(cell)])
+
+
+def _list_state_facts(cell: NotebookCell) -> Iterator[str]:
     yield cell.kind
-    if cell.kind == "code":
-        run = f" as {cell.execution_count}" if cell.execution_count is not None else ""
-        words = {"done": f"ran{run}", "ran": f"ran{run}", "failed": f"failed{run}"}
-        words |= {"queued": "waiting to run", "running": "running", "not run": "not run"}
-        yield words[cell.state]
-        if cell.edited:
-            yield "edited since"
+    if cell.kind != "code":
+        return
+
+    count = f" as {cell.execution_count}" if cell.execution_count is not None else ""
+    match cell.state:
+        case "done" | "ran":
+            yield f"ran{count}"
+        case "failed":
+            yield f"failed{count}"
+        case "queued":
+            yield "waiting to run"
+        case "running" | "not run":
+            yield cell.state
+
+    if cell.edited:
+        yield "edited since"
 
 
-def _edit_facts(cell: NotebookCell) -> Iterator[str]:
+def list_edit_facts(cell: NotebookCell) -> Iterator[str]:
     """Yield the id and the version of a cell, which an edit needs."""
     if not _CELL_ID.fullmatch(cell.cell_id):
         return
@@ -92,10 +104,12 @@ def _edit_facts(cell: NotebookCell) -> Iterator[str]:
 def find_cell(cells: NotebookCells, wanted: int | str) -> NotebookCell:
     """Return the cell with the number or the id `wanted`, or raise a `ToolError`."""
     for cell in cells.cells:
-        if wanted in (cell.number, str(cell.number)) or (cell.cell_id and wanted == cell.cell_id):
+        has_number = wanted in (cell.number, str(cell.number))
+        has_id = bool(cell.cell_id) and wanted == cell.cell_id
+        if has_number or has_id:
             return cell
 
-    name = one_line(str(wanted), limit=_CELL_LINE)
+    name = one_line(str(wanted), limit=CELL_LINE_CHARS)
     raise ToolError(format_missing_cell(name, len(cells.cells)))
 
 
@@ -109,23 +123,22 @@ def format_cell(
     cells: NotebookCells, cell: NotebookCell, part: str, first_line: int, hide: NotebookSecrets
 ) -> Success:
     """Return a `part` of `cell`: `all`, `source`, or `outputs`, from `first_line` on."""
-    facts = ", ".join([*_cell_facts(cell), *_edit_facts(cell)])
-    about = f"Cell {cell.number} of {len(cells.cells)}: {facts}. "
+    about = f"Cell {cell.number} of {len(cells.cells)}: {_format_facts(cell)}. "
     about += format_view(cells)
     sections: list[DataSection] = []
     images: list[Image] = []
 
     if part != "outputs":
-        source = hide(cell.source, code=_is_python(cell))
-        sections.append(_excerpt("source", source, first_line))
+        source = hide(cell.source, code=is_python(cell))
+        sections.append(_make_excerpt("source", source, first_line))
 
     if part != "source":
-        images = _images_of(cell)
-        omitted = len(images) - MAX_CELL_IMAGES
-        del images[MAX_CELL_IMAGES:]
-        sections.append(_excerpt("outputs", _format_outputs(cell, hide), first_line))
+        sections.append(_make_excerpt("outputs", _format_outputs(cell, hide), first_line))
+        all_images = _list_images(cell)
+        images = all_images[:MAX_CELL_IMAGES]
+        omitted_count = len(all_images) - len(images)
         if images:
-            more = f" ({omitted} more are omitted)" if omitted > 0 else ""
+            more = f" ({omitted_count} more are omitted)" if omitted_count else ""
             about += f" Images with this result: {len(images)}{more}."
 
     if cell.left_out:
@@ -147,43 +160,51 @@ def _format_outputs(cell: NotebookCell, hide: NotebookSecrets) -> str:
     return "\n".join(parts)
 
 
-def _images_of(cell: NotebookCell) -> list[Image]:
+def _list_images(cell: NotebookCell) -> list[Image]:
     images: list[Image] = []
     for output in cell.outputs:
         images += output.images
     return images
 
 
-def _excerpt(title: str, text: str, first_line: int) -> DataSection:
-    # The lines from `first_line` on, up to `MAX_TEXT_CHARS`. The title has their numbers.
+def _make_excerpt(part: str, text: str, first_line: int) -> DataSection:
+    """Return the lines of `text` from number `first_line` on, up to `MAX_TEXT_CHARS`.
+
+    The title of an incomplete excerpt has the numbers of its lines.
+    """
     lines = text.split("\n")
-    if first_line > len(lines):
-        raise ToolError(f"The {title} of that cell has only {len(lines)} lines.")
+    total = len(lines)
+    if first_line > total:
+        raise ToolError(f"The {part} of that cell has only {total} lines.")
 
-    room = MAX_TEXT_CHARS
-    count = 0
-    for line in lines[first_line - 1 :]:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        count += 1
+    following = lines[first_line - 1 :]
+    count = _count_fitting(following)
+    if first_line == 1 and count == total:
+        return DataSection(part, text)
 
-    if not count:  # the first line is too long
-        line = lines[first_line - 1]
-        shown = line[:MAX_TEXT_CHARS]
-        cut = len(line) - MAX_TEXT_CHARS
-        count = 1
-        where = f"line {first_line} of {len(lines)}, its last {cut:,} characters omitted"
+    if count:
+        shown = "\n".join(following[:count])
+        last_line = first_line + count - 1
+        where = f"lines {first_line} to {last_line} of {total}"
     else:
-        shown = "\n".join(lines[first_line - 1 : first_line - 1 + count])
-        where = f"lines {first_line} to {first_line + count - 1} of {len(lines)}"
+        shown = following[0][:MAX_TEXT_CHARS]
+        cut = len(following[0]) - MAX_TEXT_CHARS
+        last_line = first_line
+        where = f"line {first_line} of {total}, its last {cut:,} characters omitted"
 
-    if first_line + count <= len(lines):
-        where += f"; for more, use part={title!r}, first_line={first_line + count}"
-    whole = first_line == 1 and count == len(lines) and room >= 0
-    if not whole:
-        title = f"{title}, {where}"
-    return DataSection(title, shown)
+    if last_line < total:
+        where += f"; for more, use part={part!r}, first_line={last_line + 1}"
+    return DataSection(f"{part}, {where}", shown)
+
+
+def _count_fitting(lines: Sequence[str]) -> int:
+    """Return how many whole lines from the first one fit into `MAX_TEXT_CHARS`."""
+    remaining_chars = MAX_TEXT_CHARS
+    for count, line in enumerate(lines):
+        remaining_chars -= len(line) + 1
+        if remaining_chars < 0:
+            return count
+    return len(lines)
 
 
 async def add_results(
@@ -196,7 +217,8 @@ async def add_results(
 ) -> NotebookCells:
     """Return `cells` with results in `Out` as outputs of the cells `numbers`.
 
-    Nothing changes if the page reported the outputs. Images have at most `side` pixels.
+    Nothing changes if the page reported the outputs. Images have at most `side` pixels, and are
+    omitted if `side` is 0.
     """
 
     def add() -> NotebookCells:
@@ -206,73 +228,14 @@ async def add_results(
 
         max_images = MAX_CELL_IMAGES if side else 0
         budget = ValueBudget(MAX_TEXT_CHARS, side, max_images, privacy=hide)
-        found = list(cells.cells)
+        new_cells = list(cells.cells)
         for number in numbers:
-            count = found[number].execution_count
+            count = new_cells[number].execution_count
             if count in results:
-                made = describe(results[count], budget)
-                outputs = (CellOutput("result", made.text, made.images),)
-                found[number] = replace(found[number], outputs=outputs)
+                description = describe(results[count], budget)
+                output = CellOutput("result", description.text, description.images)
+                new_cells[number] = replace(new_cells[number], outputs=(output,))
 
-        return replace(cells, cells=tuple(found))
+        return replace(cells, cells=tuple(new_cells))
 
     return await cell_thread.call(add)
-
-
-def search_cells(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Success:
-    """Return the lines of sources and outputs that contain `text`, ignoring case."""
-    find = re.compile(re.escape(text), re.IGNORECASE).search
-    hits = chain.from_iterable(_find_hits(cell, find, hide) for cell in cells.cells)
-    found = list(islice(hits, MAX_HITS + 1))  # one more, to know if there are more
-    more = len(found) > MAX_HITS
-    del found[MAX_HITS:]
-
-    count = "1 line" if len(found) == 1 else f"{len(found)} lines"
-    if more:
-        count = f"more than {count}"
-    about = f"Found in {count} of {len(cells.cells)} cells. {format_view(cells)}"
-    if more:
-        about += f" Only the first {MAX_HITS} are listed: search for a more specific text."
-    if cut := [str(cell.number) for cell in cells.cells if cell.left_out][:MAX_HITS]:
-        about += f" The end of these very long cells was not searched: {', '.join(cut)}."
-
-    if names := _list_found_cells(found):
-        about += f" Cells: {names}."
-
-    lines = "\n".join(line for _, line in found) or "(none)"
-    return Success(frame_sections(about, [DataSection("lines", lines)]))
-
-
-def _list_found_cells(found: Sequence[tuple[NotebookCell, str]]) -> str:
-    """Return number, id, and version of each cell with a line in `found`."""
-    named: dict[int, str] = {}
-    for cell, _ in found:
-        facts = ", ".join(_edit_facts(cell))
-        if facts:
-            named[cell.number] = f"{cell.number} ({facts})"
-    return "; ".join(named.values())
-
-
-def _find_hits(
-    cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: NotebookSecrets
-) -> Iterator[tuple[NotebookCell, str]]:
-    texts = [("source", cell.source, _is_python(cell))]
-    outputs = enumerate(cell.outputs, 1)
-    texts += [(f"output {n}", plain(x.text, limit=len(x.text)), False) for n, x in outputs]
-
-    for where, text, code in texts:
-        if not find(text):
-            continue
-
-        # Search again without secrets, so that a search cannot confirm a guessed secret.
-        shown = hide(text, code=code) if where == "source" else hide.text(text)
-
-        for number, line in enumerate(shown.split("\n"), 1):
-            if hit := find(line):
-                start = max(0, hit.start() - _BESIDE_HIT)
-                end = hit.end() + _BESIDE_HIT
-                excerpt = one_line(line[start:end], limit=_CELL_LINE + 2 * _BESIDE_HIT)
-                begins = "…" if start else ""
-                ends = "…" if end < len(line) else ""
-                place = f"cell {cell.number}, {where}, line {number}"
-                yield cell, f"{place}: {begins}{excerpt}{ends}"

@@ -52,42 +52,56 @@ def list_variables(
     Only names that contain `match` are counted and listed. Imported names are listed separately.
     Raise a `ToolError` if there is no variable with this number.
     """
-    own = [
+    matching = [
         (name, value)
         for name, value in list(namespace.items())
         if _is_listed(name) and match.lower() in name.lower()
     ]
+    matching.sort(key=lambda item: item[0])
 
-    known = sorted(own, key=lambda item: item[0])
-    listed = [(name, value) for name, value in known if not _is_imported(value)]
+    variables: list[tuple[str, Any]] = []
+    imported_names: list[str] = []
+    for name, value in matching:
+        if not _is_imported(value):
+            variables.append((name, value))
+        elif name not in _IPYTHON_FUNCTIONS:
+            imported_names.append(name)
 
-    shown = listed[first : first + VARIABLES_AT_ONCE]
+    shown = variables[first : first + VARIABLES_AT_ONCE]
     if first and not shown:
-        bound = f"0 to {len(listed) - 1}" if listed else "0"
-        raise ToolError(f"There are {len(listed)} variables: `first` must be {bound}.")
-
-    what = "variables whose names contain the text" if match else "variables"
-    about = (
-        f"{len(listed)} {what}, sorted by name. Names that begin with _ and the names of "
-        "IPython are omitted."
-    )
-
-    end = first + len(shown)
-    if len(shown) < len(listed):
-        about += f" This list holds numbers {first} to {end - 1}, counted from 0."
-    if end < len(listed):
-        about += f" For more, call with first={end}."
+        bound = f"0 to {len(variables) - 1}" if variables else "0"
+        raise ToolError(f"There are {len(variables)} variables: `first` must be {bound}.")
 
     lines = "\n".join(_format_variables(shown, hide))
     sections = [DataSection("variables", lines or "(none)")]
-    others = (name for name, value in known if _is_imported(value))
-    if imported := [name for name in others if name not in _IPYTHON_FUNCTIONS]:
-        omitted = len(imported) - _MAX_IMPORTS
-        more = f" and {omitted} more" if omitted > 0 else ""
-        names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_MAX_IMPORTS])
-        sections.append(DataSection("imported modules, functions, and classes", f"{names}{more}"))
+    if imported_names:
+        sections.append(_make_import_section(imported_names))
 
+    about = _describe_list(match, first, len(shown), len(variables))
     return Success(frame_sections(about, sections))
+
+
+def _describe_list(match: str, first: int, shown_count: int, total: int) -> str:
+    noun = "variables whose names contain the text" if match else "variables"
+    about = (
+        f"{total} {noun}, sorted by name. Names that begin with _ and the names of "
+        "IPython are omitted."
+    )
+
+    end = first + shown_count
+    if shown_count < total:
+        about += f" This list holds numbers {first} to {end - 1}, counted from 0."
+    if end < total:
+        about += f" For more, call with first={end}."
+    return about
+
+
+def _make_import_section(names: list[str]) -> DataSection:
+    text = ", ".join(one_line(name, limit=_NAME) for name in names[:_MAX_IMPORTS])
+    omitted_count = len(names) - _MAX_IMPORTS
+    if omitted_count > 0:
+        text += f" and {omitted_count} more"
+    return DataSection("imported modules, functions, and classes", text)
 
 
 def _is_listed(name: object) -> TypeGuard[str]:
@@ -95,7 +109,7 @@ def _is_listed(name: object) -> TypeGuard[str]:
 
 
 def _is_imported(value: Any) -> bool:
-    # True for a module, and for a function or class of a module.
+    """Return True for a module, and for a function or class that is not of the notebook."""
     kind = type(value)
     if issubclass(kind, ModuleType):
         return True
@@ -120,10 +134,14 @@ def _format_variables(shown: list[tuple[str, Any]], hide: NotebookSecrets) -> It
         elif time.monotonic() > deadline:
             text = "(not read: the variables above took too long)"
         else:
-            text = hide(_describe_value(value, hide, _VALUE_LINE + _EXTRA_CHARS).text)
-            text = one_line(text, limit=_VALUE_LINE + 2 * _EXTRA_CHARS)
-            text = text if len(text) <= _VALUE_LINE else f"{text[:_VALUE_LINE]}…"
+            text = _format_value_line(value, hide)
         yield f"{one_line(name, limit=_NAME)} ({kind}): {text}"
+
+
+def _format_value_line(value: Any, hide: NotebookSecrets) -> str:
+    description = _describe_value(value, hide, _VALUE_LINE + _EXTRA_CHARS)
+    line = one_line(hide(description.text), limit=_VALUE_LINE + 2 * _EXTRA_CHARS)
+    return line if len(line) <= _VALUE_LINE else f"{line[:_VALUE_LINE]}…"
 
 
 def read_variable(
@@ -134,36 +152,53 @@ def read_variable(
     side: int = DEFAULT_SIDE,
 ) -> Success:
     """Return the value at `expression`, or some of its items, or raise a `ToolError`."""
+    pieces = _read_pieces(namespace, expression, part, hide)
+    max_chars = MAX_TEXT_CHARS // len(pieces)
+    descriptions = [
+        _describe_value(piece, hide, max_chars, images=4, side=side) for piece in pieces
+    ]
+    text = "\n\n".join(description.text for description in descriptions)
+    images = descriptions[0].images
+
+    about = "The value"
+    if part is not None:
+        kind, count = part
+        about = f"{_PART_WORDS[kind]} {count} items of the value (fewer if it has fewer)"
+    if images:
+        about += f", with {' and '.join(count_images(images))}"
+
+    type_name = one_line(type(pieces[0]).__name__, limit=_NAME)
+    sections = [DataSection("type", type_name), DataSection("value", hide(text))]
+    return Success(frame_sections(f"{about}.", sections), images=images)
+
+
+_PART_WORDS: Final[Mapping[DataPart, str]] = {
+    "head": "The first",
+    "tail": "The last",
+    "sample": "An evenly spread sample of",
+}
+
+
+def _read_pieces(
+    namespace: Mapping[str, Any],
+    expression: str,
+    part: tuple[DataPart, int] | None,
+    hide: NotebookSecrets,
+) -> list[Any]:
+    """Return the value. The rows of a part of a frame are split, so that each one is shown."""
     try:
         with apply_privacy(hide):
             value = follow_data(read_value_path(expression), namespace)
             if part is not None:
                 value = take_part(clear_for_selection(value), *part)
-        pieces = split_rows(value, ROWS_AT_ONCE) if part else [value]
+        return split_rows(value, ROWS_AT_ONCE) if part else [value]
     except NotAValuePath:
         raise ToolError(NO_PATH) from None
     except NotShown as exc:
         raise ToolError(str(exc)) from None
     except ValuePathError as exc:
-        why = DataSection("error", hide(one_line(str(exc), limit=500)))
-        raise ToolError(frame_sections("The value cannot be read.", [why])) from exc
-
-    about = "The value"
-    if part is not None:
-        what = {"head": "The first", "tail": "The last", "sample": "An evenly spread sample of"}
-        about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
-
-    descriptions = [
-        _describe_value(piece, hide, MAX_TEXT_CHARS // len(pieces), images=4, side=side)
-        for piece in pieces
-    ]
-    text = "\n\n".join(description.text for description in descriptions)
-    images = descriptions[0].images
-    if images:
-        about += f", with {' and '.join(count_images(images))}"
-    kind = one_line(type(pieces[0]).__name__, limit=_NAME)
-    sections = [DataSection("type", kind), DataSection("value", hide(text))]
-    return Success(frame_sections(f"{about}.", sections), images=images)
+        reason = DataSection("error", hide(one_line(str(exc), limit=500)))
+        raise ToolError(frame_sections("The value cannot be read.", [reason])) from exc
 
 
 def _describe_value(

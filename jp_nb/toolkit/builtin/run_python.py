@@ -79,23 +79,23 @@ def make_run_outcome(run: CodeRun) -> Success | ToolFailure:
     """Return the outputs and the error of a run for the model."""
     texts: list[str] = []
     images: list[Image] = []
-    for shown in run.outputs:
-        text = shown.text.removesuffix("\n")
+    for output in run.outputs:
+        text = output.text.removesuffix("\n")
         if text:
             texts.append(text)
-        images += shown.images
-    output = "\n".join(texts)
+        images += output.images
+    printed = "\n".join(texts)
 
     if run.error is None:
-        if not output and not images:
+        if not printed and not images:
             return Success(NOTHING_SHOWN)
-        return Success(output, images=tuple(images))
+        return Success(printed, images=tuple(images))
 
     parts = [run.error]
     if run.frames:
         parts.append(f"Raised in the code at:\n{run.frames}")
-    if output:
-        parts.append(f"Output before the error:\n{output}")
+    if printed:
+        parts.append(f"Output before the error:\n{printed}")
     if images:
         parts.append(
             "The code also showed images. Only the user sees them: an error is sent without images."

@@ -29,7 +29,7 @@ from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.toolkit.arguments.call_arguments import fill_defaults, format_argument_problems
 from jp_nb.toolkit.base import CommandLine, Tool, ToolSource
 from jp_nb.toolkit.cell_thread import CellThread
-from jp_nb.toolkit.command_tools.executed_arguments import runs_arguments
+from jp_nb.toolkit.command_tools.executed_arguments import executes_call_values
 from jp_nb.toolkit.command_tools.outcome_reading import read_outcome
 from jp_nb.toolkit.command_tools.processes import (
     OutputError,
@@ -44,7 +44,10 @@ from jp_nb.toolkit.truncation import keep_end
 NO_COMMAND: Final = "Command missing for local tool"
 
 _VARIES_BY_RUN: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
-"""Template variables that differ in later runs of a call, or objects that contain them."""
+"""Template variables that differ in later runs of a call, or objects that contain them.
+
+`{{tool.answers.size}}` and `{{tool}}` match, `{{tool.arguments.size}}` does not.
+"""
 SHELL_SIGNALS: Final = 128  # a shell adds this number to the signal that ended its command
 _SHELL_CODES: Final = {126: "it is not executable", 127: "the command was not found"}
 
@@ -63,8 +66,8 @@ class CommandTool(Tool):
 
     @property
     def covers(self) -> RuleCoverage:  # type: ignore[override]
-        """`arguments` if an argument of the call is executed (`runs_arguments`)."""
-        if self.command and runs_arguments(self.command):
+        """`arguments` if an argument of the call is executed (`executes_call_values`)."""
+        if self.command and executes_call_values(self.command):
             return "arguments"
         return "tool"
 
@@ -157,9 +160,9 @@ def make_document(
     """Return the document for a run of the tool `name`, or for the formatting of its arguments."""
     tool: CallDocument = {"name": name, "arguments": dict(arguments)}
     about: CallDocument = {"root": context.root, "action": context.action}
-    runs = context.action == "run"
+    is_run = context.action == "run"
 
-    if runs:
+    if is_run:
         tool["answers"] = dict(context.answers)
         about["access"] = context.access
 
@@ -167,12 +170,12 @@ def make_document(
     about["workspace_id"] = ""  # for commands written for JP; a folder of notebooks has no such id
     about["conversation_id"] = context.conversation_id
 
-    if runs and context.config is not None:
+    if is_run and context.config is not None:
         about["config"] = context.config
 
     # The tool runs again if its configuration change (a *delta*) was rejected in the run before.
     rejection = context.delta_rejection
-    if runs and rejection is not None:
+    if is_run and rejection is not None:
         about["delta_rejection"] = {
             "reason": rejection.reason,
             "fields": list(rejection.fields),
@@ -191,7 +194,7 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
     stdin = encode_utf8(compact_json(document) + "\n")
     formats = as_object(document["context"]).get("action") != "run"
     try:
-        done = await run_process(argv, stdin=stdin, cwd=root, formats=formats)
+        process_run = await run_process(argv, stdin=stdin, cwd=root, formats=formats)
     except SpawnError as exc:
         # The templates, not the rendered words: they may contain an answer to a secret question.
         line = " ".join([command.program, *command.args])
@@ -200,21 +203,20 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
     except OutputError as exc:
         return ToolFailure(f"{subject} was stopped because it printed more than {exc}.")
 
-    return _read_result(done, subject, shell=command.shell)
+    return _read_result(process_run, subject, shell=command.shell)
 
 
-def _read_result(done: ProcessRun, subject: str, *, shell: bool) -> Outcome:
-    # The exit status decides only about text: a printed outcome says itself if it is a failure.
-    outcome = read_outcome(done.stdout)
-    if outcome is None:
-        if done.exit_code == 0:
-            return Success(done.stdout)
-        return _make_exit_failure(done, subject, shell=shell)
-
+def _read_result(process_run: ProcessRun, subject: str, *, shell: bool) -> Outcome:
+    outcome = read_outcome(process_run.stdout)
     if isinstance(outcome, ToolFailure):
-        return _make_reported_failure(outcome, done.stdout)
+        return _make_reported_failure(outcome, process_run.stdout)
+    if outcome is not None:
+        return outcome
 
-    return outcome
+    # The exit status decides only about text: a printed outcome says itself if it is a failure.
+    if process_run.exit_code == 0:
+        return Success(process_run.stdout)
+    return _make_exit_failure(process_run, subject, shell=shell)
 
 
 def _make_reported_failure(outcome: ToolFailure, stdout: str) -> ToolFailure:
@@ -222,19 +224,19 @@ def _make_reported_failure(outcome: ToolFailure, stdout: str) -> ToolFailure:
     if not outcome.transient:
         return ToolFailure(stdout)
 
-    # Without `"transient": true`: advice to try again belongs into the message (RFD 083).
+    # `"transient": true` is removed: advice to try again belongs into the message (RFD 083).
     details = {"message": outcome.message, "trace": list(outcome.trace)}
     return ToolFailure(compact_json(details))
 
 
-def _make_exit_failure(done: ProcessRun, subject: str, *, shell: bool) -> ToolFailure:
+def _make_exit_failure(process_run: ProcessRun, subject: str, *, shell: bool) -> ToolFailure:
     """Return the failure of a command that exited with an error, with its output."""
-    stderr = done.stderr.strip()
-    stdout = done.stdout.strip()
+    stderr = process_run.stderr.strip()
+    stdout = process_run.stdout.strip()
 
-    last = stderr.rpartition("\n")[2].strip()
-    summary = f": {last}" if 0 < len(last) <= 200 else "."  # a longer line is no summary
-    parts = [f"{subject} {_format_exit(done.exit_code, shell=shell)}{summary}"]
+    last_line = stderr.rpartition("\n")[2].strip()
+    summary = f": {last_line}" if 0 < len(last_line) <= 200 else "."  # a longer one is no summary
+    parts = [f"{subject} {_format_exit(process_run.exit_code, shell=shell)}{summary}"]
 
     if stderr and summary != f": {stderr}":
         parts.append(_format_printed("stderr", stderr))
@@ -276,6 +278,6 @@ def _format_signal(number: int) -> str:
 
 def _format_printed(name: str, text: str) -> str:
     end = keep_end(text, 10_000)  # the end usually has the error
-    left = len(text) - len(end)
-    note = f" (without its first {left} characters)" if left else ""
+    omitted_count = len(text) - len(end)
+    note = f" (without its first {omitted_count} characters)" if omitted_count else ""
     return f"{name}{note}:\n{end}"

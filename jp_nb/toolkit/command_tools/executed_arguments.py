@@ -1,6 +1,15 @@
-"""Tell whether a command executes arguments of a call, as a program, code, or a query.
+"""Tell whether a command line executes values of a call: as a program, as code, or as a query.
 
-A permission "for this turn" then covers only the exact arguments, not all calls of the tool.
+The *words* of a command line are its program and the configured `args`. They are templates, which
+may insert values of the model's call:
+
+    sudo {{tool.arguments.command}}          the value is a program: executed
+    python -c {{tool.arguments.code}}        the value is code: executed
+    bash {{tool.arguments.script}}           the value is a script: executed
+    bash build.sh {{tool.arguments.target}}  the script receives the value: not executed
+
+A permission "for this turn" covers only calls with the same values if they are executed, and
+otherwise all calls of the tool. In doubt, a value counts as executed.
 
 Source: `docs/turns.md`.
 """
@@ -12,39 +21,17 @@ from typing import Final
 
 from jp_nb.config.tree.tool_settings import Command
 
-
-def runs_arguments(command: Command) -> bool:
-    """Return True if `command` executes arguments of a call, as a program, code, or a query.
-
-    This applies to a template in the program, and in an argument of a program that runs its
-    arguments. It does not apply to the arguments of an interpreter's script.
-    """
-    if _ARGUMENTS.search(command.program):
-        return True
-
-    words = [command.program, *command.args]
-    names = [_find_program_name(word) for word in words]
-    for index, word in enumerate(words[1:], 1):
-        if not _ARGUMENTS.search(word):
-            continue
-
-        before = names[:index]
-        if _RUNNERS.intersection(before) or _CODE_OPTIONS.intersection(words[:index]):
-            return True
-        scripts = [name for name in before[1:] if not name.startswith("-")]
-        if before[0] in _INTERPRETERS and not scripts:
-            return True
-    return False
-
-
-def _find_program_name(word: str) -> str:
-    # Without folder and version: `/usr/bin/python3.12` is `python`.
-    name = word.rpartition("/")[2].rpartition("\\")[2].lower().removesuffix(".exe")
-    return name.rstrip("0123456789.") or name
-
-
-_ARGUMENTS: Final = re.compile(r"\{[{%].*(?:arguments|\btool\b(?!\s*[.\[]))", re.DOTALL)
-"""A template that contains arguments of the call, or the complete `tool` object."""
+_CALL_VALUE: Final = re.compile(r"\{[{%].*(?:arguments|\btool\b(?!\s*[.\[]))", re.DOTALL)
+"""A template that inserts arguments of the call, or the complete `tool` object."""
+_RUNNERS: Final = frozenset(
+    (
+        *("sudo", "doas", "env", "xargs", "nice", "nohup", "timeout", "time", "exec", "eval"),
+        *("ssh", "docker", "podman", "kubectl", "find", "parallel", "watch", "strace"),
+        *("psql", "mysql", "mariadb", "sqlite", "duckdb", "sqlcmd", "mongosh", "mongo"),
+        *("redis-cli", "clickhouse", "clickhouse-client", "bq", "snowsql"),
+    )
+)
+"""Programs that run a program or a query in any later word, such as `sudo` and `psql`."""
 _CODE_OPTIONS: Final = frozenset(
     ("-c", "-e", "-r", "-p", "--eval", "--exec", "--command", "--print", "/c", "-command", "-ec")
 )
@@ -56,13 +43,35 @@ _INTERPRETERS: Final = frozenset(
         *("rscript", "osascript", "awk", "gawk", "sed", "jq", "make", "uv", "npx", "pipx"),
     )
 )
-"""Programs that run their first argument."""
-_RUNNERS: Final = frozenset(
-    (
-        *("sudo", "doas", "env", "xargs", "nice", "nohup", "timeout", "time", "exec", "eval"),
-        *("ssh", "docker", "podman", "kubectl", "find", "parallel", "watch", "strace"),
-        *("psql", "mysql", "mariadb", "sqlite", "duckdb", "sqlcmd", "mongosh", "mongo"),
-        *("redis-cli", "clickhouse", "clickhouse-client", "bq", "snowsql"),
+"""Programs that run their first word that is not an option."""
+
+
+def executes_call_values(command: Command) -> bool:
+    """Return True if `command` executes values of the model's call."""
+    words = [command.program, *command.args]
+    return any(
+        _CALL_VALUE.search(word) and _is_executed(words, index) for index, word in enumerate(words)
     )
-)
-"""Programs that run other programs or queries in any of their arguments."""
+
+
+def _is_executed(words: list[str], index: int) -> bool:
+    """Return True if the word at `index` is executed, judged by the words to the left of it."""
+    is_program = index == 0
+    if is_program:
+        return True
+
+    earlier_words = words[:index]
+    program, *earlier_names = [_find_program_name(word) for word in earlier_words]
+    if _RUNNERS.intersection((program, *earlier_names)):
+        return True
+    if _CODE_OPTIONS.intersection(earlier_words):
+        return True
+
+    has_script = any(not name.startswith("-") for name in earlier_names)
+    return program in _INTERPRETERS and not has_script
+
+
+def _find_program_name(word: str) -> str:
+    """Return `word` without folder and version: `/usr/bin/python3.12` is `python`."""
+    name = word.rpartition("/")[2].rpartition("\\")[2].lower().removesuffix(".exe")
+    return name.rstrip("0123456789.") or name

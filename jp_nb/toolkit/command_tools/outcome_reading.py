@@ -34,7 +34,10 @@ log = logging.getLogger(__name__)
 MAX_OUTCOME_ITEMS: Final = 100_000
 """A larger JSON value is no outcome: parsed, it takes up to 30 times the memory of its text."""
 _ITEM: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
-"""A string, or the start of a value in a list or object. It never fails in a string: linear."""
+"""A string, or the start of a value in a list or object.
+
+The possessive quantifiers never go back into a string, so a search takes linear time.
+"""
 
 
 def read_outcome(stdout: str) -> Outcome | None:
@@ -52,9 +55,9 @@ def read_outcome(stdout: str) -> Outcome | None:
 
     try:
         data = json.loads(stdout, parse_int=_parse_int)
-        if "\\u" in stdout:  # may escape a lone surrogate, which UTF-8 cannot encode
-            whole = encode_utf8(json.dumps(data, ensure_ascii=False))
-            data = json.loads(whole, parse_int=_parse_int)
+        if "\\u" in stdout:  # may escape a lone surrogate, which is replaced by `?`
+            encodable = encode_utf8(json.dumps(data, ensure_ascii=False))
+            data = json.loads(encodable, parse_int=_parse_int)
     except (ValueError, RecursionError):
         return None
 
@@ -76,7 +79,8 @@ def read_outcome(stdout: str) -> Outcome | None:
 
 
 def _has_few_items(text: str) -> bool:
-    return next(islice(_ITEM.finditer(text), MAX_OUTCOME_ITEMS, None), None) is None
+    further_items = islice(_ITEM.finditer(text), MAX_OUTCOME_ITEMS, None)
+    return next(further_items, None) is None
 
 
 def _parse_int(digits: str) -> int | float:
@@ -87,60 +91,67 @@ def _parse_int(digits: str) -> int | float:
 
 
 def _read_success(data: Mapping[str, Any]) -> Success:
+    content = data["content"]
     config = data.get("config")
     unset = data.get("unset")
+    paths = _read_texts(unset)
+
     if config is not None and not isinstance(config, dict):
-        malformed = "expected `config` to be an object"
-    elif not is_storable(config):
+        return Success(content, malformed="expected `config` to be an object")
+    if not is_storable(config):
         malformed = "`config` contains a number that JSON does not have, or too many levels"
-    elif unset is not None and _read_texts(unset) is None:
-        malformed = "expected `unset` to be a list of strings"
-    else:
-        return Success(data["content"], config=config or None, unset=_read_texts(unset) or ())
-    return Success(data["content"], malformed=malformed)
+        return Success(content, malformed=malformed)
+    if unset is not None and paths is None:
+        return Success(content, malformed="expected `unset` to be a list of strings")
+
+    return Success(content, config=config or None, unset=paths or ())
 
 
 def _read_needs_input(data: Mapping[str, Any]) -> NeedsInput:
-    several = data.get("questions")
-    if several is not None and data.get("question") is not None:
-        raise _invalid_question("it has `question` and `questions`: remove one of them")
+    items = data.get("questions")
+    if items is not None and data.get("question") is not None:
+        raise _make_question_error("it has `question` and `questions`: remove one of them")
 
-    if several is None:
+    if items is None:
         return NeedsInput(_read_question(data.get("question"), "question"))
-    if not isinstance(several, list) or not several:
-        raise _invalid_question("expected `questions` to be a list of at least one object")
-    questions = [_read_question(each, f"questions.{index}") for index, each in enumerate(several)]
+    if not isinstance(items, list) or not items:
+        raise _make_question_error("expected `questions` to be a list of at least one object")
+    questions = [_read_question(item, f"questions.{index}") for index, item in enumerate(items)]
 
     try:
         return NeedsInput(*questions)
     except ValidationError as exc:
-        raise _invalid_question(exc) from exc
+        raise _make_question_error(_describe_first_problem(exc)) from exc
 
 
 def _read_question(data: Any, name: str) -> Question:
     if not isinstance(data, dict):
-        raise _invalid_question(f"expected `{name}` to be an object")
+        raise _make_question_error(f"expected `{name}` to be an object")
     if data.get("answer_type") is None:
-        raise _invalid_question(f"`{name}.answer_type` is missing")
+        raise _make_question_error(f"`{name}.answer_type` is missing")
     if not is_storable(data):
-        raise _invalid_question(
+        raise _make_question_error(
             f"`{name}` contains a number that JSON does not have, or too many levels"
         )
 
     try:
         return Question.model_validate(data)
     except ValidationError as exc:
-        raise _invalid_question(exc, name) from exc
+        raise _make_question_error(_describe_first_problem(exc, name)) from exc
 
 
-def _invalid_question(reason: str | ValidationError, *above: str) -> ToolError:
-    if isinstance(reason, ValidationError):
-        path, problem = first_problem(reason)
-        reason = f"`{'.'.join((*above, *filter(None, [path])))}`: {problem}"
+def _describe_first_problem(error: ValidationError, parent: str = "") -> str:
+    path, problem = first_problem(error)
+    keys = [key for key in (parent, path) if key]
+    return f"`{'.'.join(keys)}`: {problem}"
+
+
+def _make_question_error(reason: str) -> ToolError:
     return ToolError(f"The tool asked an invalid question: {reason}.")
 
 
 def _warn_of_change(data: Mapping[str, Any]) -> None:
+    """Log a configuration change in an outcome that cannot propose one."""
     if data.get("config") is not None or data.get("unset"):
         log.warning("a tool's %s proposed a configuration change: ignored", data["type"])
 

@@ -45,7 +45,8 @@ class ProcessGuard:
 
     def start(self) -> None:
         """Start the guard, if it does not run. Call it before a process starts."""
-        if self._pipe is None or self._owner != os.getpid():
+        is_other_process = self._owner != os.getpid()  # this process is a fork of the owner
+        if self._pipe is None or is_other_process:
             self._start()
 
     def add(self, group: int) -> None:
@@ -58,6 +59,7 @@ class ProcessGuard:
             self._write(f"-{group}\n")
 
     def _start(self) -> None:
+        # Imported late, because the guard itself does not need them.
         import logging
         import subprocess
 
@@ -101,13 +103,22 @@ class ProcessGuard:
 
 def watch(pipe: int, owner: int) -> None:
     """Read process groups from `pipe` until the process `owner` ends; then end those that run."""
+    _end_groups(_read_groups(pipe, owner))
+
+
+def _read_groups(pipe: int, owner: int) -> list[int]:
+    """Return the process groups that run when `owner` ends.
+
+    `owner` writes the line `+GROUP` for a new group, and `-GROUP` for one that ended.
+    """
     groups: dict[int, None] = {}
-    unread = b""
+    incomplete_line = b""
     while True:
         received = _read_from(pipe, owner)
         if not received:
-            break
-        *lines, unread = (unread + received).split(b"\n")
+            return list(groups)
+
+        *lines, incomplete_line = (incomplete_line + received).split(b"\n")
         for line in lines:
             group = int(line[1:])
             if line.startswith(b"+"):
@@ -115,36 +126,46 @@ def watch(pipe: int, owner: int) -> None:
             else:
                 groups.pop(group, None)
 
+
+def _end_groups(groups: list[int]) -> None:
     for group in groups:
-        _send(group, signal.SIGTERM)
-    until = time.monotonic() + STOP_GRACE_S
-    while any(_send(group, 0) for group in groups) and time.monotonic() < until:
+        _send_signal(group, signal.SIGTERM)
+
+    deadline = time.monotonic() + STOP_GRACE_S
+    while any(_exists(group) for group in groups) and time.monotonic() < deadline:
         time.sleep(0.02)
+
     for group in groups:
-        _send(group, signal.SIGKILL)
+        _send_signal(group, signal.SIGKILL)
 
 
 def _read_from(pipe: int, owner: int) -> bytes:
     """Return the next bytes from `pipe`; none if it ended, or its writer `owner` did."""
-    patience: float | None = None
+    # On Linux a file descriptor of the process `owner` becomes readable when it ends.
+    timeout_s: float | None = None
     try:
-        ends = [os.pidfd_open(owner)]
+        owner_ends = [os.pidfd_open(owner)]
     except (AttributeError, OSError):  # not Linux, or not permitted
-        ends = []
-        patience = POLL_S
+        owner_ends = []
+        timeout_s = POLL_S
+
     try:
         while True:
-            ready = select.select([pipe, *ends], [], [], patience)[0]
+            ready = select.select([pipe, *owner_ends], [], [], timeout_s)[0]
             if pipe in ready:
                 return os.read(pipe, 65536)
             if ready or os.getppid() != owner:
                 return b""
     finally:
-        for end in ends:
-            os.close(end)
+        for descriptor in owner_ends:
+            os.close(descriptor)
 
 
-def _send(group: int, number: int) -> bool:
+def _exists(group: int) -> bool:
+    return _send_signal(group, 0)  # the signal 0 only checks
+
+
+def _send_signal(group: int, number: int) -> bool:
     """Send a signal to `group`; return False if it has ended."""
     try:
         os.killpg(group, number)

@@ -50,8 +50,8 @@ class OutputError(Exception):
 class ProcessRun:
     """A process that exited. Bytes that are not UTF-8 are replaced in input and output.
 
-    A negative `exit_code` is a signal. `formats` if the process only formatted the arguments of a
-    call for the user.
+    A negative `exit_code` is a signal. `formats` is True if the process only formatted the
+    arguments of a call for the user.
     """
 
     stdin: str
@@ -94,14 +94,19 @@ async def run_process(
             output.must_end.set()
             await asyncio.wait([supervisor])
             raise
-        code = supervisor.result()
+        exit_code = supervisor.result()
 
-    shown = stdin.decode(errors="replace")
-    done = ProcessRun(shown, output.take_text(STDOUT), output.take_text(STDERR), code, formats)
+    process_run = ProcessRun(
+        stdin.decode(errors="replace"),
+        output.take_text(STDOUT),
+        output.take_text(STDERR),
+        exit_code,
+        formats,
+    )
     log = PROCESS_LOG.get()
     if log is not None:
-        log.append(done)
-    return done
+        log.append(process_run)
+    return process_run
 
 
 SHARED_GUARD: Final = ProcessGuard()
@@ -118,6 +123,7 @@ def _forget_supervisor(supervisor: asyncio.Task[int]) -> None:
 
 
 async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _ProcessOutput) -> int:
+    """Run a process until it exited or `output.must_end` is set; return its exit code."""
     SHARED_GUARD.start()
 
     try:
@@ -155,14 +161,15 @@ async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _Proce
 
     if output.overflowed:
         raise OutputError(f"{MAX_OUTPUT_BYTES // 2**20} MiB")
-    code = transport.get_returncode()
-    return -1 if code is None else code
+    exit_code = transport.get_returncode()
+    return -1 if exit_code is None else exit_code  # None: not even SIGKILL has ended it in time
 
 
 def _explain_spawn_error(exc: Exception, program: str, cwd: str) -> str:
     if isinstance(exc, FileNotFoundError | NotADirectoryError) and cwd and not os.path.isdir(cwd):
         return "its working directory does not exist"
 
+    # "File not found" is also the error if the file is a script without its interpreter.
     if isinstance(exc, FileNotFoundError):
         path = os.path.join(cwd, program) if os.sep in program else shutil.which(program)
         if path is not None and os.path.exists(path):
@@ -218,6 +225,7 @@ class _ProcessOutput(asyncio.SubprocessProtocol):
 
 
 async def _end_group(transport: asyncio.SubprocessTransport, output: _ProcessOutput) -> None:
+    """Send SIGTERM to the process group, and SIGKILL after a while."""
     _signal_group(transport, "SIGTERM")
     try:
         # Nothing reports the end of a group, so the end of the pipes has to do.

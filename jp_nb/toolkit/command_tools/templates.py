@@ -34,7 +34,8 @@ def render(template: str, variables: Mapping[str, JsonValue]) -> str:
     Raises:
         TemplateError: The syntax is invalid, or rendering fails.
     """
-    if not any(sign in template for sign in ("{{", "{%", "{#")):
+    has_markup = any(mark in template for mark in ("{{", "{%", "{#"))
+    if not has_markup:
         return template  # Jinja would replace \r\n by \n
 
     try:
@@ -46,6 +47,8 @@ def render(template: str, variables: Mapping[str, JsonValue]) -> str:
 
 
 class _Missing(ChainableUndefined):
+    """A missing value. Its attributes are missing values too."""
+
     def __str__(self) -> str:
         return "null"
 
@@ -76,6 +79,8 @@ def _environment() -> _Environment:
     # The user approves a rendered command, and it is rendered again to run: both must be equal.
     del environment.filters["random"]
     del environment.globals["lipsum"]
+
+    # Jinja's own filters escape HTML or write values as Python does, such as `True`.
     environment.filters |= {"tojson": _to_json, "string": _to_text, "join": _join}
     return environment
 
@@ -101,7 +106,8 @@ def _to_json(value: Any, indent: bool | int | None = None) -> str:
     )
 
 
-def _to_json_value(value: Any) -> Any:  # for values that a template creates, such as a range
+def _to_json_value(value: Any) -> Any:
+    """Convert a value that a template created, such as a range."""
     if isinstance(value, Undefined):
         return None
     if isinstance(value, Mapping):

@@ -23,6 +23,11 @@ START: Final = "start"
 END: Final = "end"
 THIS: Final = "this"
 SAME: Final = "same"
+"""Words instead of a cell id.
+
+As the place `after` which a cell comes: the `start` or the `end` of the notebook, or `this`, the
+running cell. As a version, `same` stands for the version that an earlier edit of the proposal left.
+"""
 
 _FIELDS: Final[Mapping[EditKind, tuple[frozenset[str], frozenset[str]]]] = {
     "insert": (frozenset({"source"}), frozenset({"after", "type", "run"})),
@@ -35,14 +40,21 @@ _FIELDS: Final[Mapping[EditKind, tuple[frozenset[str], frozenset[str]]]] = {
 """Required and optional fields of each kind of edit, besides `op`."""
 
 _NAMES: Final = ("op", "cell", "version", "after", "type", "source", "old", "new", "run")
+"""All fields, in the order in which messages name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellEdit:
-    """One operation of a proposal. `number` counts from 1.
+    """One operation of a proposal.
 
-    `key` is the name of an inserted cell in the proposal, such as `new:1`. `old` and `new` belong
-    to a patch. `is_run` is True if the model wants the cell to run afterwards.
+    Attributes:
+        number: Counts the operations of the proposal, from 1.
+        cell: The id of the cell, or the key of a cell that an earlier operation inserts.
+        version: The version of the cell that the model has read.
+        after: The place of an inserted or moved cell: it comes after the cell with this id.
+        old: The text that a patch replaces by `new`.
+        is_run: True if the model wants the cell to run afterwards.
+        key: The name of an inserted cell in the proposal, such as `new:1`; "" for other kinds.
     """
 
     number: int
@@ -69,67 +81,68 @@ def read_edits(arguments: Mapping[str, JsonValue]) -> tuple[CellEdit, ...]:
     Raises:
         ToolError: They are not valid. The message names the edit by its number, for the model.
     """
-    given = arguments.get("edits")
-    if not isinstance(given, list) or not given:
+    items = arguments.get("edits")
+    if not isinstance(items, list) or not items:
         raise ToolError("`edits` must be a list of 1 to 50 operations.")
-    if len(given) > MAX_EDITS:
+    if len(items) > MAX_EDITS:
         raise ToolError(
-            f"`edits` has {len(given)} operations. The limit is {MAX_EDITS}: propose fewer."
+            f"`edits` has {len(items)} operations. The limit is {MAX_EDITS}: propose fewer."
         )
 
     edits: list[CellEdit] = []
-    inserted = 0
-    size = 0
-
-    for number, item in enumerate(given, 1):
+    insert_count = 0
+    for number, item in enumerate(items, 1):
         fields = _read_fields(number, item)
         key = ""
         if fields["op"] == "insert":
-            inserted += 1
-            key = f"new:{inserted}"
-        edit = _make_edit(number, fields, key)
-        size += _count_bytes(edit)
-        edits.append(edit)
+            insert_count += 1
+            key = f"new:{insert_count}"
+        edits.append(_make_edit(number, fields, key))
 
-    if size > MAX_EDIT_BYTES:
+    byte_count = sum(map(_count_bytes, edits))
+    if byte_count > MAX_EDIT_BYTES:
         raise ToolError(
-            f"The sources have {size:,} bytes. The limit is {MAX_EDIT_BYTES:,}: "
+            f"The sources have {byte_count:,} bytes. The limit is {MAX_EDIT_BYTES:,}: "
             "propose fewer or smaller edits, or use `patch`."
         )
     return tuple(edits)
 
 
-def refuse(number: int, reason: str) -> ToolError:
+def make_edit_error(number: int, reason: str) -> ToolError:
     """Return the error about one edit of a proposal."""
     return ToolError(f"Edit {number}: {reason} No edit was applied, and the user was not asked.")
 
 
 def _read_fields(number: int, item: JsonValue) -> dict[str, JsonValue]:
     if not isinstance(item, dict):
-        raise refuse(number, 'it must be an object such as {"op": "insert", "source": "…"}.')
+        raise make_edit_error(
+            number, 'it must be an object such as {"op": "insert", "source": "…"}.'
+        )
 
+    # Models send null for a missing field.
     fields: dict[str, JsonValue] = {}
     fields |= {name: value for name, value in item.items() if value is not None}
-    kind = next((each for each in EDIT_KINDS if each == fields.get("op")), None)
+
+    kind = next((known for known in EDIT_KINDS if known == fields.get("op")), None)
     if kind is None:
-        known = ", ".join(EDIT_KINDS)
+        known_kinds = ", ".join(EDIT_KINDS)
         shown = one_line(repr(fields.get("op")), limit=60)
-        raise refuse(number, f"`op` is {shown}. Use one of {known}.")
+        raise make_edit_error(number, f"`op` is {shown}. Use one of {known_kinds}.")
 
     required, optional = _FIELDS[kind]
-    for name in _NAMES[1:]:
-        if name in required and name not in fields:
-            hint = ""
-            if name in ("cell", "version"):
-                hint = " Get ids and versions with notebook_cells()."
-            raise refuse(number, f"`{kind}` needs `{name}`.{hint}")
+    missing = [name for name in _NAMES if name in required and name not in fields]
+    if missing:
+        hint = ""
+        if missing[0] in ("cell", "version"):
+            hint = " Get ids and versions with notebook_cells()."
+        raise make_edit_error(number, f"`{kind}` needs `{missing[0]}`.{hint}")
 
     allowed = {"op", *required, *optional}
-    unused = [name for name in fields if name not in allowed and not _is_blank(fields[name])]
-    if unused:
-        known = ", ".join(name for name in _NAMES if name in allowed)
-        name = one_line(unused[0], limit=60)
-        raise refuse(number, f"`{kind}` has no `{name}`. It has {known}.")
+    unknown = [name for name in fields if name not in allowed and not _is_blank(fields[name])]
+    if unknown:
+        shown = one_line(unknown[0], limit=60)
+        allowed_names = ", ".join(name for name in _NAMES if name in allowed)
+        raise make_edit_error(number, f"`{kind}` has no `{shown}`. It has {allowed_names}.")
     return fields
 
 
@@ -143,22 +156,22 @@ def _make_edit(number: int, fields: Mapping[str, JsonValue], key: str) -> CellEd
     for name in ("cell", "version", "after", "type", "source", "old", "new"):
         value = fields.get(name, "")
         if not isinstance(value, str):
-            raise refuse(number, f"`{name}` must be a text.")
+            raise make_edit_error(number, f"`{name}` must be a text.")
         texts[name] = value
 
     is_run = fields.get("run", False)
     if not isinstance(is_run, bool):
-        raise refuse(number, "`run` must be true or false.")
+        raise make_edit_error(number, "`run` must be true or false.")
 
     cell_kind = texts["type"] or "code"
     if cell_kind not in CELL_KINDS:
-        raise refuse(number, f"`type` must be one of {', '.join(CELL_KINDS)}.")
+        raise make_edit_error(number, f"`type` must be one of {', '.join(CELL_KINDS)}.")
     if is_run and key and cell_kind != "code":
-        raise refuse(number, "only code cells can run.")
+        raise make_edit_error(number, "only code cells can run.")
 
     kind = cast(EditKind, fields["op"])
     if kind == "patch" and not texts["old"]:
-        raise refuse(number, "`old` is empty. Give a text that occurs exactly once.")
+        raise make_edit_error(number, "`old` is empty. Give a text that occurs exactly once.")
     _check_characters(number, texts)
 
     return CellEdit(
@@ -179,7 +192,7 @@ def _make_edit(number: int, fields: Mapping[str, JsonValue], key: str) -> CellEd
 def _check_characters(number: int, texts: Mapping[str, str]) -> None:
     for name in ("source", "new"):
         if any("\ud800" <= char <= "\udfff" for char in texts[name]):
-            raise refuse(
+            raise make_edit_error(
                 number,
                 f"`{name}` has half a surrogate pair, which no file can contain. "
                 "Write the character itself.",

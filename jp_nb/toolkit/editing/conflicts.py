@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
-from jp_nb.toolkit.editing.edit_plan import EditStep
 from jp_nb.toolkit.editing.edit_review import CellConflict
+from jp_nb.toolkit.editing.edit_steps import EditStep
 
 
 def find_conflicts(
@@ -34,25 +34,33 @@ def find_merged(
 ) -> dict[str, str | None]:
     """Return the present sources of `cells` that are not as `steps` have left them, by id.
 
-    `ids` are those of new cells by key. The source of a cell that is gone is None.
+    Another user edited these cells at the same time, and the pages merged both edits.
+
+    Args:
+        steps: The steps that were applied.
+        ids: The ids of new cells by key.
+        cells: The cells as they are now.
+
+    Returns:
+        The source by cell id; None for a cell that is gone.
     """
-    present: dict[str, list[str]] = {}
+    sources_by_id: dict[str, list[str]] = {}
     for cell in cells:
-        present.setdefault(cell.cell_id, []).append(cell.source)
+        sources_by_id.setdefault(cell.cell_id, []).append(cell.source)
 
     merged: dict[str, str | None] = {}
     for step in steps:
         cell_id = ids.get(step.cell, step.cell)
-        found = present.get(cell_id, [])
+        sources = sources_by_id.get(cell_id, [])
         match step.kind:
             case "insert" | "set":
-                is_as_applied = found == [step.source]
+                is_as_applied = sources == [step.source]
             case "move":  # two pages that move one cell leave it twice
-                is_as_applied = len(found) == 1
+                is_as_applied = len(sources) == 1
             case "delete":
-                is_as_applied = not found
+                is_as_applied = not sources
         if not is_as_applied:
-            merged[cell_id] = found[0] if found else None
+            merged[cell_id] = sources[0] if sources else None
     return merged
 
 

@@ -61,12 +61,16 @@ class DocumentCell:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCells:
-    """All cells of the document, in order. `this` is the id of the running cell.
+    """All cells of the document, in order.
 
-    `can_change` is False if no program can change the document: then only insertions are accepted,
-    and the user gets their sources. `why` is the reason. `may_run` is False if cells may run only
-    with the consent of a user. `operation` is the id of the last change that a program made, with
-    the ids of its new cells by key.
+    Attributes:
+        this: The id of the running cell.
+        can_change: False if no program can change the document. Then only insertions are accepted,
+            and the user gets their sources.
+        may_run: False if cells may run only with the consent of a user.
+        why: The reason why no program can change the document; "" if one can.
+        operation: The id of the last change that a program made; "" if there was none.
+        new_ids: The ids of the cells that this change inserted, by their keys in the proposal.
     """
 
     cells: tuple[DocumentCell, ...]
@@ -83,7 +87,8 @@ class DocumentCells:
 
     def list_nearest(self, wanted: str) -> list[str]:
         """Return descriptions of the cells whose number or id is nearest to `wanted`."""
-        if wanted.isdecimal() and len(wanted) < 7 and int(wanted) < len(self.cells):
+        is_number = wanted.isdecimal() and len(wanted) < 7
+        if is_number and int(wanted) < len(self.cells):
             return [_describe(self.cells[int(wanted)])]
 
         cells = {cell.cell_id: cell for cell in self.cells}

@@ -9,7 +9,7 @@ Source: `docs/cells.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -30,9 +30,14 @@ HAS_RECORD: Final = "the cell has data of jp in its metadata."
 
 @dataclass(slots=True)
 class _CellHistory:
-    """The edits of one cell in a turn.
+    """The edits of one cell in a turn, as the record has them.
 
-    `source` is the one before the first of them, None if the record does not have it.
+    Attributes:
+        is_new: True if the turn inserted the cell.
+        is_changed: True if the turn changed its source.
+        source: The source before the turn; None if the record does not have it.
+        version_before: The version of this source.
+        version: The version that the turn left.
     """
 
     cell_id: str
@@ -47,8 +52,9 @@ class _CellHistory:
 
     def add(self, applied: Mapping[str, JsonValue]) -> None:
         """Add the next edit of this cell."""
-        kind = applied.get("type")
-        self.kind = next((each for each in CELL_KINDS if each == kind), self.kind)
+        for kind in CELL_KINDS:
+            if kind == applied.get("type"):
+                self.kind = kind
 
         match applied.get("op"):
             case "insert":
@@ -65,7 +71,8 @@ class _CellHistory:
 
     def _keep_source(self, applied: Mapping[str, JsonValue]) -> None:
         if self.is_changed:
-            return
+            return  # an earlier edit has the source from before the turn
+
         self.version_before = _read_text(applied, "version_before")
         source = applied.get("source_before")
         self.source = source if isinstance(source, str) else None
@@ -89,12 +96,14 @@ class InverseEdits:
     ) -> None:
         """Add an edit of `cell`, or the insertion of a deleted one with the name `key`."""
         number = len(self.edits) + 1
-        is_later = any(edit.cell == history.cell_id for edit in self.edits)
+        has_earlier_edit = any(edit.cell == history.cell_id for edit in self.edits)
+        cell_id = "" if key else history.cell_id
+        version = SAME if has_earlier_edit else history.version
         edit = CellEdit(
             number,
             kind,
-            cell="" if key else history.cell_id,
-            version=SAME if is_later else history.version,
+            cell=cell_id,
+            version=version,
             after=after,
             cell_kind=history.kind,
             source=history.source or "",
@@ -112,57 +121,70 @@ def invert_edits(
 ) -> InverseEdits:
     """Return the edits that take back the edits `applied`, in the order of the record."""
     histories: dict[str, _CellHistory] = {}
-    for each in applied:
-        cell_id = _read_text(each, "cell")
+    for entry in applied:
+        cell_id = _read_text(entry, "cell")
         if cell_id:
-            histories.setdefault(cell_id, _CellHistory(cell_id)).add(each)
+            histories.setdefault(cell_id, _CellHistory(cell_id)).add(entry)
 
     inverse = InverseEdits()
     for history in histories.values():
-        cell = document.find(history.cell_id)
-        if history.is_new:
-            if cell is not None and not history.is_deleted:
-                inverse.add("delete", history, cell)
-        elif history.is_changed and not history.is_deleted and not _is_back(history, cell):
-            inverse.add("replace", history, cell)
+        if not history.is_deleted:
+            _add_source_edit(inverse, history, document.find(history.cell_id))
 
-    _add_places(inverse, applied, histories, document)
+    _add_insertions_and_moves(inverse, applied, histories, document)
     return inverse
 
 
-def _is_back(history: _CellHistory, cell: DocumentCell | None) -> bool:
-    """Return True if the cell has its source from before, as after an undo."""
-    return cell is not None and cell.version == history.version_before
+def _add_source_edit(
+    inverse: InverseEdits, history: _CellHistory, cell: DocumentCell | None
+) -> None:
+    """Add the deletion of a new cell, or the first source of a changed one."""
+    if history.is_new:
+        if cell is not None:
+            inverse.add("delete", history, cell)
+        return
+
+    # The user may have undone the edit already.
+    has_first_source = cell is not None and cell.version == history.version_before
+    if history.is_changed and not has_first_source:
+        inverse.add("replace", history, cell)
 
 
-def _add_places(
+def _add_insertions_and_moves(
     inverse: InverseEdits,
     applied: Sequence[Mapping[str, JsonValue]],
     histories: Mapping[str, _CellHistory],
     document: DocumentCells,
 ) -> None:
     """Add insertions of deleted cells, and moves, in the order of the notebook afterwards."""
-    order = _restore_order(applied, document)
-    present = [cell.cell_id for cell in document.cells if cell.cell_id in order]
-    keys: dict[str, str] = {}
-    before = START
+    old_order = _restore_order(applied, document)
+    present_ids = [cell.cell_id for cell in document.cells if cell.cell_id in old_order]
+    old_order_of_present = [cell_id for cell_id in old_order if cell_id in present_ids]
+    insert_count = 0
+    previous = START  # the id or the key of the cell before, in the old order
 
-    for cell_id in order:
+    for cell_id in old_order:
         history = histories.get(cell_id)
         cell = document.find(cell_id)
-        name = cell_id
 
-        if history is not None and cell is None and history.is_deleted and not history.is_new:
-            key = f"new:{len(keys) + 1}"
-            keys[cell_id] = key
-            inverse.add("insert", history, None, after=before, key=key)
-            # A cell that does not come back is no place for the next one.
-            name = before if history.source is None else key
-        elif history is not None and cell is not None and history.is_moved:
-            kept = [each for each in order if each in present]
-            if _get_previous(kept, cell_id) != _get_previous(present, cell_id):
-                inverse.add("move", history, cell, after=before)
-        before = name
+        if cell is None:
+            # A cell that the turn inserted and deleted again does not come back.
+            if history is None or not history.is_deleted or history.is_new:
+                previous = cell_id
+                continue
+            insert_count += 1
+            key = f"new:{insert_count}"
+            inverse.add("insert", history, None, after=previous, key=key)
+            # Without its source the cell is a conflict, so the next one cannot come after it.
+            if history.source is not None:
+                previous = key
+            continue
+
+        if history is not None and history.is_moved:
+            old_previous = _get_previous(old_order_of_present, cell_id)
+            if old_previous != _get_previous(present_ids, cell_id):
+                inverse.add("move", history, cell, after=previous)
+        previous = cell_id
 
 
 def _restore_order(
@@ -170,17 +192,17 @@ def _restore_order(
 ) -> list[str]:
     """Return the ids of the cells in the order before the edits."""
     order = [cell.cell_id for cell in document.cells]
-    for each in reversed(applied):
-        cell_id = _read_text(each, "cell")
-        op = each.get("op")
-        if op == "insert" and cell_id in order:
-            order.remove(cell_id)
-
-        is_back = op == "delete" and cell_id not in order
-        if is_back or (op == "move" and cell_id in order):
-            if not is_back:
+    for entry in reversed(applied):
+        cell_id = _read_text(entry, "cell")
+        old_place = _read_text(entry, "place_before")
+        match entry.get("op"):
+            case "insert" if cell_id in order:
                 order.remove(cell_id)
-            order.insert(_find_index(order, _read_text(each, "place_before")), cell_id)
+            case "delete" if cell_id not in order:
+                order.insert(_find_index(order, old_place), cell_id)
+            case "move" if cell_id in order:
+                order.remove(cell_id)
+                order.insert(_find_index(order, old_place), cell_id)
     return order
 
 
@@ -199,24 +221,22 @@ def _find_reason(edit: CellEdit, history: _CellHistory, cell: DocumentCell | Non
     """Return the reason why `edit` is not possible; "" if it is."""
     if edit.kind in ("insert", "replace") and history.source is None:
         return NO_SOURCE
-    if edit.key:
+    if edit.kind == "insert":
         return ""
     if cell is None:
         return GONE
-    return next(_list_reasons(edit, cell), "")
 
-
-def _list_reasons(edit: CellEdit, cell: DocumentCell) -> Iterator[str]:
     if edit.version not in (SAME, cell.version):
-        yield CHANGED
+        return CHANGED
     if cell.is_busy:
-        yield BUSY
+        return BUSY
     if cell.has_record:
-        yield HAS_RECORD
+        return HAS_RECORD
     if edit.kind == "replace" and not cell.is_editable:
-        yield NOT_EDITABLE
+        return NOT_EDITABLE
     if edit.kind == "delete" and not cell.is_deletable:
-        yield NOT_DELETABLE
+        return NOT_DELETABLE
+    return ""
 
 
 def _read_text(values: Mapping[str, JsonValue], name: str) -> str:

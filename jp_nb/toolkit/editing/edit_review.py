@@ -15,7 +15,9 @@ from pydantic import JsonValue
 
 from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
-from jp_nb.toolkit.editing.edit_plan import EditPlan, EditStep, plan_chosen
+from jp_nb.toolkit.editing.edit_plan import EditPlan
+from jp_nb.toolkit.editing.edit_planner import plan_chosen
+from jp_nb.toolkit.editing.edit_steps import EditStep
 
 OPERATION_CHARS: Final = 32
 EditsDecider = Literal["user", "answers", "unattended"]
@@ -23,13 +25,14 @@ EditsDecider = Literal["user", "answers", "unattended"]
 
 @dataclass(frozen=True, slots=True)
 class EditReview:
-    """A proposal that the user reviews. `conflicts` are reasons by the number of the edit.
-
-    With conflicts, the chosen edits were not applied: cells have changed since the model read them.
-    `document` then has the present cells.
+    """A proposal that the user reviews.
 
     Attributes:
+        document: The present cells.
         why: The reason for the edits.
+        conflicts: The reasons why edits cannot be applied, by number: cells have changed since the
+            model read them. A review with conflicts is the second one: the edits that the user
+            chose in the first one were not applied.
         proposer: `user` if a command of the user proposes the edits.
         warning: What the user should know about the origin of the edits. Only the user may then
             decide about them, and no answers file.
@@ -45,8 +48,8 @@ class EditReview:
     @property
     def plan(self) -> EditPlan:
         """The plan of all edits without a conflict."""
-        free = [edit.number for edit in self.edits if edit.number not in self.conflicts]
-        return plan_chosen(self.edits, self.document, chosen=free, sources={})
+        numbers = [edit.number for edit in self.edits if edit.number not in self.conflicts]
+        return plan_chosen(self.edits, self.document, chosen=numbers, sources={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class EditOperation:
     Attributes:
         operation_id: Its id, which the page writes into the document with the edits.
         may_be_applied: True if an earlier run of the call was interrupted, and may have applied it.
-        change: The edits of that run; None if it has not come so far, or its journal is lost.
+        change: The edits of that run; None if it did not get that far, or its journal is lost.
         note: Writes the edits to the journal before they are applied.
         tell: Shows a text to the user.
     """
@@ -113,7 +116,8 @@ class EditOperation:
 def make_operation_id(conversation_id: str, event_id: str) -> str:
     """Return the id of the edits that a call applies, equal after a restart of the kernel.
 
-    `event_id` is the id of its request in the record; "" if it is in none: the id is then random.
+    `event_id` is the id of the call's request in the record; "" if no record has it. The id is then
+    random.
     """
     if not event_id:
         return uuid.uuid4().hex

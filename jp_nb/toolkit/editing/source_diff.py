@@ -5,16 +5,15 @@ Source: `docs/cells.md`.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-from jp_nb.text import make_lookalike_key, pluralize, spell_lines
+from jp_nb.text import pluralize
 
 CONTEXT_LINES: Final = 3
 """Unchanged lines that are shown before and after a change."""
@@ -25,8 +24,6 @@ MAX_COMPARISON_COST: Final = 3_000_000
 
 LineKind = Literal["same", "removed", "added", "folded"]
 _MARKS: Final[dict[LineKind, str]] = {"same": "  ", "removed": "- ", "added": "+ "}
-_SPELLED: Final = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
-_WORD: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,85 +46,129 @@ def diff_lines(before: str, after: str) -> list[SourceDiffLine]:
         return removed + [SourceDiffLine("added", line) for line in new]
 
     lines: list[SourceDiffLine] = []
-    position = 0
-    start = 0
-    for i, j in [*_match_lines(old, new), (len(old), len(new))]:
-        lines += [SourceDiffLine("removed", line) for line in old[position:i]]
-        lines += [SourceDiffLine("added", line) for line in new[start:j]]
-        if i < len(old):
-            lines.append(SourceDiffLine("same", old[i]))
-        position = i + 1
-        start = j + 1
+    old_start = 0
+    new_start = 0
+    for same in _match_lines(old, new):
+        lines += [SourceDiffLine("removed", line) for line in old[old_start : same.old]]
+        lines += [SourceDiffLine("added", line) for line in new[new_start : same.new]]
+        lines.append(SourceDiffLine("same", old[same.old]))
+        old_start = same.old + 1
+        new_start = same.new + 1
+
+    lines += [SourceDiffLine("removed", line) for line in old[old_start:]]
+    lines += [SourceDiffLine("added", line) for line in new[new_start:]]
     return list(_fold(lines))
 
 
-def _match_lines(old: list[str], new: list[str]) -> list[tuple[int, int]]:
-    """Return the indices of lines that are the same in both sources, in order.
+class _Match(NamedTuple):
+    """The indexes of one line that is the same in the old and the new source."""
+
+    old: int
+    new: int
+
+
+def _match_lines(old: list[str], new: list[str]) -> list[_Match]:
+    """Return the lines that are the same in both sources, in order.
 
     Lines that occur once in both are found first, so that the time grows with the number of lines.
     Between them, `difflib` compares as many lines as `MAX_COMPARISON_COST` allows.
     """
-    begin = 0
-    while begin < min(len(old), len(new)) and old[begin] == new[begin]:
-        begin += 1
-    end = 0
-    while end < min(len(old), len(new)) - begin and old[-1 - end] == new[-1 - end]:
-        end += 1
+    start = _count_common_start(old, new)
+    end_count = _count_common_end(old, new, start)
+    end = _Match(len(old) - end_count, len(new) - end_count)
 
-    pairs = [(index, index) for index in range(begin)]
+    matches = [_Match(index, index) for index in range(start)]
     cost = 0
-    i = begin
-    j = begin
-    ends = (len(old) - end, len(new) - end)
-    for anchor in [*_find_unique_lines(old, new, begin, ends), ends]:
-        height = anchor[0] - i
-        width = anchor[1] - j
-        cost += height * width * min(height, width)
-        if height and width and cost <= MAX_COMPARISON_COST:
-            matcher = SequenceMatcher(None, old[i : anchor[0]], new[j : anchor[1]], autojunk=False)
-            for block in matcher.get_matching_blocks():
-                pairs += [(i + block.a + k, j + block.b + k) for k in range(block.size)]
-        if anchor != ends:
-            pairs.append(anchor)
-        i = anchor[0] + 1
-        j = anchor[1] + 1
+    old_start = start
+    new_start = start
+    for anchor in [*_find_unique_lines(old, new, start, end), end]:
+        old_part = old[old_start : anchor.old]
+        new_part = new[new_start : anchor.new]
+        cost += len(old_part) * len(new_part) * min(len(old_part), len(new_part))
+        if old_part and new_part and cost <= MAX_COMPARISON_COST:
+            for match in _compare(old_part, new_part):
+                matches.append(_Match(old_start + match.old, new_start + match.new))
 
-    pairs += [(len(old) - k, len(new) - k) for k in range(end, 0, -1)]
-    return pairs
+        if anchor != end:
+            matches.append(anchor)
+        old_start = anchor.old + 1
+        new_start = anchor.new + 1
+
+    matches += [_Match(end.old + index, end.new + index) for index in range(end_count)]
+    return matches
 
 
-def _find_unique_lines(
-    old: list[str], new: list[str], begin: int, ends: tuple[int, int]
-) -> list[tuple[int, int]]:
-    """Return the longest list of lines that occur once in both parts, in order."""
-    counts = Counter(old[begin : ends[0]])
-    others = Counter(new[begin : ends[1]])
-    places = {line: j for j, line in enumerate(new[begin : ends[1]], begin) if others[line] == 1}
-    found = [
-        (i, places[line])
-        for i, line in enumerate(old[begin : ends[0]], begin)
-        if counts[line] == 1 and line in places
+def _count_common_start(old: list[str], new: list[str]) -> int:
+    limit = min(len(old), len(new))
+    count = 0
+    while count < limit and old[count] == new[count]:
+        count += 1
+    return count
+
+
+def _count_common_end(old: list[str], new: list[str], start: int) -> int:
+    """Return how many lines at the end are the same. The first `start` lines do not count."""
+    limit = min(len(old), len(new)) - start
+    count = 0
+    while count < limit and old[-1 - count] == new[-1 - count]:
+        count += 1
+    return count
+
+
+def _compare(old: list[str], new: list[str]) -> Iterator[_Match]:
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for block in matcher.get_matching_blocks():
+        for offset in range(block.size):
+            yield _Match(block.a + offset, block.b + offset)
+
+
+def _find_unique_lines(old: list[str], new: list[str], start: int, end: _Match) -> list[_Match]:
+    """Return the longest list of lines that occur once in both sources, in order.
+
+    Only the lines between `start` and `end` are searched.
+    """
+    old_counts = Counter(old[start : end.old])
+    new_counts = Counter(new[start : end.new])
+    new_indexes = {
+        line: index
+        for index, line in enumerate(new[start : end.new], start)
+        if new_counts[line] == 1
+    }
+    unique = [
+        _Match(index, new_indexes[line])
+        for index, line in enumerate(old[start : end.old], start)
+        if old_counts[line] == 1 and line in new_indexes
     ]
+    return _find_longest_increase(unique)
 
-    # The longest increasing sequence of places in `new`.
-    tails: list[int] = []
-    last: list[int] = []
-    previous: list[int] = []
-    for index, (_, j) in enumerate(found):
-        length = bisect_left(tails, j)
-        previous.append(last[length - 1] if length else -1)
-        tails[length : length + 1] = [j]
-        last[length : length + 1] = [index]
 
-    chain: list[tuple[int, int]] = []
-    index = last[-1] if last else -1
-    while index >= 0:
-        chain.append(found[index])
-        index = previous[index]
-    return chain[::-1]
+def _find_longest_increase(matches: list[_Match]) -> list[_Match]:
+    """Return the longest part of `matches` whose indexes in the new source increase.
+
+    Source: https://en.wikipedia.org/wiki/Longest_increasing_subsequence#Efficient_algorithms
+    """
+    # For each length: the end of the sequence that ends at the lowest index of the new source.
+    end_indexes: list[int] = []
+    end_positions: list[int] = []  # the positions in `matches`
+    previous_positions: list[int] = []  # for each match, -1 for the first one of a sequence
+
+    for position, match in enumerate(matches):
+        length = bisect_left(end_indexes, match.new)
+        previous_positions.append(end_positions[length - 1] if length else -1)
+        # Replace the end of the sequences of this length, or begin a longer one.
+        end_indexes[length : length + 1] = [match.new]
+        end_positions[length : length + 1] = [position]
+
+    increasing: list[_Match] = []
+    position = end_positions[-1] if end_positions else -1
+    while position >= 0:
+        increasing.append(matches[position])
+        position = previous_positions[position]
+    return increasing[::-1]
 
 
 def _split(source: str) -> list[str]:
+    """Return the lines of `source`, each with its line break."""
     if not source:
         return []
     lines = source.split("\n")
@@ -135,22 +176,24 @@ def _split(source: str) -> list[str]:
 
 
 def _fold(lines: list[SourceDiffLine]) -> Iterator[SourceDiffLine]:
-    changed = [index for index, line in enumerate(lines) if line.kind != "same"]
+    """Yield the changed lines with `CONTEXT_LINES` around them; count the lines between."""
     shown = set[int]()
-    for index in changed:
-        shown.update(range(index - CONTEXT_LINES, index + CONTEXT_LINES + 1))
+    for index, line in enumerate(lines):
+        if line.kind != "same":
+            shown.update(range(index - CONTEXT_LINES, index + CONTEXT_LINES + 1))
 
-    folded = 0
+    folded_count = 0
     for index, line in enumerate(lines):
         if index not in shown:
-            folded += 1
+            folded_count += 1
             continue
-        if folded:
-            yield SourceDiffLine("folded", str(folded))
-            folded = 0
+        if folded_count:
+            yield SourceDiffLine("folded", str(folded_count))
+            folded_count = 0
         yield line
-    if folded:
-        yield SourceDiffLine("folded", str(folded))
+
+    if folded_count:
+        yield SourceDiffLine("folded", str(folded_count))
 
 
 @dataclass(frozen=True)
@@ -168,8 +211,8 @@ class SourceDiff:
     @property
     def note(self) -> str:
         """A note about a line break at the end that was added or removed; "" without one."""
-        ends = self.before.endswith("\n") != self.after.endswith("\n")
-        if not (self.before and self.after and ends):
+        ends_differ = self.before.endswith("\n") != self.after.endswith("\n")
+        if not (self.before and self.after and ends_differ):
             return ""
         verb = "has" if self.after.endswith("\n") else "has no"
         return f"… the new source {verb} a line break at its end"
@@ -193,11 +236,11 @@ class SourceDiff:
     def describe_size(self) -> str:
         """Return the numbers of lines that are added and removed, in words."""
         # The text behind the last line break is a line only if there is any.
-        kinds = Counter(line.kind for line in self.lines if line.text)
+        counts = Counter(line.kind for line in self.lines if line.text)
         parts = [
-            f"{kinds[kind]} {pluralize('line', kinds[kind])} {kind}"
+            f"{counts[kind]} {pluralize('line', counts[kind])} {kind}"
             for kind in ("added", "removed")
-            if kinds[kind]
+            if counts[kind]
         ]
         return ", ".join(parts)
 
@@ -211,54 +254,3 @@ def format_fold(line: SourceDiffLine) -> str:
 def format_diff(before: str, after: str) -> str:
     """Return the difference of two sources as text, with `+` and `-` before changed lines."""
     return SourceDiff(before, after).format()
-
-
-def describe_hidden_characters(before: str, after: str) -> list[str]:
-    """Return warnings about characters of `after` that a reader does not see or takes for others.
-
-    Such characters are invisible, change the order of text, or look like letters of `before`.
-    """
-    warnings: list[str] = []
-    _, spelled = spell_lines(after)
-    found = _SPELLED.findall("\n".join(spelled))
-    if found:
-        points = ", ".join(f"U+{each}" for each in sorted(set(found))[:8])
-        noun = "1 character" if len(found) == 1 else f"{len(found)} characters"
-        warnings.append(f"{noun} that cannot be seen or confuse, shown as code points: {points}")
-
-    if "\r" in after:
-        warnings.append(
-            "a carriage return (U+000D): JupyterLab puts text that is typed into such a cell "
-            "at the wrong place"
-        )
-
-    alike = _find_lookalikes(before, after)
-    if alike:
-        points = ", ".join(f"{char} U+{ord(char):04X}" for char in alike[:8])
-        warnings.append(f"letters that look like Latin ones: {points}")
-    return warnings
-
-
-def _find_lookalikes(before: str, after: str) -> list[str]:
-    """Return the letters in `after` that look like Latin ones, in mixed words or known lines."""
-    if after.isascii():
-        return []
-
-    known = {make_lookalike_key(line): line for line in before.split("\n")}
-    found: dict[str, None] = {}
-    for line in after.split("\n"):
-        if line.isascii():
-            continue
-        twin = known.get(make_lookalike_key(line), line)
-        words = [line] if twin != line else _WORD.findall(line)
-        for word in words:
-            if twin != line or any(char.isascii() and char.isalpha() for char in word):
-                found |= dict.fromkeys(filter(_is_lookalike, word))
-    return list(found)
-
-
-def _is_lookalike(char: str) -> bool:
-    if char.isascii() or not char.isalpha():
-        return False
-    key = make_lookalike_key(char)
-    return key != char and key.isascii() and key.isalpha() and len(key) == 1

@@ -21,12 +21,14 @@ from types import FrameType
 from typing import Any, Final, TypeVar
 
 CHECK_S: Final = 0.25
+"""Seconds between two looks at the function's thread."""
 WAITS_FOR_CELL: Final = (
     "the tool waits for the event loop of the cell, which continues only after the cell. Make the "
     "tool an `async def` function that awaits the coroutine"
 )
-_WAITS: Final = (Future.result.__code__, Future.exception.__code__)
-_CALLBACK: Final = "run_coroutine_threadsafe.<locals>.callback"
+_WAITING_CODE: Final = (Future.result.__code__, Future.exception.__code__)
+_CALLBACK_NAME: Final = "run_coroutine_threadsafe.<locals>.callback"
+"""The callback by which asyncio starts the coroutine. It has the variables `coro` and `future`."""
 
 T = TypeVar("T")
 
@@ -54,7 +56,7 @@ class WatchedCall:
 
     def run(self, function: Callable[[], T]) -> T:
         """Call `function`, in its thread."""
-        self.loop = running_loop() or self.loop
+        self.loop = get_loop_of_thread() or self.loop
         self._thread = get_ident()
         try:
             return function()
@@ -71,21 +73,25 @@ class WatchedCall:
             task.cancel()
 
     async def _watch(self) -> None:
-        previous: asyncio.Handle | None = None
+        """End each wait for a coroutine that two looks in a row found in the queue of the loop."""
+        previous_handle: asyncio.Handle | None = None
         while True:
             await asyncio.sleep(CHECK_S)
-            found = self._find_wait()
-            if found is None or found.handle is not previous:
-                # The loop would take a new one at its next step, if it ran.
-                previous = None if found is None else found.handle
+            queued = self._find_awaited_coroutine()
+            if queued is None:
+                previous_handle = None
                 continue
 
-            found.handle.cancel()
-            found.coroutine.close()
-            with suppress(InvalidStateError):  # it was cancelled just now
-                found.future.set_exception(RuntimeError(WAITS_FOR_CELL))
+            if queued.handle is not previous_handle:
+                previous_handle = queued.handle  # a loop that runs starts it before the next look
+                continue
 
-    def _find_wait(self) -> _QueuedCoroutine | None:
+            queued.handle.cancel()
+            queued.coroutine.close()
+            with suppress(InvalidStateError):  # it was cancelled just now
+                queued.future.set_exception(RuntimeError(WAITS_FOR_CELL))
+
+    def _find_awaited_coroutine(self) -> _QueuedCoroutine | None:
         """Return the coroutine for which the function waits, if the cell's loop has to start it."""
         thread = self._thread
         if thread is None or self.loop is None:
@@ -93,7 +99,7 @@ class WatchedCall:
 
         frame: FrameType | None = sys._current_frames().get(thread)
         while frame is not None and frame.f_code is not WatchedCall.run.__code__:
-            if frame.f_code in _WAITS:
+            if frame.f_code in _WAITING_CODE:
                 return _find_queued(self.loop, frame.f_locals["self"])
             frame = frame.f_back
         return None
@@ -104,7 +110,7 @@ def _find_queued(loop: asyncio.AbstractEventLoop, future: Future[Any]) -> _Queue
 
     for handle in ready.copy():
         callback = getattr(handle, "_callback", None)
-        if not inspect.isfunction(callback) or callback.__qualname__ != _CALLBACK:
+        if not inspect.isfunction(callback) or callback.__qualname__ != _CALLBACK_NAME:
             continue
         variables = inspect.getclosurevars(callback).nonlocals
         if variables.get("future") is future:
@@ -112,7 +118,7 @@ def _find_queued(loop: asyncio.AbstractEventLoop, future: Future[Any]) -> _Queue
     return None
 
 
-def running_loop() -> asyncio.AbstractEventLoop | None:
+def get_loop_of_thread() -> asyncio.AbstractEventLoop | None:
     """Return the event loop that runs in this thread, or None."""
     try:
         return asyncio.get_running_loop()

@@ -37,21 +37,24 @@ _PARTS: Final = {
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """Return the description in a docstring, and the descriptions of parameters."""
     parts = _split_parts(text)
+    description = "\n".join(parts[_DESCRIPTION]).strip()
+
     arguments: dict[str, str] = {}
-    current = ""
-    indent = 0
-
+    current_name = ""
+    current_indentation = 0
     for line in filter(str.strip, parts[_ARGUMENTS]):
-        depth = _count_indentation(line)
-        named = _ARGUMENT.fullmatch(line.strip())
-        if named and (not current or depth <= indent):
-            current = named["name"]
-            indent = depth
-            arguments[current] = named["text"]
-        elif current:
-            arguments[current] = f"{arguments[current]} {line.strip()}".strip()
+        indentation = _count_indentation(line)
+        match = _ARGUMENT.fullmatch(line.strip())
+        is_continued = bool(current_name) and indentation > current_indentation
 
-    return "\n".join(parts[_DESCRIPTION]).strip(), arguments
+        if match and not is_continued:
+            current_name = match["name"]
+            current_indentation = indentation
+            arguments[current_name] = match["text"]
+        elif current_name:
+            arguments[current_name] = f"{arguments[current_name]} {line.strip()}".strip()
+
+    return description, arguments
 
 
 def read_examples(text: str | None) -> str:
@@ -60,7 +63,7 @@ def read_examples(text: str | None) -> str:
 
 
 def _split_parts(text: str | None) -> dict[str, list[str]]:
-    """Return the lines of the description, the parameters, and the examples.
+    """Return the lines of each part of a docstring, by the keys of `_HEADINGS`.
 
     A section ends at the next heading, or at a line that is not indented. If its own lines are not
     indented, it ends at a blank line.
@@ -75,8 +78,7 @@ def _split_parts(text: str | None) -> dict[str, list[str]]:
             part = _PARTS[heading[1]]
             is_indented = None
             if part != _DESCRIPTION:
-                continue
-
+                continue  # the heading itself is omitted
         elif _ends_section(line, is_indented):
             part = _DESCRIPTION
         elif line.strip() and is_indented is None:

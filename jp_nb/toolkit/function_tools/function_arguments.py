@@ -75,44 +75,38 @@ class FunctionArguments:
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.context_name: str | None = None
-        given, hints = _read_signature(function, name)
-        seen: list[inspect.Parameter] = []
+        signature_parameters, hints = _read_signature(function, name)
+        self.context_name = _find_context_name(signature_parameters, hints)
 
-        for parameter in given:
-            annotation = hints.get(parameter.name, Any)
-            if ToolContext in (annotation, *typing.get_args(annotation)):  # `ToolContext | None`
-                self.context_name = parameter.name
-            else:
-                seen.append(parameter)
+        # The parameters that the model sees, by the names of their fields in the pydantic model.
+        visible: dict[str, inspect.Parameter] = {}
+        for parameter in signature_parameters:
+            if parameter.name != self.context_name:
+                visible[f"argument_{len(visible)}"] = parameter
 
-        _, described = read_docstring(read_documentation(function))
-        names = {f"argument_{number}": each.name for number, each in enumerate(seen)}
+        _, descriptions = read_docstring(read_documentation(function))
         fields: dict[str, Any] = {}
-        for key, parameter in zip(names, seen, strict=True):
+        for field_name, parameter in visible.items():
             hint = hints.get(parameter.name, Any)
-            fields[key] = _make_field(parameter, hint, described.get(parameter.name))
+            fields[field_name] = _make_field(parameter, hint, descriptions.get(parameter.name))
 
         try:
             self._model = create_model(name, __config__=_CONFIG, **fields)
             schema = self._model.model_json_schema(schema_generator=TypeSchema)
         except Exception as exc:  # pydantic raises several exceptions for unsupported types
             # Without the cause: it speaks of pydantic's models, which the user did not write.
-            named = {names[key]: field for key, field in fields.items()}
-            raise UsageError(_describe_unsupported(name, named, exc)) from None
+            fields_by_parameter = {visible[key].name: field for key, field in fields.items()}
+            raise UsageError(_describe_unsupported(name, fields_by_parameter, exc)) from None
 
-        self._fields = names
+        self.schema = _complete_schema(schema)
         self.parameters = tuple(
-            _describe_parameter(each, hints, self._model.model_fields[key])
-            for key, each in zip(names, seen, strict=True)
+            _describe_parameter(parameter, hints, self._model.model_fields[field_name])
+            for field_name, parameter in visible.items()
         )
-        self.schema: dict[str, JsonValue] = without_infinite_numbers(_remove_titles(schema))
-        self.schema.pop("description", None)
-        self.schema.setdefault("properties", {})
-        self.schema.setdefault("required", [])
+        self._parameter_names = {key: parameter.name for key, parameter in visible.items()}
         self._field_defaults = {
-            parameter.name: self._model.model_fields[key]
-            for key, parameter in zip(names, seen, strict=True)
+            parameter.name: self._model.model_fields[field_name]
+            for field_name, parameter in visible.items()
             if isinstance(parameter.default, FieldInfo)
         }
 
@@ -133,14 +127,17 @@ class FunctionArguments:
             problems = [_format_problem(error, complete) for error in exc.errors()]
             raise ArgumentsError("; ".join(dict.fromkeys(problems))) from exc
         except TypeError as exc:
-            if found := _WRONG_LIMIT.match(str(exc)):
-                raise UsageError(
-                    f"{self._model.__name__}: the limit `{found[1]}` in the `Field` of a parameter "
-                    "does not fit its type. Only the user can correct the function"
-                ) from None
-            raise
+            match = _WRONG_LIMIT.match(str(exc))
+            if match is None:
+                raise
+            raise UsageError(
+                f"{self._model.__name__}: the limit `{match[1]}` in the `Field` of a parameter "
+                "does not fit its type. Only the user can correct the function"
+            ) from None
 
-        return {name: getattr(values, key) for key, name in self._fields.items()}
+        return {
+            name: getattr(values, field_name) for field_name, name in self._parameter_names.items()
+        }
 
     def fill_field_defaults(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -153,10 +150,10 @@ class FunctionArguments:
         if not self._field_defaults:
             return dict(kwargs)
 
-        given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
+        passed = inspect.signature(function).bind_partial(*args, **kwargs).arguments
         filled = dict(kwargs)
         for name, field in self._field_defaults.items():
-            if name in given:
+            if name in passed:
                 continue
             if field.is_required():
                 raise TypeError(f"missing the required argument {name!r}")
@@ -173,12 +170,12 @@ def read_documentation(function: Callable[..., Any]) -> str | None:
         return read_documentation(function.func)
     if not _is_object(function):
         return function.__doc__
-    own: str | None = type(function).__call__.__doc__
-    return own or function.__doc__
+    method_doc: str | None = type(function).__call__.__doc__
+    return method_doc or function.__doc__
 
 
 def _is_object(function: Callable[..., Any]) -> bool:
-    # An object with a method `__call__`, and not a wrapper such as that of `functools.cache`.
+    """Return True for an object with `__call__`, but not a wrapper such as of `functools.cache`."""
     if isinstance(function, functools.partial) or inspect.isroutine(function):
         return False
     return not hasattr(function, "__wrapped__")
@@ -187,25 +184,44 @@ def _is_object(function: Callable[..., Any]) -> bool:
 def _read_signature(
     function: Callable[..., Any], name: str
 ) -> tuple[list[inspect.Parameter], dict[str, Any]]:
-    # Returns the parameters and the type hints. Raises if an argument cannot be passed by name.
+    """Return the parameters and the type hints.
+
+    Raises:
+        UsageError: A parameter cannot be passed by name, or the function cannot be a tool.
+    """
     _refuse_method(function, name)
     hints = _read_hints(function, name)
-    bound: Mapping[str, Any] = {}
+
+    bound_keywords: Mapping[str, Any] = {}
     callee = function
     if isinstance(function, functools.partial):
-        bound = function.keywords
+        bound_keywords = function.keywords
         # A new one, without the `__wrapped__` of `functools.update_wrapper`.
-        callee = functools.partial(function.func, *function.args, **bound)
+        callee = functools.partial(function.func, *function.args, **bound_keywords)
 
     try:
         parameters = [*inspect.signature(callee).parameters.values()]
     except (TypeError, ValueError):  # some functions in C; a partial with arguments that do not fit
         raise UsageError(f"{name} has no signature that Python can read. {WRAP_HINT}") from None
 
-    for each in parameters:
-        if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-            raise UsageError(_describe_unnamed(function, each, name))
-    return [each for each in parameters if each.name not in bound], hints
+    for parameter in parameters:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise UsageError(_describe_unnamed(function, parameter, name))
+
+    unbound = [parameter for parameter in parameters if parameter.name not in bound_keywords]
+    return unbound, hints
+
+
+def _find_context_name(
+    parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]
+) -> str | None:
+    """Return the name of the parameter with the type `ToolContext`, or `ToolContext | None`."""
+    name: str | None = None
+    for parameter in parameters:
+        hint = hints.get(parameter.name, Any)
+        if ToolContext in (hint, *typing.get_args(hint)):
+            name = parameter.name
+    return name
 
 
 def _read_hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
@@ -285,11 +301,11 @@ def _make_field(
         field = Field(parameter.default)
 
     try:
-        own = FieldInfo.from_annotated_attribute(hint, field)
-        # What the user wrote in a `Field` is more specific than the docstring and the name.
-        if own.description is None and description is not None:
+        user_field = FieldInfo.from_annotated_attribute(hint, field)
+        # The `Field` of the user is more specific than the docstring and the name.
+        if user_field.description is None and description is not None:
             hint = Annotated[hint, Field(description=description)]
-        if own.validation_alias is None:
+        if user_field.validation_alias is None:
             hint = Annotated[hint, Field(validation_alias=parameter.name)]
     except Exception:  # a type hint that is no type, which the model reports
         return hint, field
@@ -303,27 +319,28 @@ def _describe_parameter(
     if not field.is_required() and field.default_factory is None:
         default = field.default
     alias = field.validation_alias
-    key = alias if isinstance(alias, str) else parameter.name
+    property_name = alias if isinstance(alias, str) else parameter.name
 
     return FunctionParameter(
         name=parameter.name,
         hint=hints.get(parameter.name, Any),
         default=default,
         is_hinted=parameter.name in hints,
-        property=key,
+        property=property_name,
     )
 
 
 def _describe_unsupported(
     name: str, fields: Mapping[str, tuple[Any, FieldInfo]], exc: Exception
 ) -> str:
-    # Finds the first parameter that has no schema by itself.
+    """Return the error about the first parameter that has no schema by itself."""
     for parameter, (hint, field) in fields.items():
         if _has_schema(hint, field):
             continue
 
-        shown = inspect.formatannotation(_without_annotations(hint))
-        if _has_schema(_without_annotations(hint), Field()):
+        bare_type = _remove_annotations(hint)
+        shown = inspect.formatannotation(bare_type)
+        if _has_schema(bare_type, Field()):
             return (
                 f"{name}: its parameters have no JSON schema: the limits or the default in the "
                 f"`Field` of `{parameter}` do not fit its type `{shown}`. Correct them."
@@ -340,20 +357,21 @@ def _describe_unsupported(
     )
 
 
-def _without_annotations(hint: Any) -> Any:
+def _remove_annotations(hint: Any) -> Any:
+    # `Annotated[int, Field(gt=0)]` becomes `int`.
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
 def _has_schema(hint: Any, field: FieldInfo) -> bool:
     try:
-        one = create_model("one", __config__=_CONFIG, argument=(hint, field))
-        one.model_json_schema(schema_generator=TypeSchema)
+        model = create_model("one", __config__=_CONFIG, argument=(hint, field))
+        model.model_json_schema(schema_generator=TypeSchema)
     except Exception:  # pydantic raises several exceptions for unsupported types
         return False
     return True
 
 
-def fits(hint: Any, value: object) -> bool:
+def fits_type(hint: Any, value: object) -> bool:
     """Return True if `value` is valid for the type `hint`, or if that cannot be checked."""
     try:
         TypeAdapter(hint).validate_python(value)
@@ -364,8 +382,17 @@ def fits(hint: Any, value: object) -> bool:
     return True
 
 
+def _complete_schema(schema: dict[str, Any]) -> dict[str, JsonValue]:
+    """Return the schema of a pydantic model in the form that models and MCP clients expect."""
+    complete: dict[str, JsonValue] = without_infinite_numbers(_remove_titles(schema))
+    complete.pop("description", None)  # that of pydantic's model
+    complete.setdefault("properties", {})
+    complete.setdefault("required", [])
+    return complete
+
+
 def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    # Pydantic derives the titles from the names.
+    """Return `schema` without titles, which pydantic derives from the names."""
     result = {key: value for key, value in schema.items() if key != "title"}
 
     for key in ("properties", "$defs"):
@@ -384,18 +411,20 @@ def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format_problem(error: Any, arguments: Mapping[str, JsonValue]) -> str:
-    # The location may contain names of pydantic's validators, such as `list[str]` of a union.
     path: list[str] = []
     value: Any = arguments
+    location = error["loc"]
 
-    for step in error["loc"]:
+    for index, step in enumerate(location):
         key = str(step)
+        is_missing_key = error["type"] == "missing" and index == len(location) - 1
+
         if isinstance(value, Mapping) and key in value:
             value = value[key]
         elif isinstance(value, list) and isinstance(step, int) and step < len(value):
             value = value[step]
-        elif error["type"] != "missing" or step is not error["loc"][-1]:
-            continue
+        elif not is_missing_key:
+            continue  # the name of a validator of pydantic, such as `list[str]` of a union
         path.append(key)
 
     return f"{'.'.join(path) or 'arguments'}: {error['msg']}"

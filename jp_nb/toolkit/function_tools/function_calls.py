@@ -12,11 +12,11 @@ import asyncio
 import concurrent.futures
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from types import GeneratorType
+from types import CoroutineType, GeneratorType
 from typing import Any, Final, cast
 
 from jp_nb.toolkit.cell_thread import ControlFlowError, PendingResult
-from jp_nb.toolkit.function_tools.blocked_loop import running_loop
+from jp_nb.toolkit.function_tools.blocked_loop import get_loop_of_thread
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.describe import as_json, describe_result
@@ -54,14 +54,16 @@ def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
         return cast(Outcome, result)
     if issubclass(kind, str):
         return Success(cast(str, result))
-
     if issubclass(kind, Description):
-        description = cast(Description, result)
-    elif (text := as_json(result)) is not None:
-        return Success(text)
-    else:
-        description = describe_result(result, budget or ValueBudget())
+        return _make_success(cast(Description, result))
 
+    text = as_json(result)
+    if text is not None:
+        return Success(text)
+    return _make_success(describe_result(result, budget or ValueBudget()))
+
+
+def _make_success(description: Description) -> Success:
     return Success(description.text, images=description.images)
 
 
@@ -81,10 +83,9 @@ def call_function(
             return as_outcome(result, budget)
         return PendingResult(_release_from_running_loop(result))
     except (StopIteration, GeneratorExit, RuntimeError) as exc:
-        named = _named_error(exc, _USE_THREAD)
-        if named is exc:
-            raise
-        raise named from named.__cause__
+        _raise_if_control_flow(exc)
+        _add_loop_advice(exc, _USE_THREAD)
+        raise
 
 
 async def await_result(result: object, budget: ValueBudget) -> Outcome:
@@ -98,25 +99,24 @@ async def await_result(result: object, budget: ValueBudget) -> Outcome:
             result = await _await(result)
         return as_outcome(result, budget)
     except (StopIteration, GeneratorExit, RuntimeError) as exc:
-        named = _named_error(exc, _USE_AWAIT)
-        if named is exc:
-            raise
-        raise named from named.__cause__
+        _raise_if_control_flow(exc)
+        _add_loop_advice(exc, _USE_AWAIT)
+        raise
 
 
-def _named_error(exc: BaseException, advice: str) -> BaseException:
-    """Return the exception to raise for `exc`; with `advice` if an event loop already runs."""
+def _raise_if_control_flow(exc: BaseException) -> None:
+    """Raise `ControlFlowError` in place of an exception that a future cannot hold."""
     original: BaseException | None = exc
     if isinstance(exc, RuntimeError) and "raised StopIteration" in str(exc):
         original = exc.__cause__  # Python replaced it: "coroutine raised StopIteration"
     if isinstance(original, StopIteration | GeneratorExit):
-        named = ControlFlowError(repr(original))
-        named.__cause__ = original
-        return named
+        raise ControlFlowError(repr(original)) from original
 
+
+def _add_loop_advice(exc: BaseException, advice: str) -> None:
+    """Add `advice` to an error that says that an event loop already runs."""
     if any(text in str(exc) for text in _LOOP_RUNS):
         exc.add_note(advice)
-    return exc
 
 
 # --- awaitables ----------------------------------------------------------------------------------
@@ -137,14 +137,12 @@ def _release_from_running_loop(value: Any) -> Any:
     """
     if not isinstance(value, asyncio.Future) or value.done():
         return value
-    if value.get_loop() is not running_loop():
+    if value.get_loop() is not get_loop_of_thread():
         return value
 
     coroutine = value.get_coro() if isinstance(value, asyncio.Task) else None
     value.cancel()
-    if not inspect.iscoroutine(coroutine) or (
-        inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED
-    ):
+    if not inspect.iscoroutine(coroutine) or not _is_new(coroutine):
         raise RuntimeError(_CELL_FUTURE.format(type(value).__name__))
 
     # The task has not started: its coroutine runs elsewhere, and the task only ends.
@@ -152,15 +150,20 @@ def _release_from_running_loop(value: Any) -> Any:
     return coroutine
 
 
+def _is_new(coroutine: CoroutineType[Any, Any, Any]) -> bool:
+    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+
+
 def _ignore_exception(task: asyncio.Future[Any]) -> None:
     if not task.cancelled():
-        task.exception()
+        task.exception()  # asyncio logs an exception that is never retrieved
 
 
 async def _await(value: Any) -> object:
+    """Await `value` on the running loop, also a future of another thread or of another loop."""
     if isinstance(value, concurrent.futures.Future):
         return await asyncio.wrap_future(value)
-    if not isinstance(value, asyncio.Future) or value.get_loop() is running_loop():
+    if not isinstance(value, asyncio.Future) or value.get_loop() is get_loop_of_thread():
         return await value
     if value.done():
         return value.result()

@@ -23,7 +23,7 @@ from jp_nb.config.tree.tool_settings import ConfigRule, RuleCoverage, RunMode
 from jp_nb.errors import UsageError
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.cell_thread import CellThread, PendingResult
-from jp_nb.toolkit.function_tools.blocked_loop import WatchedCall, running_loop
+from jp_nb.toolkit.function_tools.blocked_loop import WatchedCall, get_loop_of_thread
 from jp_nb.toolkit.function_tools.docstrings import read_docstring, read_examples
 from jp_nb.toolkit.function_tools.function_arguments import (
     WRAP_HINT,
@@ -82,7 +82,7 @@ class PythonTool(Tool):
             )
 
         self.waits_for_cell = not (self.thread or self.is_async)
-        self._cell_loop = running_loop()  # a cell defines the tool, or imports its module
+        self._cell_loop = get_loop_of_thread()  # a cell defines the tool, or imports its module
         self.arguments = FunctionArguments(function, self.name)
         self.context_name = self.arguments.context_name
         self.schema: Mapping[str, JsonValue] = self.arguments.schema

@@ -17,7 +17,7 @@ from jp_nb.json_values import as_object
 from jp_nb.toolkit.function_tools.docstrings import read_docstring
 from jp_nb.toolkit.function_tools.function_arguments import (
     FunctionParameter,
-    fits,
+    fits_type,
     read_documentation,
 )
 from jp_nb.toolkit.function_tools.python import PythonTool
@@ -122,7 +122,7 @@ def _check_default(parameter: FunctionParameter) -> Iterator[str]:
     default = parameter.default
     if default is inspect.Parameter.empty or parameter.hint is Any:
         return
-    if fits(parameter.hint, default):
+    if fits_type(parameter.hint, default):
         return
 
     name = parameter.name
