@@ -98,7 +98,7 @@ OTHER_OPENS: Final = {
     "session/rows/prompt_images.py": "reads with the helper",
     "batch/results/batch_report.py": "a file of the package",
     "batch/plans/batch_cassettes.py": "the draft of its own recording",
-    "headless/kernels/cell_file.py": "the events of its own run",
+    "headless/kernels/run_cells.py": "the events of its own run",
     "headless/kernels/kernel_template.py": "the pipe of its own process",
     "headless/kernels/kernel_processes.py": "files of the kernel of the operating system",
     "storage/shared_pace.py": "creates the lock of a slot in the folder of its batch",

@@ -19,16 +19,15 @@ import pytest
 from jp_nb.errors import JpNbError
 from jp_nb.headless.commands.run import format_unused_answers
 from jp_nb.headless.files import format_text, print_cell
-from jp_nb.headless.run_report import (
-    ReportedCell,
-    RunReport,
+from jp_nb.headless.run_reports.cassette_lines import format_unused_exchanges
+from jp_nb.headless.run_reports.report_lines import (
     format_cell_errors,
     format_open_decisions,
     format_turn,
-    format_unused_exchanges,
     list_counts,
-    make_report,
 )
+from jp_nb.headless.run_reports.report_reading import make_report
+from jp_nb.headless.run_reports.run_report import ReportedCell, RunReport
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.storage.cassettes.cassette_file import (
     make_default_cassette_path,

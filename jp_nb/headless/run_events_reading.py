@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +33,7 @@ DECISION_SECTIONS: Final[Mapping[str, AnswersSection]] = {
     "edit": "edits",
     "plan": "plan",
 }
-"""Sections of an answers file by kind of decision."""
+"""Sections of an answers file by kind of decision, in the order of a file."""
 DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "permission": "permission to run {}",
     "result": "approval of the result of {}",
@@ -42,6 +41,7 @@ DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "edit": "approval of an edit of the cell {}",
     "plan": "approval of the plan of a turn ({})",
 }
+"""Descriptions of decisions by kind, for the name of the tool. Questions have their own text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class DecisionContext:
 
     def to_json(self) -> JsonObject:
         """Return the context as JSON, without what is unknown."""
-        found: JsonObject = {
+        values: JsonObject = {
             "cell": self.cell,
             "cell_id": self.cell_id,
             "turn": self.turn,
@@ -75,10 +75,13 @@ class DecisionContext:
             "result": self.result,
             "detail": [*self.detail],
         }
-        found = {name: value for name, value in found.items() if value not in (None, "", [])}
-        if self.arguments is not None:
-            found["arguments"] = dict(self.arguments)
-        return found
+        known: JsonObject = {
+            name: value for name, value in values.items() if value not in (None, "", [])
+        }
+
+        if self.arguments is not None:  # an empty object is known, too
+            known["arguments"] = dict(self.arguments)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,16 @@ class ReportedDecision:
     times: int = 1
     contexts: tuple[DecisionContext, ...] = ()
 
+    @property
+    def section(self) -> AnswersSection:
+        """The section of an answers file that prepares it."""
+        return DECISION_SECTIONS[self.kind]
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool, or of the cell that a tool edits."""
+        return self.key[1]
+
     def to_json(self) -> JsonObject:
         """Return the decision as JSON, for the log of a batch."""
         question: JsonValue = None
@@ -104,17 +117,17 @@ class ReportedDecision:
 
         return {
             "kind": self.kind,
-            "tool": self.key[1],
+            "tool": self.tool,
             "why": self.why,
             "times": self.times,
             "question": question,
-            "asked": [each.to_json() for each in self.contexts],
+            "asked": [context.to_json() for context in self.contexts],
         }
 
     @property
     def description(self) -> str:
         """Description in one line."""
-        tool = one_line(self.key[1], limit=80)
+        tool = one_line(self.tool, limit=80)
         if self.question is None:
             return DECISION_DESCRIPTIONS[self.kind].format(tool)
 
@@ -124,7 +137,13 @@ class ReportedDecision:
 
 @dataclass(slots=True)
 class CassetteUse:
-    """Use of one cassette in a run."""
+    """Use of one cassette in a run.
+
+    Attributes:
+        used: Numbers of the exchanges that were replayed, from 0.
+        added: Number of exchanges that were recorded.
+        is_new: True if the run records a new cassette.
+    """
 
     used: set[int] = field(default_factory=set)
     added: int = 0
@@ -136,7 +155,9 @@ class RunEvents:
     """Events of a run."""
 
     undecided: dict[AnswerKey, ReportedDecision] = field(default_factory=dict)
+    """Open decisions, in the order in which they were first needed."""
     used_answers: set[AnswerKey] = field(default_factory=set)
+    """`PreparedAnswer.identity` of each answer that was used."""
     cassettes: dict[Path, CassetteUse] = field(default_factory=dict)
     running_tools: dict[str, str] = field(default_factory=dict)
     """The name of the tool of each call without an end, by the key of the call."""
@@ -160,31 +181,43 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
         events.cassettes[Path(file)] = CassetteUse(is_new=is_new)
 
     for line in _read_lines(path):
-        event: Any = None
-        with suppress(ValueError):  # the kernel died while it wrote the line
+        try:
             event = json.loads(line)
-        match event:
-            case {"answer": list(key)}:
-                events.used_answers.add(tuple(map(str, key)))
-            case {"cell": int(index), "id": str(identifier)}:
-                events.cell = index
-                events.cell_id = identifier
-            case {"open": str(kind), **entry} if kind in DECISION_SECTIONS:
-                _add_decision(events, kind, entry)
-            case {"cassette": str(file)} as entry:
-                use = events.cassettes.setdefault(Path(file), CassetteUse())
-                use.used.update(entry.get("used", ()))
-                use.added += entry.get("added", 0)
-                use.is_new |= entry.get("anew", False)
-            case {"request": str()} as entry:
-                events.requests += 1
-                events.input_tokens += _read_count(entry.get("input"))
-                events.output_tokens += _read_count(entry.get("output"))
-            case {"call": str(call), "tool": str(name)}:
-                events.running_tools[call] = name
-            case {"call": str(call)}:
-                events.running_tools.pop(call, None)
+        except ValueError:  # the kernel died while it wrote the line
+            continue
+        _add_event(events, event)
+
     return events
+
+
+def _add_event(events: RunEvents, event: Any) -> None:
+    match event:
+        case {"answer": list(key)}:
+            events.used_answers.add(tuple(map(str, key)))
+
+        case {"cell": int(index), "id": str(identifier)}:
+            events.cell = index
+            events.cell_id = identifier
+
+        case {"open": str(kind), **entry} if kind in DECISION_SECTIONS:
+            _add_decision(events, kind, entry)
+
+        case {"cassette": str(file)}:
+            use = events.cassettes.setdefault(Path(file), CassetteUse())
+            use.used.update(event.get("used", ()))
+            use.added += event.get("added", 0)
+            use.is_new |= event.get("anew", False)
+
+        case {"request": str()}:
+            events.requests += 1
+            events.input_tokens += _read_count(event.get("input"))
+            events.output_tokens += _read_count(event.get("output"))
+
+        case {"call": str(call), "tool": str(name)}:  # the start of a call
+            events.running_tools[call] = name
+
+        case {"call": str(call)}:  # its end
+            events.running_tools.pop(call, None)
 
 
 def _read_count(value: object) -> int:
@@ -199,25 +232,25 @@ def _read_lines(path: Path) -> list[bytes]:
 
 
 def _add_decision(events: RunEvents, kind: str, entry: Mapping[Any, Any]) -> None:
-    undecided = events.undecided
-    question = entry.get("question")
-    asked: Question | None = None
+    """Add an open decision, or count it if the same one was already open."""
     key: AnswerKey = (DECISION_SECTIONS[kind], str(entry.get("tool")))
-    if question is not None:
-        asked = Question.model_validate(question)
-        key = (*key, asked.id)
+    question: Question | None = None
+    if entry.get("question") is not None:
+        question = Question.model_validate(entry["question"])
+        key = (*key, question.id)
 
     context = _read_context(events, entry)
-    earlier = undecided.get(key)
+    earlier = events.undecided.get(key)
+
     if earlier is not None:
         contexts = earlier.contexts
         if context not in contexts and len(contexts) < MAX_DECISION_CONTEXTS:
             contexts = (*contexts, context)
-        undecided[key] = replace(earlier, times=earlier.times + 1, contexts=contexts)
-    elif len(undecided) < MAX_DECISIONS:
+        events.undecided[key] = replace(earlier, times=earlier.times + 1, contexts=contexts)
+    elif len(events.undecided) < MAX_DECISIONS:
         why = str(entry.get("why"))
-        undecided[key] = ReportedDecision(
-            key, kind, why, context.detail, asked, contexts=(context,)
+        events.undecided[key] = ReportedDecision(
+            key, kind, why, context.detail, question, contexts=(context,)
         )
 
 
@@ -232,11 +265,11 @@ def _read_context(events: RunEvents, entry: Mapping[Any, Any]) -> DecisionContex
         arguments = None
 
     return DecisionContext(
-        events.cell,
-        events.cell_id,
-        turn if isinstance(turn, int) else None,
-        str(entry.get("words") or ""),
-        arguments,
-        result if isinstance(result, str) else None,
-        lines,
+        cell=events.cell,
+        cell_id=events.cell_id,
+        turn=turn if isinstance(turn, int) else None,
+        words=str(entry.get("words") or ""),
+        arguments=arguments,
+        result=result if isinstance(result, str) else None,
+        detail=lines,
     )

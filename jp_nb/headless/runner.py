@@ -23,9 +23,9 @@ from pydantic import JsonValue
 from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, refuse_unsafe_target, write_notebook
-from jp_nb.headless.kernels.cell_file import CellFile
 from jp_nb.headless.kernels.execution import CellEnd, CellFailure, Execution, NotStartedError
 from jp_nb.headless.kernels.kernel_client import KernelBounds
+from jp_nb.headless.kernels.run_cells import RunCells
 from jp_nb.headless.kernels.time_limits import TimeLimits
 from jp_nb.headless.parameter_cell import inject_parameters
 from jp_nb.headless.run_events_reading import RunEvents, read_events
@@ -57,9 +57,13 @@ RUN_VARIABLES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Result of a run, whose `notebook` was written to `path`.
+    """Result of a run.
 
-    `taken_over` has the number of entries before the run, by id of the conversation.
+    Attributes:
+        path: The file to which the notebook was written.
+        notebook: The notebook with its outputs and its record.
+        taken_over: Number of entries before the run, by id of the conversation.
+        continued: True if the run has continued the conversation of the notebook.
     """
 
     path: Path
@@ -99,13 +103,21 @@ def run_notebook(
     It is written with outputs and `metadata.jp`, also if a cell fails, the kernel dies, or the user
     interrupts a cell.
 
-    `overrides` are arguments of `-c`, which are stored in the conversation. `settings` by path are
-    for this run only, and replace environment variables. Each cell may take `timeout`
-    seconds, and the run `run_timeout`: a cell that exceeds a limit is interrupted, and is the last.
-    `run_id` is the id of the run in its batch, which selects its tables of the answers file.
-    A new cell assigns `parameters` (`jp_nb/headless/parameter_cell.py`). `bounds` are those of a
-    kernel in a batch, and `pace` is the folder of `jp_nb/storage/shared_pace.py`. With
-    `run_inserted`, code cells that a tool inserts also run.
+    Args:
+        nb_path: The notebook.
+        out: The file to write; None: the notebook itself.
+        strict: Fail a turn that needs an unavailable user.
+        continue_: Continue the conversation in the notebook.
+        overrides: Arguments of `-c`, which are stored in the conversation.
+        settings: Settings by path for this run only. They replace environment variables.
+        answers: The answers file.
+        timeout: Seconds that each cell may take. A cell that exceeds it is the last.
+        run_timeout: Seconds that the run may take.
+        run_id: Id of the run in its batch, which selects its tables of the answers file.
+        parameters: Values that a new cell assigns (`jp_nb/headless/parameter_cell.py`).
+        bounds: Bounds of a kernel in a batch.
+        pace: Folder of `jp_nb/storage/shared_pace.py`; "" outside of a batch.
+        run_inserted: Also run code cells that a tool inserts.
 
     Raises:
         StorageError: The notebook cannot be read or written. The old file is unchanged.
@@ -133,6 +145,7 @@ def run_notebook(
 
     environment = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
     environment[environment_module.PATH_VARIABLE] = str(path)
+
     if strict:
         environment[environment_module.STRICT_VARIABLE] = "1"
     if continue_:
@@ -145,28 +158,30 @@ def run_notebook(
         environment[environment_module.RUN_VARIABLE] = run_id
     if pace:
         environment[environment_module.PACE_VARIABLE] = pace
+
     environment |= format_variables(settings or {})
 
     with TemporaryDirectory(prefix="jp-nb-") as folder:
-        file = Path(folder).resolve() / "events.jsonl"
-        environment[environment_module.EVENTS_VARIABLE] = str(file)
+        events_file = Path(folder).resolve() / "events.jsonl"
+        environment[environment_module.EVENTS_VARIABLE] = str(events_file)
+
         cells_file = Path(folder).resolve() / "cells.json"
         environment[environment_module.CELLS_VARIABLE] = str(cells_file)
-        cell_file = CellFile(notebook, file, run_inserted=run_inserted)
-        cell_file.write(cells_file)
+        cells = RunCells(notebook, events_file, run_inserted=run_inserted)
+        cells.write(cells_file)
+
         limits = TimeLimits(timeout, run_timeout)
         execution = Execution(
-            notebook, limits=limits, events=file, bounds=bounds, cell_file=cell_file
+            notebook, limits=limits, events=events_file, bounds=bounds, cells=cells
         )
         failure = _execute(execution, path, target, environment)
-        events = read_events(file, settings)
+        events = read_events(events_file, settings)
 
-    cells = execution.finish()
     return RunResult(
         target,
         notebook,
         failure,
-        cells,
+        execution.finish(),
         taken_over,
         continue_,
         events,
@@ -175,8 +190,9 @@ def run_notebook(
 
 
 def _remove_outputs(notebook: Any) -> None:
+    """Remove the outputs of an older run."""
     for cell in notebook.cells:
-        if cell.cell_type == "code":  # of an older run
+        if cell.cell_type == "code":
             cell.outputs = []
             cell.execution_count = None
 
@@ -187,7 +203,7 @@ def _execute(
     """Run all cells of the notebook at `path`, and write it to `target`; return its failure."""
     notebook = execution.client.nb
     failure = None
-    unreadable = find_unreadable_carriers(notebook.metadata)  # from before the run
+    damaged_before = find_unreadable_carriers(notebook.metadata)
 
     with execution.interruptible():
         try:
@@ -204,44 +220,48 @@ def _execute(
             failure = execution.make_kernel_failure()
         except BaseException:
             if execution.began:
-                _finish(execution.client, target, unreadable, path)
+                _write_result(execution.client, target, path)
             raise
 
         failure = execution.make_time_failure() or failure
+
+        # An interrupt before the first cell leaves the file unchanged.
         if execution.began or not execution.interrupts:
-            record_failure = _finish(execution.client, target, unreadable, path)
-            failure = failure or record_failure
+            _write_result(execution.client, target, path)
+            damaged = find_unreadable_carriers(notebook.metadata)
+            if failure is None and any(state not in damaged_before for state in damaged):
+                failure = CellFailure(None, "StorageError", INCOMPLETE_RECORD)
+
             with suppress(OSError, StorageError):  # recovered when the notebook is opened
                 written = as_object(notebook.metadata.get(RECORD_KEY))
                 remove_written(JournalFolder(), written, notebook=str(path))
+
     return failure
 
 
 def _find_last_executed(notebook: Any) -> int | None:
+    """Return the index of the cell with the largest execution count."""
     counts = [cell.get("execution_count") or 0 for cell in notebook.cells]
-    return max(zip(counts, range(len(counts)), strict=True))[1] if counts else None
+    if not counts:
+        return None
+    return max(range(len(counts)), key=lambda index: (counts[index], index))
 
 
-def _finish(
-    client: NotebookClient, target: Path, unreadable: Sequence[JsonValue], path: Path
-) -> CellFailure | None:
-    """Write the notebook, and return the failure of an incomplete record."""
+def _write_result(client: NotebookClient, target: Path, path: Path) -> None:
+    """Write the notebook with its outputs, and its record with entries of the journal."""
     lift_record(client)
     metadata = client.nb.metadata
 
-    written = segments.read_segments(metadata) if RECORD_KEY in metadata else None
-    if isinstance(written, dict):
+    record = segments.read_segments(metadata) if RECORD_KEY in metadata else None
+    if isinstance(record, dict):
         with suppress(OSError, StorageError):  # recovered when the notebook is opened
-            whole = complete_document(JournalFolder(), written, notebook=str(path))
-            if whole != written:
+            # A kernel that dies has not sent its last entries.
+            whole = complete_document(JournalFolder(), record, notebook=str(path))
+            if whole != record:
                 segments.store_segments(metadata, whole)
 
     join_streams(client.nb)
     write_notebook(client.nb, target)
-
-    if any(state not in unreadable for state in find_unreadable_carriers(client.nb.metadata)):
-        return CellFailure(None, "StorageError", INCOMPLETE_RECORD)
-    return None
 
 
 def join_streams(notebook: Any) -> None:
@@ -251,12 +271,14 @@ def join_streams(notebook: Any) -> None:
             continue
 
         outputs = []
-        for stream, found in groupby(cell.outputs, lambda each: each.get("name")):
-            pieces = list(found)
+        # Only outputs of streams have a name.
+        for stream, group in groupby(cell.outputs, lambda output: output.get("name")):
+            adjacent = list(group)
             if stream is not None:
-                pieces[0].text = "".join(piece.text for piece in pieces)
-                del pieces[1:]
-            outputs += pieces
+                adjacent[0].text = "".join(output.text for output in adjacent)
+                del adjacent[1:]
+            outputs += adjacent
+
         cell.outputs = outputs
 
 

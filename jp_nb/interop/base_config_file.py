@@ -2,8 +2,8 @@
 
 The file is the configuration itself, or `{"base": {…}, "init": [{…}, …]}`: then `init` has the
 first configuration changes of the conversation, which `jp_nb` stores as its first entries. The
-*spelling* of the file (`json_text.py`) keeps order of keys and notation, so that an unchanged file
-is written back byte for byte.
+*spelling* of the file (`json_spelling.py`) keeps order of keys and notation, so that an unchanged
+file is written back byte for byte.
 
 Source: `docs/record.md`.
 """
@@ -20,7 +20,9 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.interop.directory_files import BASE_CONFIG_FILE, require_object
 from jp_nb.interop.jp_entries import decode_jp_entry, encode_jp_entry
-from jp_nb.interop.json_text import apply_spelling, find_spelling, read_value, same_json, sort_keys
+from jp_nb.interop.json_comparison import same_json, sort_keys
+from jp_nb.interop.json_spelling import apply_spelling, find_spelling
+from jp_nb.interop.json_text import read_value
 from jp_nb.json_values import JsonObject, as_object
 
 
@@ -62,6 +64,7 @@ def read_base_config(text: str) -> BaseConfig:
         if extra:
             spelling["extra"] = extra
 
+    # The rest of the spelling is the notation of the value that these make.
     usual = sort_keys(_make_value(config, init, spelling))
     spelling |= find_spelling(source, usual)
 
@@ -81,10 +84,10 @@ def _read_init(changes: JsonValue) -> list[JsonObject]:
     entries: list[JsonObject] = []
     for index, change in enumerate(changes):
         place = f"{BASE_CONFIG_FILE} init[{index}]"
-        found = require_object(change, place)
-        if found.get("type") != "config_delta":
+        entry = require_object(change, place)
+        if entry.get("type") != "config_delta":
             raise StorageError("expected a config_delta", place=place)
-        entries.append(decode_jp_entry(found))
+        entries.append(decode_jp_entry(entry))
     return entries
 
 

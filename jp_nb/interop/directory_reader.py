@@ -109,9 +109,12 @@ def _make_id(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
     digits = name.partition("-")[0]
     if digits.isascii() and digits.isdecimal():
         return f"jp-c{digits}"
-    moments = (parse_moment(entry.get("timestamp")) for entry in events)
-    first = next((moment for moment in moments if moment is not None), None)
-    return make_conversation_id(first or clock())
+
+    for entry in events:
+        moment = parse_moment(entry.get("timestamp"))
+        if moment is not None:
+            return make_conversation_id(moment)
+    return make_conversation_id(clock())
 
 
 def split_leading_entry(entry: JsonObject) -> tuple[JsonObject, JsonObject]:
@@ -119,4 +122,5 @@ def split_leading_entry(entry: JsonObject) -> tuple[JsonObject, JsonObject]:
     delta = entry.get("delta")
     if not isinstance(delta, dict):
         return {}, {"entry": entry}
-    return delta, {"entry": {k: v for k, v in entry.items() if k != "delta"}, "delta": True}
+    without_delta: JsonObject = {key: item for key, item in entry.items() if key != "delta"}
+    return delta, {"entry": without_delta, "delta": True}

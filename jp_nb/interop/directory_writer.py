@@ -36,7 +36,7 @@ from jp_nb.interop.jp_entries import (
     encode_jp_entry,
     format_jp_entry,
 )
-from jp_nb.interop.json_text import same_json
+from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.metadata_file import format_metadata
 from jp_nb.json_values import JsonObject, as_object, replace_surrogates
 
@@ -62,16 +62,19 @@ def write_directory(
         StorageError: `jp` contains no conversation, `metadata` cannot be read, or, for `jp-head`,
             JP could not load the conversation even without the unsupported parts.
     """
+    existing_metadata = None
+    if metadata is not None:
+        existing_metadata = decode_file(metadata, METADATA_FILE)
+
     try:
-        existing = None
-        if metadata is not None:
-            existing = decode_file(metadata, METADATA_FILE)
-        return _write(jp, dialect, existing)
+        return _write(jp, dialect, existing_metadata)
     except RecursionError as exc:
         raise StorageError("nested too deeply") from exc
 
 
-def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) -> Directory:
+def _write(
+    jp: Mapping[str, JsonValue], dialect: Dialect, existing_metadata: str | None
+) -> Directory:
     properties = require_object(jp.get("conversation"), "conversation")
     config = require_object(jp.get("base_config", {}), "base_config")
     events = jp.get("events", [])
@@ -83,7 +86,7 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
     texts: dict[str, str] = {}
     dropped: list[str] = []
 
-    metadata = format_metadata(properties, origin, entries, existing)
+    metadata = format_metadata(properties, origin, entries, existing_metadata)
     if metadata is not None:
         texts[METADATA_FILE] = metadata
 
@@ -92,16 +95,16 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
 
     if dialect == "jp-head":
         base, entries, dropped = convert_to_jp_dialect(config, entries)
-        is_unchanged = "init" not in spelling and base == config
-        if not is_unchanged:
+        # The spelling fits only the imported configuration, without changes in `init`.
+        if "init" in spelling or base != config:
             spelling = {}
         texts[BASE_CONFIG_FILE] = format_base_config(base, [], spelling)
     elif leading and (first := _make_leading_entry(leading, config)) is not None:
-        entries = [first, *entries]
+        entries = [first, *entries]  # the older layout, without a base configuration
     else:
-        count = count_init_entries(spelling, entries)
-        texts[BASE_CONFIG_FILE] = format_base_config(config, entries[:count], spelling)
-        entries = entries[count:]
+        init_count = count_init_entries(spelling, entries)
+        texts[BASE_CONFIG_FILE] = format_base_config(config, entries[:init_count], spelling)
+        entries = entries[init_count:]
 
     texts[EVENTS_FILE] = _format_events(entries, origin.get("after"))
     texts |= _select_other_files(origin.get("files"))
@@ -124,9 +127,12 @@ def _make_leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject |
     if leading.get("delta") or config:
         entry = {**entry, "delta": config}
 
+    # The entry may come from someone else, so it is used only if it is read back as `config`.
     read = decode_jp_entry(encode_jp_entry(entry))
     expressed, _ = split_leading_entry(read)
-    return entry if read.get("type") == "config_delta" and same_json(expressed, config) else None
+    if read.get("type") == "config_delta" and same_json(expressed, config):
+        return entry
+    return None
 
 
 def _select_other_files(files: JsonValue) -> dict[str, str]:
@@ -145,15 +151,22 @@ def _format_events(entries: Sequence[JsonObject], after: JsonValue) -> str:
     parts: list[str] = []
     for index, entry in enumerate(entries):
         gap = as_object(entry.get("spelling")).get("gap")
-        form = _GAP_FORM if index else _FIRST_GAP_FORM
-        usual = ENTRY_GAP if index else FIRST_ENTRY_GAP
-        if not isinstance(gap, str) or not form.fullmatch(gap):
-            gap = usual
-        parts.append(gap)
+        if index == 0:
+            parts.append(_select_text(gap, _FIRST_GAP_FORM, FIRST_ENTRY_GAP))
+        else:
+            parts.append(_select_text(gap, _GAP_FORM, ENTRY_GAP))
         parts.append(format_jp_entry(entry, index))
 
-    end_form = _END_FORM if entries else _NO_ENTRIES_FORM
-    if not isinstance(after, str) or not end_form.fullmatch(after):
-        after = ENTRIES_END if entries else NO_ENTRIES
+    if entries:
+        parts.append(_select_text(after, _END_FORM, ENTRIES_END))
+    else:
+        parts.append(_select_text(after, _NO_ENTRIES_FORM, NO_ENTRIES))
 
-    return "".join(parts) + after
+    return "".join(parts)
+
+
+def _select_text(stored: JsonValue, form: re.Pattern[str], usual: str) -> str:
+    """Return the stored text if it has the form that is safe to write, else the usual one."""
+    if isinstance(stored, str) and form.fullmatch(stored):
+        return stored
+    return usual

@@ -19,15 +19,10 @@ from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.setting_paths import format_path, look_up, parse_path
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.interop.jp_entry_fields import remove_spelling, remove_unsupported_fields
-from jp_nb.interop.jp_settings import (
-    JP_SHAPE,
-    UNSETTABLE_NOTE,
-    SupportedSettings,
-    find_difference,
-    find_models,
-    find_touched_keys,
-)
+from jp_nb.interop.jp_settings import JP_SHAPE, find_models, find_touched_keys
 from jp_nb.interop.omissions import Omissions
+from jp_nb.interop.setting_difference import UNSETTABLE_NOTE, find_difference
+from jp_nb.interop.supported_settings import SupportedSettings
 from jp_nb.json_values import JsonObject, as_object
 
 NO_MODEL_ERROR = (
@@ -47,8 +42,9 @@ class JpConfiguration:
     def __init__(self, base: JsonObject, report: Omissions) -> None:
         self._report = report
         self._ours: Partial = merge_partials({}, base)  # the settings as `jp_nb` has them
-        admitted = SupportedSettings(self._ours, report.add_base).select(JP_SHAPE, base, ())
-        self._base = base if admitted == base else admitted
+
+        supported = SupportedSettings(self._ours, report.add_base).select(JP_SHAPE, base, ())
+        self._base = base if supported == base else supported  # the same object if it is equal
         self._jp: Partial = merge_partials({}, self._base)  # the settings as JP has them
 
     def convert_delta(self, entry: JsonObject, index: int) -> JsonObject | None:
@@ -61,22 +57,23 @@ class JpConfiguration:
             self._report.add_entry(index, "op", f"JP does not support {entry['op']!r}")
             return None
 
-        before = self._ours
+        ours_before = self._ours
         delta = as_object(entry.get("delta"))
         unsets = self._read_unsets(entry, index)
         touched = self._apply(entry, index, delta, unsets)
 
         def report(keys: tuple[str, ...], why: str) -> None:
-            # A value that was not admitted has been reported already.
+            # JP lacks a value that it does not support, and that has been reported already.
             if why != UNSETTABLE_NOTE or look_up(self._ours, keys) is None:
                 self._report.add_entry(index, f"delta.{format_path(keys)}", why)
 
         stripped = remove_unsupported_fields(entry, index, self._report)
-        admitted = SupportedSettings(self._ours, report).select(JP_SHAPE, delta, ())
-        is_plain = not unsets and entry.get("op") is None and admitted == delta
+        supported = SupportedSettings(self._ours, report).select(JP_SHAPE, delta, ())
+        is_plain = not unsets and entry.get("op") is None and supported == delta
 
-        if is_plain and not self._must_be_whole(delta, before):
+        if is_plain and not self._must_be_whole(delta, ours_before):
             self._jp = merge_partials(self._jp, delta)
+            # JP no longer reads a delta whose settings are directly in the entry.
             is_flat = as_object(entry.get("spelling")).get("flat") is True
             return remove_spelling(stripped) if is_flat else stripped
 
@@ -86,7 +83,7 @@ class JpConfiguration:
             return None
 
         self._jp = merge_partials(self._jp, difference)
-        kept = {k: v for k, v in stripped.items() if k not in ("op", "unsets", "delta")}
+        kept = {key: item for key, item in stripped.items() if key not in ("op", "unsets", "delta")}
         return remove_spelling({**kept, "delta": difference})
 
     def _apply(
@@ -107,14 +104,15 @@ class JpConfiguration:
         self._report.add_entry(
             index, "unsets", "JP cannot unset: replaced by values where possible"
         )
-        changed = delta
-        whole: list[list[str]] = []  # unset paths; those below them are unset with them
+        # An unset touches its path like a value. Paths below an unset one are unset with it.
+        touching = delta
+        unset_keys: list[list[str]] = []
         for path in unsets:
             keys = [str(key) for key in parse_path(path)]
-            if not any(keys[: len(above)] == above for above in whole):
-                changed = set_at(changed, keys, None)
-                whole.append(keys)
-        return find_touched_keys(JP_SHAPE, changed)
+            if not any(keys[: len(above)] == above for above in unset_keys):
+                touching = set_at(touching, keys, None)
+                unset_keys.append(keys)
+        return find_touched_keys(JP_SHAPE, touching)
 
     def _read_unsets(self, entry: JsonObject, index: int) -> tuple[str, ...]:
         """Return the valid paths that the entry unsets; invalid ones are reported."""
@@ -122,39 +120,44 @@ class JpConfiguration:
         if not isinstance(listed, list):
             return ()
 
-        found: list[str] = []
+        paths: list[str] = []
         for path in listed:
             try:
                 parse_path(str(path))
             except ConfigError as exc:
                 self._report.add_entry(index, "unsets", str(exc))
             else:
-                found.append(str(path))
+                paths.append(str(path))
 
-        return tuple(found)
+        return tuple(paths)
 
-    def _must_be_whole(self, delta: JsonObject, before: Partial) -> bool:
+    def _must_be_whole(self, delta: JsonObject, ours_before: Partial) -> bool:
         """Return True if JP needs complete values: for a partial model id, or a tool new to JP."""
         for value in find_models(JP_SHAPE, delta):
             if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
                 return True
 
         tools = ("conversation", "tools")
-        here = as_object(look_up(before, tools))
-        known = as_object(look_up(self._jp, tools))
-        return any(name in here and name not in known for name in as_object(look_up(delta, tools)))
+        ours = as_object(look_up(ours_before, tools))
+        known_to_jp = as_object(look_up(self._jp, tools))
+        changed = as_object(look_up(delta, tools))
+        return any(name in ours and name not in known_to_jp for name in changed)
 
     def finish_base(self, models: Sequence[JsonValue]) -> JsonObject:
-        """Return the base configuration with the settings that JP requires."""
+        """Return the base configuration with the settings that JP requires.
+
+        `models` are those that changes set. The last one that JP supports is its model if the base
+        configuration has none.
+        """
         base = self._base
 
         if not _is_model(look_up(base, MODEL_ID_PATH)):
-            known = [model for model in models if _is_model(model)]
-            if not known:
+            supported = [model for model in models if _is_model(model)]
+            if not supported:
                 raise StorageError(NO_MODEL_ERROR, place=format_path(MODEL_ID_PATH))
 
-            base = set_at(base, MODEL_ID_PATH, known[-1])
-            last = known[-1]
+            last = supported[-1]
+            base = set_at(base, MODEL_ID_PATH, last)
             name = f"{last['provider']}/{last['name']}" if isinstance(last, dict) else last
             why = f"JP needs a model here: set to {name}, the last supported one"
             self._report.add_base(MODEL_ID_PATH, why)

@@ -19,7 +19,7 @@ from jp_nb.errors import StorageError
 from jp_nb.interop.jp_configuration import MODEL_ID_PATH, JpConfiguration
 from jp_nb.interop.jp_entry_fields import remove_unsupported_fields
 from jp_nb.interop.omissions import Omissions
-from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_values import JsonObject
 from jp_nb.record.compactions.compaction import find_compactions, is_revert
 from jp_nb.record.entries.event_decoding import decode_event
 from jp_nb.record.entries.events import KNOWN, Entry, InquiryRequest, InquiryResponse, Unknown
@@ -58,7 +58,7 @@ def convert_to_jp_dialect(
             converted = configuration.convert_delta(entry, index)
             if converted is not None:
                 kept.append(converted)
-            models.append(look_up(as_object(converted or {}).get("delta"), MODEL_ID_PATH))
+                models.append(look_up(converted.get("delta"), MODEL_ID_PATH))
         elif isinstance(kind, str) and kind in KNOWN:
             kept.append(remove_unsupported_fields(entry, index, report))
         else:
@@ -74,7 +74,7 @@ def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
     """
     reasons: dict[int, str] = {}
     open_requests: dict[str, list[int]] = {}  # indexes of unanswered inquiries of the turn, by id
-    views: list[Entry] = []
+    views: list[Entry] = []  # as `jp_nb` reads the entries
 
     for index, entry in enumerate(entries):
         try:
@@ -97,6 +97,7 @@ def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
             if open_requests.get(view.id):
                 indexes = [open_requests[view.id].pop(0), index]
 
+            # The reason of its request, if there is one, is also that of the response.
             why = reasons.get(indexes[0]) or _explain_unreadable_answer(view, entry)
             if why is not None:
                 reasons |= dict.fromkeys(indexes, why)
@@ -108,7 +109,9 @@ def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
 
 def _explain_unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
     if view.outcome != "answered" or "answer" not in entry:
-        outcome = view.outcome if view.outcome != "answered" else "closed"
+        outcome: str = view.outcome
+        if outcome == "answered":  # without an answer
+            outcome = "closed"
         return f"JP reads only answered inquiries; this one was {outcome} ({view.id})"
 
     if isinstance(view.answer, dict | list):

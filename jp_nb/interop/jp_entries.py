@@ -2,7 +2,7 @@
 
 JP encodes tool arguments, tool results, and metadata in base64. A text that base64 cannot restore
 is stored unchanged, and `verbatim` of the entry lists its JSON pointer. The `spelling` of an entry
-(`jp_nb.interop.json_text`) holds the differences from JP's usual text. It may also have:
+(`jp_nb.interop.json_spelling`) holds the differences from JP's usual text. It may also have:
 
 - `flat`: true if the entry of a delta held the settings directly, not under `delta`;
 - `fields`: keys of JP's entry named `verbatim` or `spelling`;
@@ -21,15 +21,10 @@ from collections.abc import Callable, Mapping
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.interop.json_text import (
-    JsonText,
-    apply_spelling,
-    find_spelling,
-    join_pointer,
-    read_value,
-    same_json,
-    sort_keys,
-)
+from jp_nb.interop.jp_key_order import sort_usual_keys
+from jp_nb.interop.json_comparison import same_json
+from jp_nb.interop.json_spelling import apply_spelling, find_spelling
+from jp_nb.interop.json_text import JsonText, join_pointer, read_value
 from jp_nb.json_values import JsonObject, as_object, replace_surrogates
 from jp_nb.record.entries.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
@@ -48,37 +43,36 @@ _HINT_KEYS = ("verbatim", "spelling")
 
 def read_jp_entry(source: JsonText, *, first: bool) -> JsonObject:
     """Return the entry of JP in `source` in the form that is stored in a notebook."""
-    how: JsonObject = {}
+    spelling: JsonObject = {}
     entry: JsonObject = {}
 
     if isinstance(source.value, dict):
         entry = decode_jp_entry(source.value)
-        found = entry.pop("spelling", {})
-        assert isinstance(found, dict)
-        usual = sort_usual_keys(encode_jp_entry({**entry, "spelling": found}))
-        how = found | find_spelling(source, usual, ENTRY_INDENT)
+        usual = sort_usual_keys(encode_jp_entry(entry))
+        spelling = as_object(entry.pop("spelling", {}))
+        spelling |= find_spelling(source, usual, ENTRY_INDENT)
     else:
-        how = {"element": True, "text": source.text}
+        spelling = {"element": True, "text": source.text}
 
     usual_gap = FIRST_ENTRY_GAP if first else ENTRY_GAP
     if source.gap != usual_gap:
-        how["gap"] = source.gap
+        spelling["gap"] = source.gap
 
-    if how:
-        entry["spelling"] = how
+    if spelling:
+        entry["spelling"] = spelling
     return entry
 
 
 def decode_jp_entry(raw: JsonObject) -> JsonObject:
     """Return an entry of JP with its base64 texts decoded."""
-    how: JsonObject = {}
+    spelling: JsonObject = {}
     entry = {key: item for key, item in raw.items() if key not in _HINT_KEYS}
 
     if fields := {key: raw[key] for key in _HINT_KEYS if key in raw}:
-        how["fields"] = fields
+        spelling["fields"] = fields
 
     if _is_flat(raw):
-        how["flat"] = True
+        spelling["flat"] = True
         config = {key: item for key, item in entry.items() if key not in NON_CONFIG_KEYS}
         entry = {key: item for key, item in entry.items() if key in NON_CONFIG_KEYS}
         entry["delta"] = config
@@ -95,9 +89,8 @@ def decode_jp_entry(raw: JsonObject) -> JsonObject:
 
     if verbatim:
         entry["verbatim"] = verbatim
-
-    if how:
-        entry["spelling"] = how
+    if spelling:
+        entry["spelling"] = spelling
     return entry
 
 
@@ -114,9 +107,12 @@ def encode_jp_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     The hints `verbatim` and `spelling` may come from an untrusted notebook, so a hint that would
     change the content is ignored.
     """
-    how = as_object(entry.get("spelling"))
+    spelling = as_object(entry.get("spelling"))
     verbatim = entry.get("verbatim")
-    kept = {x for x in verbatim if isinstance(x, str)} if isinstance(verbatim, list) else set()
+    kept: set[str] = set()  # pointers of texts that JP does not encode
+    if isinstance(verbatim, list):
+        kept.update(pointer for pointer in verbatim if isinstance(pointer, str))
+
     raw = {key: item for key, item in entry.items() if key not in _HINT_KEYS}
 
     def encode(text: str, pointer: str) -> str:
@@ -125,13 +121,14 @@ def encode_jp_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
 
     _map_encoded_texts(raw, encode)
 
-    if how.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
+    if spelling.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
         rest = {key: item for key, item in raw.items() if key != "delta"}
+        # No setting may be read back as a field of the entry, or a field as a setting.
         alone = rest.keys() <= NON_CONFIG_KEYS and not delta.keys() & (NON_CONFIG_KEYS | {"delta"})
         if alone and _is_flat(rest | delta):
             raw = rest | delta
 
-    fields = how.get("fields")
+    fields = spelling.get("fields")
     if isinstance(fields, dict):
         raw |= {key: item for key, item in fields.items() if key in _HINT_KEYS}
 
@@ -177,95 +174,33 @@ def encode_base64(text: str) -> str:
     return base64.b64encode(replace_surrogates(text).encode()).decode()
 
 
-# --- the order of keys -----------------------------------------------------------------------
-
-_Order = dict[str, "_Order | list[_Order]"]
-"""Keys in JP's order, with the order inside of each; a list for the items of a list."""
-
-
-def _make_order(*names: str, **nested: _Order | list[_Order]) -> _Order:
-    return {name: nested.get(name, {}) for name in names}
-
-
-_ANSWER_TYPE = _make_order(
-    "type", "options", options=[_make_order("value", "label", "description")]
-)
-_QUESTION = _make_order(
-    *("text", "answer_type", "default", "context", "exclusive", "header", "required"),
-    "persistence",
-    answer_type=_ANSWER_TYPE,
-)
-_TOOL_CALLS = _make_order("policy", "request", "response")
-_ORDER: dict[str, _Order] = {
-    "chat_request": _make_order("content", "schema", "author"),
-    "chat_response": _make_order("message", "reasoning", "data"),
-    "tool_call_request": _make_order("id", "name", "arguments"),
-    "tool_call_response": _make_order("id", "content", "is_error"),
-    "inquiry_request": _make_order(
-        "id", "source", "question", source=_make_order("source", "name"), question=_QUESTION
-    ),
-    "inquiry_response": _make_order("outcome", "id", "answer", "reason"),
-    "config_delta": _make_order("op", "delta", "unsets", "claims"),
-    "compaction": _make_order(
-        *("from_turn", "to_turn", "summary", "reasoning", "tool_calls"), tool_calls=_TOOL_CALLS
-    ),
-}
-
-
-def sort_usual_keys(raw: Mapping[str, JsonValue]) -> JsonObject:
-    """Return a copy of an entry with its keys in JP's order, other keys sorted."""
-    entry = sort_keys(dict(raw))
-    assert isinstance(entry, dict)
-    kind = entry.get("type")
-    if not isinstance(kind, str) or kind not in (*CONVERSATION_KINDS, *_ORDER):
-        return entry
-
-    stamp = ("timestamp", "type") if kind in CONVERSATION_KINDS else ("type", "timestamp")
-    first = _make_order("event_id", "request_id", *stamp) | _ORDER.get(kind, {})
-
-    if "metadata" in entry:
-        entry["metadata"] = entry.pop("metadata")  # the last key
-    return as_object(_arrange(entry, first))
-
-
-def _arrange(value: JsonValue, order: _Order | list[_Order]) -> JsonValue:
-    if isinstance(order, list):
-        return [_arrange(item, order[0]) for item in value] if isinstance(value, list) else value
-    if not isinstance(value, dict):
-        return value
-
-    keys = [*(key for key in order if key in value), *(key for key in value if key not in order)]
-    return {key: _arrange(value[key], order.get(key, {})) for key in keys}
-
-
-# --- its text ---------------------------------------------------------------------------------
-
-
 def format_jp_entry(entry: JsonObject, index: int) -> str:
     """Return the text of entry `index` for JP's file.
 
     It is the original text if the entry has not changed since, else JP's usual text.
     """
-    how = as_object(entry.get("spelling"))
-    text = how.get("text")
+    spelling = as_object(entry.get("spelling"))
+    text = spelling.get("text")
     if isinstance(text, str) and _is_current_text(text, entry, index):
         return text
-    return apply_spelling(sort_usual_keys(encode_jp_entry(entry)), how, ENTRY_INDENT)
+    return apply_spelling(sort_usual_keys(encode_jp_entry(entry)), spelling, ENTRY_INDENT)
 
 
 def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
+    """Return True if `text` is the text of `entry` as it is now."""
     try:
         source = read_value(text, f"events[{index}]")
     except StorageError:
         return False
 
-    how = as_object(entry.get("spelling"))
-    if source.text != text:
+    if source.text != text:  # it has white space around the value
         return False
-    if not isinstance(source.value, dict):
-        return how.get("element") is True and entry.keys() == {"spelling"}
 
-    read = decode_jp_entry(source.value)
-    flags: JsonObject = {key: how[key] for key in ("flat", "fields") if key in how}
-    alike = same_json(as_object(read.get("spelling")), flags)
-    return alike and same_json({**read, "spelling": None}, {**entry, "spelling": None})
+    spelling = as_object(entry.get("spelling"))
+    if not isinstance(source.value, dict):
+        return spelling.get("element") is True and entry.keys() == {"spelling"}
+
+    decoded = decode_jp_entry(source.value)
+    hints: JsonObject = {key: spelling[key] for key in ("flat", "fields") if key in spelling}
+    has_same_hints = same_json(as_object(decoded.get("spelling")), hints)
+    return has_same_hints and same_json({**decoded, "spelling": None}, {**entry, "spelling": None})

@@ -16,13 +16,13 @@ from jp_nb.record.entries.events import CONVERSATION_KINDS
 def remove_unsupported_fields(entry: JsonObject, index: int, report: Omissions) -> JsonObject:
     """Return the entry without the fields that JP ignores and drops when it saves."""
     changed = dict(entry)
-    unknown = ["event_id", "request_id", "claims"]
+    unsupported = ["event_id", "request_id", "claims"]
     if entry.get("type") == "inquiry_response":
-        unknown.append("outcome")
+        unsupported.append("outcome")
     if entry.get("type") not in CONVERSATION_KINDS:
-        unknown.append("metadata")
+        unsupported.append("metadata")
 
-    for key in unknown:
+    for key in unsupported:
         if key in changed:
             del changed[key]
             report.add_entry(index, key, "JP has no such field")
@@ -55,22 +55,22 @@ def _convert_question(question: JsonObject, index: int, report: Omissions) -> Js
 
 
 def _convert_answer_type(answer_type: JsonObject, index: int, report: Omissions) -> JsonObject:
-    plain: JsonObject = {}
+    converted: JsonObject = {}
     for key, item in answer_type.items():
         if key in ("type", "options"):
-            plain[key] = item
+            converted[key] = item
         else:
             report.add_entry(index, f"question.answer_type.{key}", "JP has no such field")
 
-    options = plain.get("options")
+    options = converted.get("options")
     if isinstance(options, list):
-        plain["options"] = [_convert_option(option, index, report) for option in options]
-    return plain
+        converted["options"] = [_convert_option(option, index, report) for option in options]
+    return converted
 
 
 def _convert_option(option: JsonValue, index: int, report: Omissions) -> JsonValue:
     """Return an option without a label: the label becomes the first line of the description."""
-    if not isinstance(option, dict) or "value" not in option:
+    if not isinstance(option, dict) or "value" not in option:  # the value alone
         return {"value": option}
 
     label = option.get("label")

@@ -1,18 +1,6 @@
-"""JSON text as JP writes it, and the spelling that reproduces another text byte for byte.
+"""Read JSON text with its notation, and write it as JP does.
 
 JP is the command-line program whose files `interop` reads and writes. This module has no I/O.
-
-A notebook stores values, not texts: it sorts keys, and a page turns `1.0` into `1`. The *spelling*
-of a text is stored with its value and holds the differences from JP's form:
-
-    {"order": [[1, 0], 0, …],       for each object with two or more keys, outermost first: the
-                                    index in JP's order of each key of the text; 0 if the order
-                                    is JP's
-     "numbers": {"/a/b": "1e-7"}}   notation of numbers that JP writes differently, or that a
-                                    page changes, by JSON pointer
-
-If these do not reproduce the text (escapes, white space, duplicate keys), the spelling is the text
-itself: {"text": "…"}.
 
 Source: `docs/record.md`.
 """
@@ -22,26 +10,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from pydantic import JsonValue
 
-from jp_nb.config.setting_paths import look_up
 from jp_nb.errors import StorageError
-from jp_nb.json_values import (
-    MAX_STORED_LEVELS,
-    JsonObject,
-    is_deeper,
-    replace_surrogates,
-    spaced_json,
-)
+from jp_nb.json_values import MAX_STORED_LEVELS, is_deeper, spaced_json
 
 JSON_BYTE_ORDER_MARK = "\ufeff"
 _WHITE = " \t\n\r"
 _SPACE = re.compile(f"[{_WHITE}]*")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _SAFE_INTEGER = 2**53 - 1
 
 
@@ -49,8 +28,10 @@ _SAFE_INTEGER = 2**53 - 1
 class JsonText:
     """A value and its text.
 
-    `numbers` has the notation of each number that JP writes differently, or that a page changes, by
-    JSON pointer. `gap` is the text before an item of a list: white space, and a bracket or a comma.
+    Attributes:
+        numbers: The notation of each number that JP writes differently, or that a page changes, by
+            JSON pointer.
+        gap: The text before an item of a list: white space, and a bracket or a comma.
     """
 
     text: str
@@ -59,7 +40,9 @@ class JsonText:
     gap: str = ""
 
 
-class _NumberText(str):
+class NumberText(str):
+    """A number in the notation of a text, such as `1e5`."""
+
     __slots__ = ()
 
 
@@ -67,7 +50,7 @@ def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=_NumberText, parse_int=_NumberText, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_float=NumberText, parse_int=NumberText, parse_constant=_refuse)
 
 _TOO_DEEP: Final = f"nested too deeply: more than {MAX_STORED_LEVELS} levels"
 
@@ -100,26 +83,27 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     if text[start : start + 1] != "[":
         raise _make_syntax_error(file, text, start, "expected a list")
 
-    found: list[JsonText] = []
-    last = 0
+    items: list[JsonText] = []
+    last_end = 0  # of the last item; the text up to the next one is the gap between them
     place = _skip_space(text, start + 1)
-    closed = text[place : place + 1] == "]"
+    is_closed = text[place : place + 1] == "]"
 
-    while not closed:
+    while not is_closed:
         value, end = _scan_value(text, place, file)
-        found.append(_make_json_text(text[place:end], value, text[last:place], file))
-        last = end
-        place = _skip_space(text, end)
-        closed = text[place : place + 1] == "]"
+        items.append(_make_json_text(text[place:end], value, text[last_end:place], file))
 
-        if not closed:
+        last_end = end
+        place = _skip_space(text, end)
+        is_closed = text[place : place + 1] == "]"
+
+        if not is_closed:
             if text[place : place + 1] != ",":
                 raise _make_syntax_error(file, text, place, "expected `,` or `]`")
             place = _skip_space(text, place + 1)
 
     if _skip_space(text, place + 1) != len(text):
         raise _make_syntax_error(file, text, place + 1, "expected the end of the file")
-    return found, text[last:]
+    return items, text[last_end:]
 
 
 def _skip_space(text: str, place: int) -> int:
@@ -151,9 +135,8 @@ def _make_syntax_error(file: str, text: str, place: int, why: str) -> StorageErr
 
 
 def _make_json_text(text: str, scanned: Any, gap: str, file: str) -> JsonText:
-    if is_deeper(
-        scanned, MAX_STORED_LEVELS
-    ):  # the parser's own limit depends on the Python version
+    # The parser's own limit depends on the Python version.
+    if is_deeper(scanned, MAX_STORED_LEVELS):
         raise StorageError(_TOO_DEEP, place=file)
 
     numbers: dict[str, str] = {}
@@ -164,16 +147,11 @@ def _make_json_text(text: str, scanned: Any, gap: str, file: str) -> JsonText:
 
 
 def _convert_numbers(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
+    """Return a scanned value with Python's numbers, and add their notations to `numbers`."""
     match value:
-        case _NumberText():
-            number = _parse_number(value)
-            if isinstance(number, float):
-                is_exact = not number.is_integer()
-            else:
-                is_exact = abs(number) <= _SAFE_INTEGER
-            if (
-                format_json_number(number) != value or not is_exact
-            ):  # every number of a page is a float
+        case NumberText():
+            number = parse_number(value)
+            if format_json_number(number) != value or not _is_kept_by_page(number):
                 numbers[pointer] = str(value)
             return number
         case dict():
@@ -185,7 +163,19 @@ def _convert_numbers(value: Any, pointer: str, numbers: dict[str, str]) -> JsonV
     return value  # type: ignore[no-any-return]  # the decoder returns no other types
 
 
-def _parse_number(token: str) -> int | float:
+def _is_kept_by_page(number: int | float) -> bool:
+    """Return True if a page stores the number as it is. Each number of a page is a float."""
+    if isinstance(number, float):
+        return not number.is_integer()  # it writes `1.0` as `1`
+    return abs(number) <= _SAFE_INTEGER
+
+
+def parse_number(token: str) -> int | float:
+    """Return the value of a number in JSON text.
+
+    Raises:
+        ValueError: It is too large.
+    """
     # `1e5` and `1.0` equal integers, but JP writes them as floats.
     number = float(token) if token.strip("-0123456789") else int(token)
     if not math.isfinite(number):
@@ -198,114 +188,17 @@ def join_pointer(pointer: str, key: str) -> str:
     return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
-def _replace_number(value: JsonValue, pointer: str, token: str) -> None:
-    # The spelling may come from someone else: it replaces only a number of equal value.
-    *keys, last = [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:]] or [""]
-    holder: JsonValue = look_up(value, keys)
-    old = look_up(holder, [last])
-    if isinstance(old, bool) or not isinstance(old, (int, float)) or not _is_number(token, old):
-        return
-
-    if isinstance(holder, list):
-        holder[int(last)] = _NumberText(token)
-    elif isinstance(holder, dict):
-        holder[last] = _NumberText(token)
-
-
-def _is_number(token: str, number: int | float) -> bool:
-    try:
-        return bool(_NUMBER.fullmatch(token)) and same_json(_parse_number(token), number)
-    except ValueError:  # too large, or too long
-        return False
-
-
-# --- spelling --------------------------------------------------------------------------------
-
-
-def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObject:
-    """Return the spelling that reproduces the text of `source`.
-
-    It is `{"text": …}` if `apply_spelling` cannot reproduce the text. `usual` is the value with its
-    keys in JP's order, `pad` the indentation of the lines after the first.
-    """
-    found: JsonObject = {}
-
-    if usual == source.value:
-        order: list[JsonValue] = []
-        _add_order(source.value, usual, order)
-
-        while order and order[-1] == 0:
-            order.pop()
-        if order:
-            found["order"] = order
-        if source.numbers:
-            found["numbers"] = dict(source.numbers)
-
-        if apply_spelling(usual, found, pad) == source.text:
-            return found
-    return {"text": source.text}
-
-
-def apply_spelling(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
-    """Return the text of `usual` with the order and the numbers of the spelling `how`.
-
-    Parts that do not fit are ignored. The caller handles the spelling `{"text": …}`.
-    """
-    how = how if isinstance(how, dict) else {}
-
-    order = how.get("order")
-    places = order if isinstance(order, list) else []
-    value = _reorder(usual, iter(places))
-    numbers = how.get("numbers")
-
-    if isinstance(numbers, dict):
-        for pointer, token in numbers.items():
-            if isinstance(token, str) and pointer:
-                _replace_number(value, pointer, token)
-
-    parts: list[str] = []
-    _render(value, pad, parts)
-    return "".join(parts)
-
-
-def _add_order(value: JsonValue, usual: Any, found: list[JsonValue]) -> None:
-    if isinstance(value, dict):
-        if len(value) > 1:
-            places = {key: place for place, key in enumerate(usual)}
-            order = [places[key] for key in value]
-            is_usual = order == list(range(len(order)))
-            found.append(0 if is_usual else order)  # type: ignore[arg-type]
-        for key, item in value.items():
-            _add_order(item, usual[key], found)
-    elif isinstance(value, list):
-        for item, other in zip(value, usual, strict=True):
-            _add_order(item, other, found)
-
-
-def _reorder(usual: JsonValue, order: Iterator[JsonValue]) -> JsonValue:
-    if isinstance(usual, dict):
-        keys = list(usual)
-        said = next(order, 0) if len(keys) > 1 else 0
-
-        if isinstance(said, list) and _is_permutation(said, len(keys)):
-            keys = [keys[place] for place in said]  # type: ignore[index]  # integers, see above
-        return {key: _reorder(usual[key], order) for key in keys}
-    if isinstance(usual, list):
-        return [_reorder(item, order) for item in usual]
-    return usual
-
-
-def _is_permutation(places: Sequence[JsonValue], count: int) -> bool:
-    integers = [p for p in places if isinstance(p, int) and not isinstance(p, bool)]
-    return len(places) == count and sorted(integers) == list(range(count))
-
-
 # --- writing ---------------------------------------------------------------------------------
 
 
 def render_json(value: JsonValue, pad: str = "") -> str:
-    """Return `value` as JP writes it: indented by two spaces, keys in their current order."""
-    return apply_spelling(value, {}, pad)
+    """Return `value` as JP writes it: indented by two spaces, keys in their current order.
+
+    `pad` is the indentation of the lines after the first.
+    """
+    parts: list[str] = []
+    _render(value, pad, parts)
+    return "".join(parts)
 
 
 def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
@@ -325,7 +218,7 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
                 _render(item, inner, parts)
                 start = ",\n"
             parts.append(f"\n{pad}]")
-        case _NumberText():
+        case NumberText():
             parts.append(value)
         case int() | float() if not isinstance(value, bool):
             parts.append(format_json_number(value))
@@ -346,47 +239,3 @@ def format_json_number(number: int | float) -> str:
         return f"{sign}0.0000{mantissa.lstrip('-').replace('.', '')}"
 
     return f"{mantissa}e{int(power)}"
-
-
-# --- comparing -------------------------------------------------------------------------------
-
-
-def sort_keys(value: JsonValue) -> JsonValue:
-    """Return a copy of `value` with the keys of all objects sorted, as in a notebook file."""
-    if isinstance(value, dict):
-        return {key: sort_keys(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [sort_keys(item) for item in value]
-    return value
-
-
-def same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Return True if two values are equal after a page has stored them.
-
-    A page turns `1.0` into `1`, and an unpaired surrogate into U+FFFD.
-    """
-    if isinstance(one, dict) and isinstance(other, dict):
-        if one.keys() != other.keys():
-            one = _clean_keys(one)
-            other = _clean_keys(other)
-        return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_json, one, other))
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
-        return one == other or _as_float(one) == _as_float(other)
-    if isinstance(one, str) and isinstance(other, str):
-        return one == other or replace_surrogates(one) == replace_surrogates(other)
-    return one == other
-
-
-def _clean_keys(value: JsonObject) -> JsonObject:
-    return {replace_surrogates(key): item for key, item in value.items()}
-
-
-def _as_float(number: int | float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from jp_nb.interop.directory_files import METADATA_FILE, require_object
-from jp_nb.interop.json_text import read_value, render_json, same_json
+from jp_nb.interop.json_comparison import same_json
+from jp_nb.interop.json_text import read_value, render_json
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.clock import format_timestamp, parse_timestamp
 
@@ -59,7 +60,10 @@ def format_metadata(
 
     new = dict(old)
     if title is not None:
-        new = {**new, "title": title} if "title" in new else {"title": title, **new}
+        if "title" in new:
+            new["title"] = title
+        else:
+            new = {"title": title, **new}  # JP writes it first
     if is_activated or last_activity is None:
         moment = last_entry or _read_creation_time(properties)
         new["last_activated_at"] = format_timestamp(moment)

@@ -1,4 +1,4 @@
-"""`Omissions`: the lines that tell the user which parts of a conversation an export changed.
+"""`Omissions`: the parts of a conversation that an export omitted or converted, for the user.
 
 Equal changes of several entries share a line: `events[0-3, 7].event_id: JP has no such field`.
 """
@@ -17,7 +17,7 @@ class Omissions:
     """Collects omissions and conversions by path and reason."""
 
     _indexes: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    """Indexes of the entries, by path and reason. It is empty for the base configuration."""
+    """Indexes of the entries, by path and reason; no indexes for the base configuration."""
 
     def add_base(self, keys: tuple[str, ...], why: str) -> None:
         """Add a setting of the base configuration."""
@@ -33,6 +33,7 @@ class Omissions:
         for (path, why), indexes in self._indexes.items():
             if not indexes:
                 lines.append(f"{path}: {why}")
+                continue
 
             runs = _format_runs(indexes)
             suffix = f".{path}" if path else ""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from jp_nb.interop import directories
+from jp_nb.interop import directories, directory_saving
 from jp_nb.interop.directory_reader import read_directory
 from jp_nb.interop.directory_writer import Dialect, write_directory
 
@@ -46,7 +46,7 @@ class JpDirectory:
     @staticmethod
     def save(jp: Any, folder: Path, dialect: Any = "native") -> Any:
         """Write the conversation of the `jp` object into `folder`."""
-        return directories.save_directory(jp, folder, dialect)
+        return directory_saving.save_directory(jp, folder, dialect)
 
     @staticmethod
     def read_files(folder: Path) -> tuple[dict[str, bytes], list[str]]:

@@ -6,17 +6,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.headless import pytest_notebooks, run_events_reading, run_report
+from jp_nb.headless import pytest_notebooks, run_events_reading
 from jp_nb.headless.commands import answers_template, run
+from jp_nb.headless.run_reports import (
+    cassette_lines,
+    json_report,
+    junit_report,
+    report_lines,
+    report_reading,
+)
 from jp_nb.storage.configuration.answers_file import parse_answers
 
 _TEXTS: Mapping[str, Callable[..., Any]] = {
-    "json": run_report.to_json,
-    "junit": lambda report: run_report.format_junit([report]).decode(),
-    "cassettes": run_report.format_cassettes,
-    "cell_errors": run_report.format_cell_errors,
-    "turn": run_report.format_turn,
-    "open_decisions": run_report.format_open_decisions,
+    "json": json_report.to_json,
+    "junit": lambda report: junit_report.format_junit([report]).decode(),
+    "cassettes": cassette_lines.format_cassettes,
+    "cell_errors": report_lines.format_cell_errors,
+    "turn": report_lines.format_turn,
+    "open_decisions": report_lines.format_open_decisions,
     "end_of_run": lambda events, answers=None: run.format_decisions(
         events, None if answers is None else parse_answers(answers, "a.toml")
     ),
@@ -33,7 +40,7 @@ class RunReport:
     @staticmethod
     def of(result: Any, notebook: str) -> Any:
         """Return the report of a run that `run_notebook` has returned."""
-        return run_report.make_report(result, notebook)
+        return report_reading.make_report(result, notebook)
 
     @staticmethod
     def read_events(path: Path, settings: Mapping[str, str] | None = None) -> Any:

@@ -36,10 +36,10 @@ from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
 from jp_nb.json_values import compact_json
 from jp_nb.storage.configuration.answers_file import (
+    CONSENT_WORDS,
     MAX_ANSWERS_BYTES,
     MAX_ANSWERS_LINES,
     RUNS_TABLE,
-    SECTION_DECISIONS,
     SKIP_WORD,
     AnswerKey,
     AnswersSection,
@@ -357,7 +357,7 @@ def _format_value(answer: PreparedAnswer) -> str:
     """Return the answer as TOML, in one line."""
     section = answer.key[0]
     if section != "questions":
-        consent = SECTION_DECISIONS[cast(AnswersSection, section)]
+        consent = CONSENT_WORDS[cast(AnswersSection, section)]
         word = SKIP_WORD if answer.skip else consent
         return format_toml(word)
 

@@ -34,7 +34,7 @@ from pydantic import JsonValue
 from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.run_log import BatchLine, RunLog, RunState
 from jp_nb.headless.files import format_one_line, replace_file_at
-from jp_nb.headless.run_report import encode_junit
+from jp_nb.headless.run_reports.junit_report import encode_junit
 from jp_nb.json_values import JsonObject, compact_json, make_storable
 from jp_nb.text import pluralize, spell_invisible
 

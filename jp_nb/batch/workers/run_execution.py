@@ -21,7 +21,8 @@ from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome, Token
 from jp_nb.errors import JpNbError, StorageError
 from jp_nb.headless.files import format_text
 from jp_nb.headless.kernels.kernel_client import KernelBounds
-from jp_nb.headless.run_report import RunReport, make_report
+from jp_nb.headless.run_reports.report_reading import make_report
+from jp_nb.headless.run_reports.run_report import RunReport
 from jp_nb.headless.runner import RunResult, run_notebook
 
 FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}

@@ -17,11 +17,8 @@ from jp_nb.headless.commands.stored_records import (
     read_stored_record,
 )
 from jp_nb.headless.files import require_notebook
-from jp_nb.interop.directories import (
-    SavedDirectory,
-    find_folder,
-    save_directory,
-)
+from jp_nb.interop.directories import find_folder
+from jp_nb.interop.directory_saving import SavedDirectory, save_directory
 from jp_nb.interop.directory_writer import Dialect
 from jp_nb.record.documents.document import (
     RECORD_VERSION,
@@ -43,19 +40,26 @@ def export_notebook(
         UsageError: The notebook has no such conversation.
         StorageError: The notebook cannot be read, or the folder cannot be written.
     """
-    stored = read_stored_record(notebook)
-    wanted = conversation
+    if conversation is None:
+        return _export_active(notebook, folder, dialect)
 
-    if wanted is not None and isinstance(stored, dict) and get_conversation_id(stored) != wanted:
-        held = find_other_record(get_others(stored), wanted)
-        if held is not None and stored.get("version", RECORD_VERSION) == RECORD_VERSION:
-            return save_directory(held, folder, dialect)
-        identifiers = read_record(notebook, tolerant=True).ids()
-        if wanted not in identifiers:
-            has = ", ".join(map(format_conversation_id, sorted(identifiers)))
-            raise UsageError(
-                f"{notebook} has no conversation {format_conversation_id(wanted)}; it has {has}"
-            )
+    stored = read_stored_record(notebook)
+    if not isinstance(stored, dict) or get_conversation_id(stored) == conversation:
+        return _export_active(notebook, folder, dialect)
+
+    other = find_other_record(get_others(stored), conversation)
+    is_readable = stored.get("version", RECORD_VERSION) == RECORD_VERSION
+    if other is not None and is_readable:
+        return save_directory(other, folder, dialect)
+
+    # Raises an error of its own if the record is of a newer version.
+    identifiers = read_record(notebook, tolerant=True).ids()
+    present = ", ".join(map(format_conversation_id, sorted(identifiers)))
+    missing = format_conversation_id(conversation)
+    raise UsageError(f"{notebook} has no conversation {missing}; it has {present}")
+
+
+def _export_active(notebook: Path, folder: Path, dialect: Dialect) -> SavedDirectory:
     return save_directory(read_record(notebook).to_json(), folder, dialect)
 
 

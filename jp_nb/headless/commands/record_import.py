@@ -28,7 +28,8 @@ from jp_nb.interop.directories import (
 )
 from jp_nb.interop.directory_writer import write_directory
 from jp_nb.interop.jp_entries import format_jp_entry
-from jp_nb.interop.json_text import read_value, same_json
+from jp_nb.interop.json_comparison import same_json
+from jp_nb.interop.json_text import read_value
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.documents import carrier, segments
 from jp_nb.record.documents.document import (

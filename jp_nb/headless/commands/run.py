@@ -24,13 +24,11 @@ from jp_nb.headless.files import (
     require_notebook,
 )
 from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
-from jp_nb.headless.run_report import (
-    RunReport,
-    format_cassettes,
-    format_json_report,
-    format_junit,
-    make_report,
-)
+from jp_nb.headless.run_reports.cassette_lines import format_cassettes
+from jp_nb.headless.run_reports.json_report import format_json_report
+from jp_nb.headless.run_reports.junit_report import format_junit
+from jp_nb.headless.run_reports.report_reading import make_report
+from jp_nb.headless.run_reports.run_report import RunReport
 from jp_nb.headless.runner import run_notebook
 from jp_nb.storage.cassettes import cassette_file as cassette
 from jp_nb.storage.configuration.answers_file import AnswerKey, AnswersFile, read_answers_file

@@ -26,8 +26,8 @@ from nbclient.exceptions import DeadKernelError
 from traitlets import TraitError
 from traitlets.config import Config
 
-from jp_nb.headless.kernels.cell_file import CellFile
 from jp_nb.headless.kernels.kernel_client import KernelBounds, KernelClient
+from jp_nb.headless.kernels.run_cells import RunCells
 from jp_nb.headless.kernels.time_limits import Overrun, TimeLimits, format_running_tools
 from jp_nb.headless.run_events_reading import read_events
 from jp_nb.record.documents.carrier import CARRIER_MODULE
@@ -42,8 +42,11 @@ RAISES: Final = "raises-exception"  # tag of a cell that may fail, as in Jupyter
 class CellEnd:
     """The end of one code cell.
 
-    `conversation` is the id of the conversation that was active then, or "", and `entries` the
-    number of its entries. The status is also `failed` if the kernel died or the time was over.
+    Attributes:
+        cell: Index of the cell, from 0.
+        status: Also `failed` if the kernel died or the time was over.
+        conversation: Id of the conversation that was active then; "" without a record.
+        entries: Number of entries of that conversation then.
     """
 
     cell: int
@@ -73,7 +76,16 @@ class NotStartedError(DeadKernelError):
 
 
 class Execution:
-    """One run of a notebook. The cells run in another thread."""
+    """One run of a notebook. The cells run in the event loop of another thread.
+
+    Signal handlers run in the main thread, and only count interrupts and wake that event loop.
+
+    Attributes:
+        client: The client of the kernel.
+        interrupts: How often the user pressed Ctrl+C.
+        began: True once a cell has started.
+        overrun: The time limit that the run exceeded.
+    """
 
     def __init__(
         self,
@@ -81,33 +93,35 @@ class Execution:
         *,
         limits: TimeLimits,
         events: Path,
-        cell_file: CellFile,
+        cells: RunCells,
         bounds: KernelBounds | None = None,
     ) -> None:
         self.bounds = bounds or KernelBounds()
         self.client = KernelClient(
             notebook,
             bounds=self.bounds,
-            cell_file=cell_file,
+            cells=cells,
             timeout=None,
             record_timing=False,  # times would change the file in each run
             config=make_kernel_config(),
             on_cell_execute=self._on_cell_start,
             on_cell_executed=self._on_cell_end,
         )
-        self._cell_file = cell_file
-        self._ends: list[tuple[Any, CellEnd]] = []  # with the cell, whose number may change
-        self._running: tuple[Any, float] | None = None  # the cell, and start
-        self.interrupts = 0
-        self.began = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._sent: asyncio.Task[None] | None = None
+        self._cells = cells
         self._limits = limits
         self._events = events
-        self._cell_timer: asyncio.TimerHandle | None = None
+
+        self.interrupts = 0
+        self.began = False
         self.overrun: Overrun | None = None
+        self._running: tuple[Any, float] | None = None  # a cell, and the time of its start
+        self._ends: list[tuple[Any, CellEnd]] = []  # with the cell, whose number may change
         self._failed: Any = None  # the cell that ran when the run failed
+
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: it does not run
+        self._task: asyncio.Task[None] | None = None  # executes the cells
+        self._signal_task: asyncio.Task[None] | None = None  # referenced until it has ended
+        self._cell_timer: asyncio.TimerHandle | None = None
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -163,25 +177,30 @@ class Execution:
             self._loop = None
             if run_timer is not None:
                 run_timer.cancel()
-            if (manager := self.client.km) is not None and self.client.owns_km:
-                if not self.began and manager.has_kernel:
-                    # A shutdown interrupts first, and a starting kernel would print a traceback.
-                    await ensure_async(manager.signal_kernel(KILL))
-                await self.client._async_cleanup_kernel()
-            self.client.end_processes()
-            atexit.unregister(self.client._cleanup_kernel)
+            await self._end_kernel()
 
     async def _execute(self, cwd: str, environment: Mapping[str, str]) -> None:
-        for attempts_left in reversed(range(2)):  # another process may take a port
+        for is_last_attempt in (False, True):  # another process may take a port of the first
             try:
                 await self.client.async_execute(cwd=cwd, env=dict(environment))
             except RuntimeError as exc:  # also if the kernel ends before it is ready
                 if self.began or self.interrupts:
                     raise
-                if not attempts_left:
+                if is_last_attempt:
                     raise NotStartedError(str(exc)) from exc
             else:
                 return
+
+    async def _end_kernel(self) -> None:
+        manager = self.client.km
+        if manager is not None and self.client.owns_km:
+            if not self.began and manager.has_kernel:
+                # A shutdown interrupts first, and a starting kernel would print a traceback.
+                await ensure_async(manager.signal_kernel(KILL))
+            await self.client._async_cleanup_kernel()
+
+        self.client.end_processes()
+        atexit.unregister(self.client._cleanup_kernel)
 
     def _on_sigint(self, _number: int, _frame: FrameType | None) -> None:
         self.interrupts += 1
@@ -197,8 +216,9 @@ class Execution:
 
     def _on_limit(self, limit: Literal["cell", "run"], seconds: float) -> None:
         """End the run as Ctrl+C does, so that the cell's outputs and the record are complete."""
-        if self.overrun is not None or self.interrupts:
+        if self.overrun is not None or self.interrupts:  # the run already ends
             return
+
         tools = tuple(read_events(self._events).running_tools.values())
         self.overrun = Overrun(limit, seconds, tools)
         self._note_failed_cell()
@@ -214,11 +234,17 @@ class Execution:
         return self._find_number(self._failed)
 
     def _find_number(self, cell: Any) -> int | None:
-        numbers = (number for number, each in enumerate(self.client.nb.cells) if each is cell)
-        return next(numbers, None)
+        for number, placed in enumerate(self.client.nb.cells):
+            if placed is cell:
+                return number
+        return None  # a tool has deleted it
 
     def _interrupt(self) -> None:
-        """End the run. Called in the event loop that executes it."""
+        """End the run: interrupt the running cell, then wait for its end, at most `PATIENCE_S`.
+
+        A second Ctrl+C, or one while the kernel starts, ends the run at once. Called in the event
+        loop that executes the run.
+        """
         assert self._task is not None
         manager = self.client.km
         if self.interrupts > 1 or not self.began or manager is None:
@@ -226,7 +252,7 @@ class Execution:
             return
 
         loop = asyncio.get_running_loop()
-        self._sent = loop.create_task(ensure_async(manager.interrupt_kernel()))
+        self._signal_task = loop.create_task(ensure_async(manager.interrupt_kernel()))
         loop.call_later(PATIENCE_S, self._task.cancel)
         if self.bounds.terminate_after_s is not None:
             loop.call_later(self.bounds.terminate_after_s, self._terminate)
@@ -235,7 +261,8 @@ class Execution:
         """Send SIGTERM to a kernel that has ignored the interrupt."""
         manager = self.client.km
         if self._loop is not None and manager is not None and manager.has_kernel:
-            self._sent = self._loop.create_task(ensure_async(manager.signal_kernel(signal.SIGTERM)))
+            sending = ensure_async(manager.signal_kernel(signal.SIGTERM))
+            self._signal_task = self._loop.create_task(sending)
 
     def _on_cell_start(self, cell_index: int, **_: Any) -> None:
         if self.interrupts or self.overrun:  # the previous cell ignored the interrupt
@@ -243,10 +270,12 @@ class Execution:
 
         self.began = True
         cell = self.client.nb.cells[cell_index]
-        self._running = cell, time.monotonic()
+        self._running = (cell, time.monotonic())
+
         cell_id = str(cell.get("id", ""))
-        key = self._cell_file.find_key(cell)
+        key = self._cells.find_key(cell)
         append_event(str(self._events), {"cell": cell_index, "id": cell_id, "key": key})
+
         self._cell_timer = self._start_timer("cell", self._limits.cell_s)
 
     def _on_cell_end(self, cell: Any, execute_reply: Any, **_: Any) -> None:
@@ -254,28 +283,38 @@ class Execution:
         is_error = execute_reply["content"]["status"] == "error"
         tags = cell.metadata.get("tags", [])
         may_fail = isinstance(tags, list) and RAISES in tags
-        is_failed = (is_error and not may_fail) or self.overrun is not None
-        status: CellStatus = "failed" if is_failed else "passed"
-        self._record_end(status)
+
+        if self.overrun is not None or (is_error and not may_fail):
+            self._record_end("failed")
+        else:
+            self._record_end("passed")
 
     def _record_end(self, status: CellStatus) -> None:
+        """Note the end of the running cell, if there is one."""
         if self._running is None:
             return
-
         if self._cell_timer is not None:
             self._cell_timer.cancel()
 
         cell, start = self._running
         self._running = None
-        states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
-        state = next((each for each in states if each.get("_model_module") == CARRIER_MODULE), {})
-        length = state.get("length")
+        seconds = time.monotonic() - start
+
+        carrier = self._find_carrier_state()
+        conversation = get_conversation_id(carrier.get("jp"))
+        length = carrier.get("length")
         entries = length if isinstance(length, int) else 0
 
-        seconds = time.monotonic() - start
-        conversation = get_conversation_id(state.get("jp"))
         number = self._find_number(cell) or 0
         self._ends.append((cell, CellEnd(number, status, seconds, conversation, entries)))
+
+    def _find_carrier_state(self) -> Mapping[str, Any]:
+        """Return the state of the newest widget that has a copy of the record; {} without one."""
+        states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
+        for state in states:
+            if state.get("_model_module") == CARRIER_MODULE:
+                return state
+        return {}
 
     def make_time_failure(self) -> CellFailure | None:
         """Return the failure of a run that exceeded a limit; None if it did not."""
@@ -292,12 +331,14 @@ class Execution:
     def finish(self) -> tuple[CellEnd, ...]:
         """Return the ends of the code cells that are not empty. A running cell has failed."""
         self._record_end("failed")
-        ends = {id(cell): end for cell, end in self._ends}
-        return tuple(
-            replace(ends.get(id(cell), CellEnd(number, "not run")), cell=number)
-            for number, cell in enumerate(self.client.nb.cells)
-            if cell.cell_type == "code" and cell.source.strip()
-        )
+        known_ends = {id(cell): end for cell, end in self._ends}
+
+        ends = []
+        for number, cell in enumerate(self.client.nb.cells):
+            if cell.cell_type == "code" and cell.source.strip():
+                end = known_ends.get(id(cell), CellEnd(number, "not run"))
+                ends.append(replace(end, cell=number))  # cells above may be new
+        return tuple(ends)
 
 
 def make_kernel_config() -> Config:

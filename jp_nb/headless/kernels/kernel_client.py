@@ -2,7 +2,7 @@
 
 `Execution` (`execution.py`) makes one for each run. Workers of a batch set bounds for the processes
 and the output of the kernel; `jp-nb run` sets none for one notebook. The cells run in the order of
-the notebook, which the kernel may change (`cell_file.py`). `kernel_manager.py` starts the kernel.
+the notebook, which the kernel may change (`run_cells.py`). `kernel_manager.py` starts the kernel.
 
 Source: `docs/many-notebooks.md`, https://nbclient.readthedocs.io/.
 """
@@ -17,10 +17,10 @@ from typing import Any, Final, TypeVar
 from nbclient import NotebookClient
 from nbformat.v4 import new_output
 
-from jp_nb.headless.kernels.cell_file import CellFile
 from jp_nb.headless.kernels.kernel_manager import RunKernelManager
 from jp_nb.headless.kernels.kernel_processes import KernelProcesses, format_left_processes
 from jp_nb.headless.kernels.kernel_template import KernelTemplate
+from jp_nb.headless.kernels.run_cells import RunCells
 
 V = TypeVar("V")
 MAX_CELL_OUTPUT_CHARS: Final = 20_000_000
@@ -52,14 +52,14 @@ class KernelClient(NotebookClient):
     """
 
     def __init__(
-        self, notebook: Any, *, bounds: KernelBounds, cell_file: CellFile, **options: Any
+        self, notebook: Any, *, bounds: KernelBounds, cells: RunCells, **options: Any
     ) -> None:
         super().__init__(notebook, kernel_manager_class=RunKernelManager, **options)
         self.warnings: list[str] = []
         self._bounds = bounds
-        self._sizes: dict[int, int] = {}
-        self._cell_file = cell_file
-        self._is_ordering = False
+        self._sizes: dict[int, int] = {}  # characters of output, by the index of the cell
+        self._cells = cells
+        self._has_started = False
 
     async def async_start_new_kernel(self, **options: Any) -> None:
         """Start the kernel, and watch its processes."""
@@ -82,8 +82,8 @@ class KernelClient(NotebookClient):
 
         nbclient calls this for each cell that it finds. The first call executes all of them.
         """
-        if not self._is_ordering:
-            self._is_ordering = True
+        if not self._has_started:
+            self._has_started = True
             await self._execute_in_order()
         return cell
 
@@ -92,23 +92,26 @@ class KernelClient(NotebookClient):
         current: Any = None
 
         while True:
-            found = self._find_next(current, done)
-            if found is None:
+            index = self._find_next(current, done)
+            if index is None:
                 return
 
-            index, current = found
+            current = self.nb.cells[index]
             done.append(current)
             count = self.code_cells_executed + 1
             try:
                 await super().async_execute_cell(current, index, execution_count=count)
             finally:
                 self._apply_edits()
-                # Cells that ran in a turn also have numbers of the kernel.
-                last_count = self._cell_file.last_count
+                # Cells that ran in a turn have execution counts, which no other cell may get.
+                last_count = self._cells.last_count
                 self.code_cells_executed = max(self.code_cells_executed, last_count)
 
-    def _find_next(self, current: Any, done: list[Any]) -> tuple[int, Any] | None:
-        """Return the first cell below `current` that is to be executed, and its index."""
+    def _find_next(self, current: Any, done: list[Any]) -> int | None:
+        """Return the index of the first cell below `current` that is to be executed.
+
+        Cells have no index that lasts: a cell may insert, move, and delete others.
+        """
         cells = self.nb.cells
         start = 0
         if current is not None:
@@ -116,28 +119,30 @@ class KernelClient(NotebookClient):
 
         for index in range(start, len(cells)):
             cell = cells[index]
-            is_done = any(each is cell for each in done)
-            if not is_done and not self._cell_file.is_skipped(cell):
-                return index, cell
+            is_done = any(executed is cell for executed in done)
+            if not is_done and not self._cells.is_skipped(cell):
+                return index
         return None
 
     def _apply_edits(self) -> None:
-        """Apply the edits of the cell that ended, and keep what nbclient knows by index."""
-        before = list(self.nb.cells)
-        if not self._cell_file.apply_reported():
+        """Apply the edits of the cell that ended, and move values stored by index."""
+        cells_before = list(self.nb.cells)
+        if not self._cells.apply_reported():
             return
 
+        # The new index of each old one; None for a deleted cell.
         indices = {id(cell): index for index, cell in enumerate(self.nb.cells)}
-        moved = {old: indices.get(id(cell)) for old, cell in enumerate(before)}
+        moved = {old: indices.get(id(cell)) for old, cell in enumerate(cells_before)}
+
         self._sizes = _move_keys(self._sizes, moved)
         for display_id, places in self._display_id_map.items():
             self._display_id_map[display_id] = _move_keys(places, moved)
 
         # A cell with a new source has lost its outputs.
         for places in self._display_id_map.values():
-            for index, outputs in places.items():
+            for index, positions in places.items():
                 count = len(self.nb.cells[index].get("outputs", ()))
-                places[index] = [each for each in outputs if each < count]
+                places[index] = [position for position in positions if position < count]
 
     def end_processes(self) -> None:
         """End what the kernel has left. Call it after the kernel has ended."""
@@ -159,17 +164,22 @@ class KernelClient(NotebookClient):
             return super().output(outs, msg, display_id, cell_index)
 
         content = msg["content"]
-        before = self._sizes.get(cell_index, 0)
-        size = before + _count_chars(content)
+        earlier_size = self._sizes.get(cell_index, 0)
+        size = earlier_size + _count_chars(content)
         self._sizes[cell_index] = size
-        if size <= limit or msg["msg_type"] == "error":
+
+        is_error = msg["msg_type"] == "error"
+        if size <= limit or is_error:
             return super().output(outs, msg, display_id, cell_index)
-        if before > limit:
+
+        is_noted = earlier_size > limit  # an earlier output was dropped
+        if is_noted:
             return None
 
         if msg["msg_type"] == "stream":
-            text = content["text"][: limit - before]
+            text = content["text"][: limit - earlier_size]
             outs.append(new_output("stream", name=content["name"], text=text))
+
         note = f"cell {cell_index + 1} has more than {limit:,} characters of output"
         self.warnings.append(f"{note}: the rest was dropped")
         outs.append(new_output("stream", name="stderr", text=f"\n[jp-nb: {note}]\n"))
@@ -190,6 +200,9 @@ def _count_chars(content: Any) -> int:
     text = content.get("text")
     if isinstance(text, str):
         return len(text)
-    data = content.get("data", {})
-    texts = (each if isinstance(each, str) else json.dumps(each) for each in data.values())
-    return sum(map(len, texts))
+
+    count = 0
+    for value in content.get("data", {}).values():
+        shown = value if isinstance(value, str) else json.dumps(value)
+        count += len(shown)
+    return count

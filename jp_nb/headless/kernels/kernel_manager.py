@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from queue import Empty
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.manager import AsyncKernelManager
@@ -50,22 +50,23 @@ class PromptKernelClient(AsyncKernelClient):
         Raises:
             RuntimeError: The kernel ended, or did not answer in `timeout` seconds.
         """
-        end = time.monotonic() + timeout if timeout is not None else None
-        missed = 0
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        missed_count = 0
 
         while True:
             self.kernel_info()
             reply = await self._read_info_reply()
             if reply is not None:
-                is_connected, is_idle = await self._read_status(reply)
-                missed += is_connected
-                if is_idle or missed > MAX_MISSED_STATUSES:
+                status = await self._read_status(reply)
+                if status == "missed":
+                    missed_count += 1
+                if status == "idle" or missed_count > MAX_MISSED_STATUSES:
                     self._handle_kernel_info_reply(reply)
                     return
 
             if not await self.is_alive():
                 raise RuntimeError("Kernel died before replying to kernel_info")
-            if end is not None and time.monotonic() > end:
+            if deadline is not None and time.monotonic() > deadline:
                 raise RuntimeError(f"Kernel didn't respond in {timeout:.0f} seconds")
 
     async def _read_info_reply(self) -> dict[str, Any] | None:
@@ -75,19 +76,25 @@ class PromptKernelClient(AsyncKernelClient):
             return None
         return reply if reply["msg_type"] == "kernel_info_reply" else None
 
-    async def _read_status(self, reply: dict[str, Any]) -> tuple[bool, bool]:
-        """Return if there were messages after `reply`, and if one says that it was the last."""
+    async def _read_status(self, reply: dict[str, Any]) -> Literal["idle", "missed", "silent"]:
+        """Read the messages that follow `reply`, up to the status of the kernel.
+
+        Return `idle` if the kernel has answered the request, `missed` if there were only other
+        messages, and `silent` if there were none, because the channel was not yet connected.
+        """
         request = reply["parent_header"].get("msg_id")
-        is_connected = False
+        result: Literal["missed", "silent"] = "silent"
+
         while True:
             try:
                 message = await self.get_iopub_msg(timeout=STATUS_S)
-            except Empty:  # the channel was not yet connected
-                return is_connected, False
-            is_connected = True
+            except Empty:
+                return result
+
+            result = "missed"
             is_idle = message["content"].get("execution_state") == "idle"
             if is_idle and message["parent_header"].get("msg_id") == request:
-                return True, True
+                return "idle"
 
 
 class RunKernelManager(AsyncKernelManager):

@@ -6,7 +6,8 @@ Source: `docs/guide.md`, `docs/record.md`.
 from __future__ import annotations
 
 from jp_nb.errors import StorageError
-from jp_nb.interop.directories import find_folder, load_directory, save_directory
+from jp_nb.interop.directories import find_folder, load_directory
+from jp_nb.interop.directory_saving import save_directory
 from jp_nb.interop.directory_writer import Dialect
 from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.record.documents.conversation_list import (

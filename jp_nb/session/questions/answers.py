@@ -28,7 +28,7 @@ from jp_nb.agent.prepared_answers import (
 from jp_nb.errors import ConfigError
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.answers_file import (
-    SECTION_DECISIONS,
+    CONSENT_WORDS,
     SKIP_WORD,
     AnswersFile,
     AnswersSection,
@@ -189,7 +189,7 @@ class SessionAnswers:
 
 def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
     if answer.key[0] != "questions":
-        return SKIP_WORD if answer.skip else SECTION_DECISIONS[cast(AnswersSection, answer.key[0])]
+        return SKIP_WORD if answer.skip else CONSENT_WORDS[cast(AnswersSection, answer.key[0])]
     if answer.skip:
         return {SKIP_WORD: True}
     if isinstance(answer.value, Mapping):

@@ -54,7 +54,7 @@ ANSWERS_SUFFIX: Final = ".answers.toml"
 RUNS_TABLE: Final = "runs"
 """Table with a table for each run of a batch, by the id of the run."""
 AnswersSection = Literal["questions", "permissions", "results", "changes", "edits", "plan"]
-SECTION_DECISIONS: Final[Mapping[AnswersSection, str]] = {
+CONSENT_WORDS: Final[Mapping[AnswersSection, str]] = {
     "permissions": "run",
     "results": "deliver",
     "changes": "apply",
@@ -309,7 +309,7 @@ def _read(
     tree: Mapping[str, Any], places: _Places, *, has_runs: bool = False
 ) -> Iterator[PreparedAnswer]:
     """Yield the answers of the sections in `tree`; `has_runs` if it may also have runs."""
-    known = ["questions", *SECTION_DECISIONS]
+    known = ["questions", *CONSENT_WORDS]
 
     for section, value in tree.items():
         if section not in known:
@@ -350,7 +350,7 @@ def _read_questions(tools: Mapping[str, Any], places: _Places) -> Iterator[Prepa
 def _read_decisions(
     section: AnswersSection, tools: Mapping[str, Any], places: _Places
 ) -> Iterator[PreparedAnswer]:
-    word = SECTION_DECISIONS[section]
+    word = CONSENT_WORDS[section]
 
     for tool, value in tools.items():
         key = (section, tool)
@@ -374,7 +374,7 @@ def _read_permission_tables(
     A table without arguments is about all other calls of the tool.
     """
     items = value if isinstance(value, list) else [value]
-    word = SECTION_DECISIONS["permissions"]
+    word = CONSENT_WORDS["permissions"]
     tool = one_line(key[1])
 
     for index, item in enumerate(items):

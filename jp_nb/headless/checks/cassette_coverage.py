@@ -14,7 +14,7 @@ from typing import Any, Final
 from jp_nb.agent.model_requests.request_normalizer import RequestNormalizer
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.errors import ConfigError, StorageError
-from jp_nb.headless.commands.key_search import Finding, KeySearch
+from jp_nb.headless.checks.key_search import Finding, KeySearch
 from jp_nb.headless.files import read_notebook
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.documents import carrier
@@ -32,9 +32,8 @@ MAGIC: Final = "%%jp"
 EACH_OPTION: Final = "--each"
 TOOL_PART: Final = "tool"
 """Kind of the parts of a cassette that are definitions of tools."""
-NOTE: Final = (
-    "\n["  # start of the notes on images that follow a request (`record/entries/events.py`)
-)
+NOTE: Final = "\n["
+"""Start of the notes on images that follow a request (`record/entries/events.py`)."""
 SKIP_TAG: Final = "skip-execution"  # tag of a cell that Jupyter's runners skip
 VALUE_MARK: Final = "{{"  # start of a `{{name}}` that only a kernel can replace
 MAX_PROVIDERS: Final = 8  # maximum number of providers whose messages are compared
@@ -52,27 +51,32 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     except StorageError:
         return
 
-    parts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
-    asked = sorted(str(value.get("text", "")).strip() for value in parts)
+    for number in _find_unrecorded_cells(document.get("cells"), content):
+        message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
+        yield Finding(f"cells[{number}]", message)
 
-    listed = document.get("cells")
-    cells = listed if isinstance(listed, list) else []
-    for number, cell in enumerate(cells):
-        text = _find_request(cell) if isinstance(cell, Mapping) else ""
-        if text and VALUE_MARK not in text and not _is_recorded(text, asked):
-            message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
-            yield f"cells[{number}]", message
-
-    unknown = _find_unrecorded(document.metadata, content)
-    if unknown is not None:
-        request = one_line(keys.hide(unknown), limit=100)
+    unrecorded = _find_unrecorded(document.metadata, content)
+    if unrecorded is not None:
+        request = one_line(keys.hide(unrecorded), limit=100)
         message = f"a message after the request {request!r} of the last run is not in"
-        yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
+        yield Finding("metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}")
 
     for name in _find_changed_tools(document.metadata, content):
         tool = one_line(keys.hide(name), limit=100)
         message = f"the definition of the tool {tool} in the last request differs from those on"
-        yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
+        yield Finding("metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}")
+
+
+def _find_unrecorded_cells(cells: Any, content: CassetteContent) -> Iterator[int]:
+    """Yield the positions of the cells with a request that is not on the cassette."""
+    parts = [part.value for part in content.parts.values()]
+    users = [part for part in parts if part.get("role") == "user"]
+    recorded = sorted(str(part.get("text", "")).strip() for part in users)
+
+    for number, cell in enumerate(cells if isinstance(cells, list) else []):
+        text = _find_request(cell) if isinstance(cell, Mapping) else ""
+        if text and VALUE_MARK not in text and not _is_recorded(text, recorded):
+            yield number
 
 
 def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
@@ -92,12 +96,16 @@ def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
     if head is None:
         return []
 
+    # The id of a part is a digest of its content, so a changed definition has another id.
     request = ModelRequest("", RequestContext(), tools=head.tools)
     parts = RequestNormalizer("").normalize(request).tools
+    unrecorded = [part for part in parts if (TOOL_PART, part.id) not in content.parts]
+
     tools = [part.value for (kind, _), part in content.parts.items() if kind == TOOL_PART]
-    recorded = {tool.get("name") for tool in tools}
-    names = [part.value.get("name") for part in parts if (TOOL_PART, part.id) not in content.parts]
-    return [str(name) for name in names if name in recorded]
+    recorded_names = {tool.get("name") for tool in tools}
+
+    names = [part.value.get("name") for part in unrecorded]
+    return [str(name) for name in names if name in recorded_names]
 
 
 def _find_request(cell: Any) -> str:
@@ -108,22 +116,22 @@ def _find_request(cell: Any) -> str:
     if cell.get("cell_type") != "code" or not isinstance(source := cell.get("source"), str):
         return ""
 
-    first, _, rest = source.strip().partition("\n")
-    words = first.split()
+    first_line, _, request = source.strip().partition("\n")
+    words = first_line.split()
     if words[:1] != [MAGIC] or EACH_OPTION in words:  # the text of `--each` is a template
         return ""
-    return rest.strip()
+    return request.strip()
 
 
-def _is_recorded(text: str, asked: list[str]) -> bool:
-    """Return True if the sorted requests `asked` have `text`, alone or with notes on images."""
-    place = bisect_left(asked, text)
-    if place < len(asked) and asked[place] == text:
+def _is_recorded(text: str, recorded: list[str]) -> bool:
+    """Return True if the sorted requests `recorded` have `text`, alone or with notes on images."""
+    index = bisect_left(recorded, text)
+    if index < len(recorded) and recorded[index] == text:
         return True
 
-    noted = text + NOTE
-    place = bisect_left(asked, noted)
-    return place < len(asked) and asked[place].startswith(noted)
+    beginning = text + NOTE
+    index = bisect_left(recorded, beginning)
+    return index < len(recorded) and recorded[index].startswith(beginning)
 
 
 def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
@@ -142,20 +150,23 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
         return None
 
     try:
-        providers = Projection(stream, lambda: ()).providers()
+        providers = Projection(stream, below=lambda: ()).providers()
     except ConfigError:
         return None
 
     context = build_context(stream, providers)
-    recorded = []
-    for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]:
-        asked = RequestNormalizer(name).normalize(ModelRequest(model="", context=context))
-        messages = enumerate((part.kind, part.id) for part in asked.messages)
-        recorded.append({index for index, message in messages if message in content.parts})
 
-    for index, request in _iter_sent(context):
-        if not any(index in each for each in recorded):
-            return request.content
+    # A message has another form for each provider. One form on the cassette is enough.
+    recorded: set[int] = set()
+    for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]:
+        request = RequestNormalizer(name).normalize(ModelRequest(model="", context=context))
+        for index, part in enumerate(request.messages):
+            if (part.kind, part.id) in content.parts:
+                recorded.add(index)
+
+    for index, chat_request in _iter_sent(context):
+        if index not in recorded:
+            return chat_request.content
     return None
 
 

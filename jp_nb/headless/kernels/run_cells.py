@@ -1,8 +1,9 @@
 """Give the cells of the notebook to its kernel, and apply the edits that the kernel reports.
 
 The kernel reads the cells from a file, plans edits on them, and appends each change to the events
-of the run. It is the only one that edits them, so the runner only repeats its changes. The runner
-does this when a cell has ended.
+of the run. `storage/cell_snapshot.py` has the shapes of the file and of the events. The kernel is
+the only one that edits the cells, so the runner only repeats its changes. The runner does this when
+a cell has ended.
 
 Source: `docs/cells.md`, `docs/ci.md`.
 """
@@ -28,32 +29,42 @@ _MAKERS: Final[Mapping[str, Any]] = {
 }
 
 
-class CellFile:
-    """The cells of a `notebook` in a run, and the changes that the kernel reports in `events`.
+class RunCells:
+    """The cells of a `notebook` in a run, changed as the kernel reports in its `events`.
+
+    The kernel knows a cell by its key: the id of the cell, or a number where ids are missing.
 
     With `run_inserted`, code cells that the kernel inserted also run, if they are below the cell
     that inserted them.
 
     Attributes:
-        last_count: The largest execution count of cells that ran in a turn.
+        last_count: The largest execution count of cells that ran in a turn. The next cell of the
+            notebook gets a larger one.
     """
 
     def __init__(self, notebook: Any, events: Path, *, run_inserted: bool) -> None:
         self._notebook = notebook
         self._events = events
-        self._offset = 0
+        self._offset = 0  # in the file of the events, up to which it was read
         self.last_count = 0
         self._run_inserted = run_inserted
         self._has_ids = (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
-        # Each cell by its key. The objects are kept, so that no other object gets their `id()`.
+
+        # By key, deleted cells included: no other object may get the `id()` of a cell.
         self._cells: dict[str, Any] = {}
         self._skipped: list[Any] = []
+
         for number, cell in enumerate(notebook.cells):
             self._cells[self._make_key(number, cell)] = cell
 
     def _make_key(self, number: int, cell: Any) -> str:
-        key = str(cell.get("id", "")) if self._has_ids else ""
-        return key if key and key not in self._cells else f"cell-{number}"
+        key = ""
+        if self._has_ids:
+            key = str(cell.get("id", ""))
+
+        if not key or key in self._cells:  # a file may have an id twice
+            return f"cell-{number}"
+        return key
 
     def write(self, path: Path) -> None:
         """Write the cells for the kernel."""
@@ -65,8 +76,11 @@ class CellFile:
         return next((key for key, other in self._cells.items() if other is cell), "")
 
     def is_skipped(self, cell: Any) -> bool:
-        """Return True if the runner does not run `cell`: it was inserted, or ran in a turn."""
-        return any(each is cell for each in self._skipped)
+        """Return True if the runner does not run `cell`.
+
+        The cell ran in a turn, or the kernel inserted it and inserted cells do not run.
+        """
+        return any(skipped is cell for skipped in self._skipped)
 
     def apply_reported(self) -> bool:
         """Apply the changes that the kernel has reported since the last call.
@@ -79,13 +93,17 @@ class CellFile:
                 self._apply(event[EDITS_EVENT], event["ids"])
                 changed = True
             elif isinstance(event.get(RAN_EVENT), str):
-                ran = self._cells.get(event[RAN_EVENT])
-                if ran is not None:
-                    self._skipped.append(ran)
-                    self._store_run(ran, event)
+                self._store_run(event)
+
         return changed
 
-    def _store_run(self, cell: Any, event: Mapping[str, Any]) -> None:
+    def _store_run(self, event: Mapping[str, Any]) -> None:
+        """Store the outputs of a cell that ran in a turn. The runner does not run it again."""
+        cell = self._cells.get(event[RAN_EVENT])
+        if cell is None:
+            return
+
+        self._skipped.append(cell)
         cell.execution_count = event["count"]
         cell.outputs = [from_dict(output) for output in event["outputs"]]
         self.last_count = max(self.last_count, event["count"])
@@ -103,6 +121,10 @@ class CellFile:
         return [json.loads(line) for line in whole.splitlines()]
 
     def _apply(self, steps: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> None:
+        """Apply the steps of an edit.
+
+        The steps name a new cell by a placeholder, such as `new:1`; `ids` has the id that it got.
+        """
         for step in steps:
             key = ids.get(step["cell"], step["cell"])
             after = ids.get(step["after"], step["after"])
@@ -129,13 +151,13 @@ class CellFile:
             self._skipped.append(cell)
 
     def _place(self, cell: Any, after: str) -> None:
-        keys = {id(each): key for key, each in self._cells.items()}
-        order = [keys.get(id(each), "") for each in self._notebook.cells]
+        keys = {id(known): key for key, known in self._cells.items()}
+        order = [keys.get(id(placed), "") for placed in self._notebook.cells]
         self._notebook.cells.insert(find_position(order, after), cell)
 
     def _remove(self, cell: Any) -> None:
         cells = self._notebook.cells
-        [index] = [number for number, each in enumerate(cells) if each is cell]
+        [index] = [number for number, placed in enumerate(cells) if placed is cell]
         del cells[index]
 
 
@@ -155,6 +177,7 @@ def _describe(key: str, cell: Any) -> SnapshotCell:
 
 
 def _set_source(cell: Any, source: str) -> None:
+    """Set the source of a cell. Outputs of another source are removed."""
     if cell.source == source:
         return
     cell.source = source

@@ -1,0 +1,1 @@
+"""Checks of notebooks, cassettes, and answers files for `jp-nb check`."""

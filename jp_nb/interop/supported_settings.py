@@ -1,0 +1,156 @@
+"""Remove the settings that JP does not know from a configuration, and convert values for JP.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from jp_nb.config.partials.partial import Partial
+from jp_nb.config.setting_paths import look_up
+from jp_nb.interop.jp_settings import (
+    ALL_TOOLS_SHAPE,
+    JP_PROVIDERS,
+    TOOL_SHAPE,
+    Note,
+    SettingTable,
+    Shape,
+    find_shape_below,
+    is_strategy_wrapper,
+)
+from jp_nb.json_values import JsonObject, as_object
+
+
+class SupportedSettings:
+    """Removes settings that JP does not know from a partial of `config`."""
+
+    def __init__(self, config: Partial, note: Note) -> None:
+        self._config = config
+        self._note = note
+        self._aliases = as_object(look_up(config, ("providers", "llm", "aliases")))
+
+    def select(self, shape: SettingTable, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
+        """Return the settings in `value` that `shape` has; `above` are the keys of `value`."""
+        result: JsonObject = {}
+
+        for key, item in value.items():
+            keys = (*above, key)
+            shape_below = find_shape_below(shape, key)
+            if shape_below is None:
+                self._note(keys, "JP has no such setting")
+                continue
+
+            converted = self._convert_value(shape_below, item, keys)
+            if converted is not None or item is None:
+                result[key] = converted
+        return result
+
+    def _select_nested(
+        self, shape: SettingTable, value: JsonObject, keys: tuple[str, ...]
+    ) -> JsonValue:
+        """Return the supported settings of a table; None if there are none, but some others."""
+        selected = self.select(shape, value, keys)
+        if value and not selected:
+            return None
+        return selected
+
+    def _convert_value(self, shape: Shape, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
+        """Return the value for JP; None if JP does not support it."""
+        if value is None:
+            return None
+
+        if isinstance(shape, dict):
+            if not isinstance(value, dict):
+                self._note(keys, "JP expects a table here")
+                return None
+
+            is_tool = keys[:2] == ("conversation", "tools") and len(keys) == 3
+            if is_tool:
+                return self._convert_tool(value, keys)
+            return self._select_nested(shape, value, keys)
+
+        match shape:
+            case "model":
+                return self._convert_model(value, keys)
+            case "plain" if is_strategy_wrapper(value):
+                self._note(keys, "JP has no merge strategy here: only the value is written")
+                return value["value"]
+            case "list" if keys[-1] == "system_prompt_sections":
+                return _convert_sections(value)
+            case "free" if keys[-2:] == ("model", "parameters") and isinstance(value, dict):
+                return _convert_parameters(value)
+        return value
+
+    def _convert_tool(self, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
+        if keys[-1] == "*":  # the settings of all tools
+            return self._select_nested(ALL_TOOLS_SHAPE, value, keys)
+
+        source = look_up(self._config, (*keys, "source"))
+        if not isinstance(source, str):
+            self._note(keys, "JP needs the `source` of a tool")
+            return None
+
+        if source.partition(".")[0] not in ("builtin", "local", "mcp"):
+            self._note(keys, "JP has no tools in Python")
+            return None
+
+        return self._select_nested(TOOL_SHAPE, value, keys)
+
+    def _convert_model(self, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
+        # A change may set only the name of a model. Its provider is in the whole configuration.
+        whole = look_up(self._config, keys)
+        model = value if whole is None else whole
+
+        provider = self._find_provider(model, ())
+        if provider is None or provider in JP_PROVIDERS:
+            return value
+
+        self._note(keys, f"JP has no provider {provider!r}")
+        return None
+
+    def _find_provider(self, value: JsonValue, seen: tuple[str, ...]) -> str | None:
+        """Return the provider of a model; None if there is none.
+
+        `seen` are the aliases that were resolved, so that a circle of aliases ends.
+        """
+        if isinstance(value, dict):
+            provider = value.get("provider")
+            return provider if isinstance(provider, str) else None
+        if not isinstance(value, str) or value in seen:
+            return None
+
+        name, slash, _ = value.partition("/")
+        if slash:
+            return name.strip()
+
+        return self._find_provider(self._aliases.get(value), (*seen, value))
+
+
+def _convert_sections(value: JsonValue) -> JsonValue:
+    """Return sections of the system prompt as tables, because JP reads no plain texts."""
+    if is_strategy_wrapper(value):
+        return {**value, "value": _convert_sections(value["value"])}
+    if not isinstance(value, list):
+        return value
+    sections: list[JsonValue] = []
+    for item in value:
+        if isinstance(item, str):
+            sections.append({"content": item})
+        else:
+            sections.append(item)
+    return sections
+
+
+def _convert_parameters(value: JsonObject) -> JsonObject:
+    """Return parameters of a model, with an effort as a table, because JP reads no plain value."""
+    reasoning = value.get("reasoning")
+    if reasoning in (None, "off", "auto"):
+        return value
+    table: JsonObject = reasoning if isinstance(reasoning, dict) else {"effort": reasoning}
+
+    effort = table.get("effort")
+    if isinstance(effort, int) and not isinstance(effort, bool):
+        table = {**table, "effort": {"absolute": effort}}
+
+    return value if table == reasoning else {**value, "reasoning": table}
