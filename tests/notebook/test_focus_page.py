@@ -152,6 +152,31 @@ def test_form_gets_the_focus_from_a_closed_form_that_the_page_has_not_removed_ye
     assert page.form().locator("textarea, input").first.input_value() == "ab"
 
 
+# JupyterLab detaches the cells of a long notebook that are out of view, and attaches them again.
+DETACH = """() => {
+    const cell = document.querySelectorAll(".jp-Notebook .jp-Cell")[1];
+    const [parent, next] = [cell.parentNode, cell.nextSibling];
+    cell.remove();
+    window.attach = () => parent.insertBefore(cell, next);
+    return document.activeElement === document.body;
+}"""
+
+
+def test_form_gets_the_focus_back_when_the_page_attaches_its_cell_again(opened: Opened) -> None:
+    page = opened("jp.ask(Question.text('to', 'To?'))", "'another cell'")
+    page.run_cell(1)
+    page.form().get_by_text("To?").wait_for()
+    keys(page, "a")
+    assert page.page.evaluate(DETACH)
+    page.page.evaluate("window.attach()")
+    keys(page, "b")
+    assert page.form().locator("textarea, input").first.input_value() == "ab"
+
+    keys(page, "Escape")
+    page.output_text(1, contains="KeyboardInterrupt")
+    wait_until_selected(page, 1)
+
+
 def test_keys_of_a_user_who_types_when_the_form_ends_are_not_shortcuts(opened: Opened) -> None:
     page = opened("jp.ask(Question.text('wish', 'Any wishes?'))", "'keep this cell'")
     page.run_cell(1, "Shift+Enter")

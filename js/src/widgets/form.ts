@@ -365,6 +365,7 @@ class FormView {
     waiting.delete(this.el);
     markTitle();
     this.inView?.disconnect();
+    this.attachedWatcher?.disconnect();
     for (const [type, listener] of this.heard) {
       root?.removeEventListener(type, listener, { capture: true });
     }
@@ -469,7 +470,8 @@ class FormView {
   };
 
   private readonly onFocus = (event: Event): void => {
-    const target = event.target as Element;
+    const target = event.target as HTMLElement;
+    this.focused = target;
     // Front ends look for shortcuts from the focused element up to the first element with this
     // attribute. So the focused element needs it, not the form.
     target.setAttribute('data-lm-suppress-shortcuts', 'true');
@@ -611,6 +613,7 @@ class FormView {
     if (active instanceof HTMLElement && root?.contains(active)) {
       active.blur();
     }
+    visit.isInside = false;
   }
 
   // --- current step ----------------------------------------------------------------------------
@@ -646,6 +649,25 @@ class FormView {
     if (!active || active === document.body || root.contains(active)) {
       this.focusOn(root, this.findFirst(root));
     }
+  }
+
+  /**
+   * Focus the form again after the page detached and attached its cell.
+   *
+   * JupyterLab does so when it scrolls or resizes a long notebook. Nothing has the focus then, and
+   * the keys of the user would be lost.
+   */
+  private watchAttachment(root: HTMLElement): ResizeObserver {
+    const watcher = new ResizeObserver(() => {
+      const isFocusLost = !document.activeElement || document.activeElement === document.body;
+      const wasInNotebook = visit.isInside && visit.notebook === root.closest('.jp-Notebook');
+      const isAttached = root.offsetHeight > 0;
+      if (isFocusLost && wasInNotebook && isAttached && root.contains(this.focused)) {
+        this.focused?.focus({ preventScroll: true });
+      }
+    });
+    watcher.observe(root);
+    return watcher;
   }
 
   private label(root: HTMLElement): void {
@@ -737,6 +759,7 @@ class FormView {
       root.addEventListener(type, listener, { capture: true }); // stock text fields stop events
     }
     this.focusFirst(root);
+    this.attachedWatcher = this.watchAttachment(root);
   }
 
   private readonly look = (): void => {
@@ -839,6 +862,8 @@ class FormView {
   private sentTimer: ReturnType<typeof setTimeout> | undefined;
   private sent: HTMLElement | null = null;
   private inView: ResizeObserver | null = null;
+  private attachedWatcher: ResizeObserver | null = null;
+  private focused: HTMLElement | null = null;
   private problemWatcher: MutationObserver | null = null;
   private titleWatcher: MutationObserver | null = null;
   private notice: Notification | null = null;

@@ -305,6 +305,7 @@ var FormView = class {
     waiting.delete(this.el);
     markTitle();
     this.inView?.disconnect();
+    this.attachedWatcher?.disconnect();
     for (const [type, listener] of this.heard) {
       root?.removeEventListener(type, listener, { capture: true });
     }
@@ -392,6 +393,7 @@ var FormView = class {
   };
   onFocus = (event) => {
     const target = event.target;
+    this.focused = target;
     target.setAttribute("data-lm-suppress-shortcuts", "true");
     if (!this.isFocusing && target.matches(TEXT_BOX)) {
       this.noteWriting(true);
@@ -515,6 +517,7 @@ var FormView = class {
     if (active instanceof HTMLElement && root?.contains(active)) {
       active.blur();
     }
+    visit.isInside = false;
   }
   // --- current step ----------------------------------------------------------------------------
   focusOn(root, element) {
@@ -543,6 +546,24 @@ var FormView = class {
     if (!active || active === document.body || root.contains(active)) {
       this.focusOn(root, this.findFirst(root));
     }
+  }
+  /**
+   * Focus the form again after the page detached and attached its cell.
+   *
+   * JupyterLab does so when it scrolls or resizes a long notebook. Nothing has the focus then, and
+   * the keys of the user would be lost.
+   */
+  watchAttachment(root) {
+    const watcher = new ResizeObserver(() => {
+      const isFocusLost = !document.activeElement || document.activeElement === document.body;
+      const wasInNotebook = visit.isInside && visit.notebook === root.closest(".jp-Notebook");
+      const isAttached = root.offsetHeight > 0;
+      if (isFocusLost && wasInNotebook && isAttached && root.contains(this.focused)) {
+        this.focused?.focus({ preventScroll: true });
+      }
+    });
+    watcher.observe(root);
+    return watcher;
   }
   label(root) {
     root.setAttribute("role", "group");
@@ -622,6 +643,7 @@ var FormView = class {
       root.addEventListener(type, listener, { capture: true });
     }
     this.focusFirst(root);
+    this.attachedWatcher = this.watchAttachment(root);
   }
   look = () => {
     clearTimeout(this.timer);
@@ -711,6 +733,8 @@ var FormView = class {
   sentTimer;
   sent = null;
   inView = null;
+  attachedWatcher = null;
+  focused = null;
   problemWatcher = null;
   titleWatcher = null;
   notice = null;
