@@ -265,7 +265,8 @@ def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: Bat
 
 
 def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) -> None:
-    from jp_nb.batch.results.batch_report import format_batch_junit, write_reports
+    from jp_nb.batch.results.batch_junit import format_batch_junit
+    from jp_nb.batch.results.batch_report import write_reports
     from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
     from jp_nb.headless.files import replace_file_at
 

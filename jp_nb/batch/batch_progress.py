@@ -11,26 +11,17 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final, Protocol, TextIO
 
-from jp_nb.batch.notebook_batch import BatchCounts
+from jp_nb.batch.notebook_batch import BatchCounts, BatchObserver
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.run_log import EndedLine
 from jp_nb.text import one_line, plain
 
 MAX_SHOWN_RUNS: Final = 4
-"""Number of present runs that the line below the bar names."""
+"""Number of running notebooks that the line below the bar names."""
 
 
-class BatchProgress(Protocol):
-    """Shows the progress of a batch; see `BatchObserver`."""
-
-    def start(self, spec: RunSpec) -> None:
-        """Show that a run starts."""
-
-    def end(self, spec: RunSpec, line: EndedLine, counts: BatchCounts) -> None:
-        """Show the end of a run."""
-
-    def tell(self, text: str) -> None:
-        """Show a message to the user."""
+class BatchProgress(BatchObserver, Protocol):
+    """Shows the progress of a batch, and its counts at the end."""
 
     def close(self, counts: BatchCounts) -> None:
         """Show the counts of all runs."""
@@ -42,16 +33,16 @@ class LineProgress:
     def __init__(self, total: int, *, file: TextIO | None = None) -> None:
         self._total = total
         self._file = sys.stderr if file is None else file
-        self._ended = 0
+        self._ended_count = 0
 
     def start(self, spec: RunSpec) -> None:
         """Print nothing: the log has the start."""
 
     def end(self, spec: RunSpec, line: EndedLine, counts: BatchCounts) -> None:
         """Print the outcome of a run, and the cause if it failed."""
-        self._ended += 1
-        begin = f"[{self._ended}/{self._total}]"
-        self.tell(f"{begin} {line.outcome.replace('_', ' ')} {spec.run} ({line.seconds:.1f} s)")
+        self._ended_count += 1
+        position = f"[{self._ended_count}/{self._total}]"
+        self.tell(f"{position} {line.outcome.replace('_', ' ')} {spec.run} ({line.seconds:.1f} s)")
         for text in format_causes(line):
             self.tell(f"  {text}")
 
@@ -66,11 +57,11 @@ class LineProgress:
 
 def format_counts(counts: BatchCounts) -> str:
     """Return the counts of a batch in one line."""
-    total = counts.outcomes + counts.done_before
-    parts = [f"{number} {outcome.replace('_', ' ')}" for outcome, number in sorted(total.items())]
+    totals = counts.outcomes + counts.done_before
+    parts = [f"{count} {outcome.replace('_', ' ')}" for outcome, count in sorted(totals.items())]
     text = ", ".join(parts) or "no run"
-    if before := counts.done_before.total():
-        text += f" ({before} of them before)"
+    if earlier := counts.done_before.total():
+        text += f" ({earlier} of them before)"
     if counts.repeated:
         text += f"; {counts.repeated} repeated sets of parameters ran once"
     return text
@@ -97,14 +88,16 @@ class BarProgress:
 
         self._file = sys.stderr if file is None else file
         self._running: dict[str, None] = {}
-        form = "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
-        self._bar = tqdm(total=total, file=self._file, bar_format=form, dynamic_ncols=True)
-        self._line = tqdm(
+        bar_format = (
+            "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
+        )
+        self._bar = tqdm(total=total, file=self._file, bar_format=bar_format, dynamic_ncols=True)
+        self._names_line = tqdm(
             total=0, file=self._file, bar_format="{desc}", position=1, dynamic_ncols=True
         )
 
     def start(self, spec: RunSpec) -> None:
-        """Show that the run is under way."""
+        """Show that the run is running."""
         self._running[spec.run] = None
         self._show_running()
 
@@ -112,7 +105,7 @@ class BarProgress:
         """Advance the bar, and print the cause if the run failed."""
         self._running.pop(spec.run, None)
         self._show_running()
-        self._bar.set_postfix_str(format_state(counts), refresh=False)
+        self._bar.set_postfix_str(_format_postfix(counts), refresh=False)
         self._bar.update()
 
         causes = list(format_causes(line))
@@ -127,8 +120,8 @@ class BarProgress:
 
     def close(self, counts: BatchCounts) -> None:
         """Remove the bar, and print the counts of all runs."""
-        self._line.leave = False
-        self._line.close()
+        self._names_line.leave = False
+        self._names_line.close()
         self._bar.close()
         print(f"jp-nb: {format_counts(counts)}", file=self._file, flush=True)
 
@@ -137,11 +130,11 @@ class BarProgress:
         shown = ", ".join(names[:MAX_SHOWN_RUNS])
         if len(names) > MAX_SHOWN_RUNS:
             shown += f" and {len(names) - MAX_SHOWN_RUNS} more"
-        self._line.set_description_str(f"now: {shown}" if shown else "")
+        self._names_line.set_description_str(f"now: {shown}" if shown else "")
 
 
-def format_state(counts: BatchCounts) -> str:
-    """Return what the bar shows behind the number of ended runs."""
+def _format_postfix(counts: BatchCounts) -> str:
+    """Return the text of the bar after the number of ended runs."""
     failed = counts.outcomes["failed"] + counts.outcomes["unknown"]
     parts = [f"{failed} failed", f"{counts.outcomes['waiting']} waiting"]
     parts.append(f"{counts.requests:,} requests")

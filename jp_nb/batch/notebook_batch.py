@@ -18,14 +18,8 @@ from typing import Protocol
 
 from jp_nb.batch.plans.run_selection import RunSelection
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import (
-    EndedLine,
-    LogLine,
-    RunLogWriter,
-    RunOutcome,
-    SkippedLine,
-    StartedLine,
-)
+from jp_nb.batch.results.run_log import EndedLine, LogLine, RunOutcome, SkippedLine, StartedLine
+from jp_nb.batch.results.run_log_writer import RunLogWriter
 from jp_nb.errors import StorageError
 
 
@@ -90,17 +84,18 @@ class NotebookBatch:
         self._selection = selection
         self._rules = rules
         self._observer = observer
-        self._over_budget = False
-        self._seen: set[int] = set()
+        self._has_told_budget = False
+        self._seen_digests: set[int] = set()
         self._specs = self._select(plan)
 
     def _select(self, plan: Iterable[RunSpec]) -> Iterator[RunSpec]:
+        """Yield the runs that have to start, and count the others."""
         for spec in plan:
-            key = int(spec.digest[:16], 16)
-            if key in self._seen:
+            key = int(spec.digest[:16], 16)  # a number, because there may be a million runs
+            if key in self._seen_digests:
                 self.counts.repeated += 1
                 continue
-            self._seen.add(key)
+            self._seen_digests.add(key)
 
             if self._selection is None or self._selection.includes(spec):
                 yield spec
@@ -124,14 +119,16 @@ class NotebookBatch:
         return self._rules.tokens_before + self.counts.tokens
 
     def _skip(self, spec: RunSpec) -> None:
+        """Note in the log that a run does not start, and tell the user of the first one."""
         used = f"{self._count_used_tokens():,} of {self._rules.max_total_tokens:,} tokens"
         reason = f"the batch has used {used}"
-        if not self._over_budget:
-            self._over_budget = True
+        if not self._has_told_budget:
+            self._has_told_budget = True
             self._observer.tell(
                 f"{reason}: no further run starts. To continue, resume it with a higher "
                 "`--max-total-tokens`"
             )
+
         self.counts.outcomes["over_budget"] += 1
         self._append(
             SkippedLine(
@@ -186,6 +183,7 @@ class NotebookBatch:
 
         if end.fatal:
             self.stop(f"{end.fatal}: no further run starts")
+
         failures = counts.outcomes["failed"] + counts.outcomes["unknown"]
         limit = self._rules.max_failures
         if limit is not None and failures >= limit:

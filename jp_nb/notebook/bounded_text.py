@@ -15,19 +15,22 @@ class BoundedText:
     """
 
     def __init__(self) -> None:
-        self._head = self._line = ""
-        self._tail: list[str] = []
-        self._chars = self._tail_chars = 0
+        self._head = ""  # complete lines at the beginning
+        self._tail: list[str] = []  # complete lines after `_head`, at least the last ones
+        self._line = ""  # the last line, which later text may overwrite
+        self._total_chars = 0  # of all complete lines
+        self._tail_chars = 0
 
     def add(self, text: str) -> None:
         """Append `text`."""
-        lines, newline, last = (self._line + text).rpartition("\n")
+        lines, newline, last_line = (self._line + text).rpartition("\n")
         if "\r" in lines:
             lines = "\n".join(map(_cut_visible_part, lines.split("\n")))
-
         self._append(lines + newline)
+
         # A final carriage return stays: it takes effect when more text arrives.
-        self._line = last[last.rstrip("\r").rfind("\r") + 1 :]
+        start = last_line.rstrip("\r").rfind("\r") + 1
+        self._line = last_line[start:]
         if len(self._line) > MAX_OUTPUT_TEXT_CHARS:
             self._append(self._line)
             self._line = ""
@@ -36,7 +39,7 @@ class BoundedText:
         """Return the text, with a note in place of omitted characters."""
         line = _cut_visible_part(self._line)
         tail = "".join(self._tail)[-MAX_OUTPUT_TEXT_CHARS:]
-        omitted = self._chars - len(self._head) - len(tail)
+        omitted = self._total_chars - len(self._head) - len(tail)
         gap = f"\n[… {omitted} characters omitted …]\n" if omitted else ""
         return f"{self._head}{gap}{tail}{line}"
 
@@ -53,7 +56,8 @@ class BoundedText:
         return len(self._head) + self._tail_chars + len(self._line)
 
     def _append(self, text: str) -> None:
-        self._chars += len(text)
+        """Append complete lines: to the head while there is room, and then to the tail."""
+        self._total_chars += len(text)
         if room := MAX_OUTPUT_TEXT_CHARS - len(self._head):
             self._head += text[:room]
             text = text[room:]
@@ -68,4 +72,5 @@ class BoundedText:
 
 
 def _cut_visible_part(line: str) -> str:
+    """Return the part of a line after its last carriage return that text follows."""
     return line.rstrip("\r").rpartition("\r")[-1]

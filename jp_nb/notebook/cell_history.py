@@ -24,7 +24,7 @@ def store_in_history(shell: Any, source: str) -> Iterator[int]:
     """
     history = shell.history_manager
     hook = shell.displayhook
-    outer = shell.execution_count
+    outer_count = shell.execution_count
     outer_result = getattr(hook, "exec_result", None)
 
     # The entry 0 is empty, and the running cell has one if it is stored in the history.
@@ -39,7 +39,7 @@ def store_in_history(shell: Any, source: str) -> Iterator[int]:
         history.store_output(count)
     finally:
         hook.exec_result = outer_result
-        shell.execution_count = outer
+        shell.execution_count = outer_count
         _continue_behind(shell, count)
 
 
@@ -51,10 +51,10 @@ def _transform(shell: Any, source: str) -> str:
 
 
 def _continue_behind(shell: Any, count: int) -> None:
-    """Let the next cell have a number behind `count`.
+    """Let the cell after the running one have a number behind `count`.
 
-    The reply of the running cell has the number before the shell's, so the shell must not skip one
-    earlier.
+    Not before the running cell has ended: its reply to the front end has the shell's number minus
+    one as its own.
     """
     kernel: Any = getattr(shell, "kernel", None)
     cells = RunningCells.of(kernel)

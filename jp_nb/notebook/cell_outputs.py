@@ -79,8 +79,8 @@ class CellOutputs:
     lock: RLock = field(default_factory=RLock, repr=False)
     has_own: bool = False
     _outputs: list[_KeptDisplay | _KeptText] = field(default_factory=list)
-    _omitted: int = 0
-    _clears_next: bool = False
+    _omitted_count: int = 0
+    _clears_next: bool = False  # the next output replaces all earlier ones
 
     def set_own(
         self, display_id: str, data: Bundle, metadata: Bundle, *, update: bool = False
@@ -106,7 +106,8 @@ class CellOutputs:
                 name = str(content.get("name", "stdout"))
                 self._add_text(name, str(content.get("text", "")))
             case "display_data" | "execute_result":
-                if not any(each.is_own for each in self._find_displays(published.display_id)):
+                shown = self._find_displays(published.display_id)
+                if not any(display.is_own for display in shown):  # `set_own` has its content
                     data, metadata = _read_bundle(content)
                     self._append(_KeptDisplay(published.display_id, data, metadata, is_own=False))
             case "update_display_data":
@@ -126,8 +127,8 @@ class CellOutputs:
             return [output.to_json() for output in self._outputs if output.is_own]
 
         outputs = [output.to_json() for output in self._outputs]
-        if self._omitted:
-            note = f"[… {self._omitted} earlier outputs omitted …]\n"
+        if self._omitted_count:
+            note = f"[… {self._omitted_count} earlier outputs omitted …]\n"
             outputs.insert(0, {"name": "stdout", "text": note})
         return outputs
 
@@ -151,19 +152,20 @@ class CellOutputs:
 
     def _clear(self) -> None:
         self._outputs.clear()
-        self._omitted = 0
+        self._omitted_count = 0
         self._clears_next = False
 
     def _omit_oldest(self) -> None:
-        of_code = [output for output in self._outputs if not output.is_own]
-        count = len(of_code)
-        chars = sum(output.chars for output in of_code)
+        """Omit outputs of user code until the others are within the limits."""
+        outputs_of_code = [output for output in self._outputs if not output.is_own]
+        count = len(outputs_of_code)
+        chars = sum(output.chars for output in outputs_of_code)
 
-        for oldest in of_code:
+        for oldest in outputs_of_code:
             if count <= MAX_KEPT_OUTPUTS and chars <= MAX_KEPT_CHARS:
                 return
             self._outputs = [output for output in self._outputs if output is not oldest]
-            self._omitted += 1
+            self._omitted_count += 1
             count -= 1
             chars -= oldest.chars
 

@@ -21,8 +21,8 @@ from jp_nb.images import MEDIA_TYPES, Image
 from jp_nb.notebook.page.page_cells import MALFORMED_CELLS
 from jp_nb.toolkit.notebook_access import CellOutput, CellState, NotebookCell
 
-_TYPES: Final = ("code", "markdown", "raw")
-_KINDS: Final = ("stream", "display", "result", "error")
+_CELL_TYPES: Final = ("code", "markdown", "raw")
+_OUTPUT_KINDS: Final = ("stream", "display", "result", "error")
 
 
 def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
@@ -31,7 +31,7 @@ def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
     `running` are the ids of running cells. The page cannot distinguish these from queued cells.
 
     Raises:
-        StorageError: It is no such list.
+        StorageError: It is not such a list.
     """
     try:
         cells = json.loads(text)
@@ -46,18 +46,20 @@ def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
 
 def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:
     kind: Any = cell.get("type")
-    if kind not in _TYPES:
+    if kind not in _CELL_TYPES:
         kind = "raw"
+
     count = cell.get("execution_count")
     if not isinstance(count, int) or isinstance(count, bool):
         count = None
+
     omitted = cell.get("left_out")
     if not isinstance(omitted, int):
         omitted = 0
-    outputs = tuple(map(_read_output, _list_objects(cell.get("outputs"))))
-    cell_id = _read_text(cell.get("id"))
-    state: CellState
 
+    cell_id = _read_text(cell.get("id"))
+    outputs = tuple(map(_read_output, _list_objects(cell.get("outputs"))))
+    state: CellState
     if cell_id in running:
         state = "running"
     elif cell.get("busy") is True:
@@ -82,7 +84,7 @@ def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) ->
 
 def _read_output(output: Mapping[str, Any]) -> CellOutput:
     kind: Any = output.get("kind")
-    if kind not in _KINDS:
+    if kind not in _OUTPUT_KINDS:
         kind = "display"
     images = filter(None, map(_read_image, _list_objects(output.get("images"))))
     return CellOutput(kind, _read_text(output.get("text")), tuple(images))
@@ -101,7 +103,9 @@ def _read_image(image: Mapping[str, Any]) -> Image | None:
 
 
 def _list_objects(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return [item for item in value if isinstance(item, dict)]
 
 
 def _read_text(value: Any) -> str:

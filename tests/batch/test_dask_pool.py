@@ -315,7 +315,7 @@ def test_cluster_that_is_none_is_an_error_before_the_first_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("jp_nb.batch.workers.dask_pool.CONNECT_S", 1.0)
+    monkeypatch.setattr("jp_nb.batch.workers.dask_cluster.CONNECT_S", 1.0)
     write_walk(tmp_path, "pass")
     assert run_batch(tmp_path, "--dask", cluster) == 2
     assert message in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_same_question_of_several_runs_is_one_group(tmp_path: Path) -> None:
         ("walk.ipynb", "to of send: To whom?", ("g",)),
     ]
     [first, *_] = BatchFolder(tmp_path).decisions().groups
-    contexts = [(each.context, each.runs) for each in first.list_contexts()]
+    contexts = [(each.question_context, each.runs) for each in first.list_contexts()]
     assert contexts == [("Delft", ("a",)), ("Leiden", ("c",))]
     assert [asking.place for asking, _ in first.askings["a"]] == ["cell 3, turn 1"]
 

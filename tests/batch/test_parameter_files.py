@@ -107,6 +107,7 @@ def test_each_set_runs_and_options_have_priority(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("e.jsonl", '{"a": 1}\n[1]\n{"a": \n', r"line 2: .*object\n.*line 3: it is not JSON"),
+        ("e.json", b'[{"a": "\xff"}]', "e.json is not JSON"),
         ("e.jsonl", b'{"a": "\xff"}\n', "line 1: it is not UTF-8"),
         ("e.jsonl", '{"a": NaN}\n', "line 1: it is not JSON"),
         ("e.jsonl", '{"a b": 1}\n', "line 1: 'a b' is not a name of Python"),

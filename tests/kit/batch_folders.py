@@ -10,7 +10,7 @@ from typing import Any
 from jp_nb.batch.inboxes import inbox, inbox_answers, inbox_command, inbox_dialogue
 from jp_nb.batch.inboxes.unused_answers import find_unused_answers
 from jp_nb.batch.plans.run_selection import RunSelection
-from jp_nb.batch.results import batch_report, open_decisions, run_log
+from jp_nb.batch.results import batch_junit, batch_report, open_decisions, run_log, run_log_writer
 from jp_nb.storage.configuration.answers_file import EnvironmentVariable, parse_answers
 
 
@@ -25,7 +25,7 @@ class BatchFolder:
 
     def append(self, *lines: dict[str, Any]) -> None:
         """Append `lines` to the log, as a batch does."""
-        log = run_log.RunLogWriter(self._log)
+        log = run_log_writer.RunLogWriter(self._log)
         for line in lines:
             log.append(run_log.parse_log_line(json.dumps(line).encode(), "the line"))
         log.close()
@@ -97,4 +97,4 @@ class BatchFolder:
 
     def junit(self, *, strict: bool = False) -> str:
         """Return the JUnit XML of the log."""
-        return batch_report.format_batch_junit(self.runs(), strict=strict).decode()
+        return batch_junit.format_batch_junit(self.runs(), strict=strict).decode()

@@ -71,15 +71,17 @@ class AnswersText:
         self.end: list[str] = []
 
         self._answers = answers
-        self._at_line: dict[int, int] = {}
+        self._index_by_line: dict[int, int] = {}  # positions in `answers`
         for index, answer in enumerate(answers):
-            self._at_line.setdefault(answer.line, index)
-        self._table = ""
-        self._last: EntryText | None = None
-        self._pending: list[str] = []  # above tables without an entry so far
+            self._index_by_line.setdefault(answer.line, index)
+
+        self._table = ""  # the table that is being read
+        self._last_entry: EntryText | None = None
+        self._pending: list[str] = []  # comments of tables that have no entry so far
         self._read(text.replace("\r\n", "\n"))
 
     def _read(self, text: str) -> None:
+        """Assign the comments of `text`, statement by statement, to what they are about."""
         is_first = True
         for statement in split_toml(text):
             above = _trim(statement.above)
@@ -87,7 +89,7 @@ class AnswersText:
                 above = self._take_head(above, has_entries=bool(statement.text))
                 is_first = False
 
-            if not statement.text:
+            if not statement.text:  # only comments follow the last statement
                 self.end = _join(self._pending, above)
             else:
                 self._read_statement(statement, above)
@@ -99,12 +101,13 @@ class AnswersText:
         if not has_entries:
             return above
 
-        blank = max((index for index, line in enumerate(above) if not line), default=-1)
-        self.head = _trim(above[: max(blank, 0)])
-        return _trim(above[blank + 1 :])
+        last_blank = max((index for index, line in enumerate(above) if not line), default=-1)
+        self.head = _trim(above[: max(last_blank, 0)])
+        return _trim(above[last_blank + 1 :])
 
     def _read_statement(self, statement: TomlStatement, above: list[str]) -> None:
-        index = self._at_line.get(statement.line)
+        """Read a header or an entry. `[[permissions.pay]]` is both: its lines are one answer."""
+        index = self._index_by_line.get(statement.line)
         if statement.is_header:
             self._table = ".".join(map(format_toml_key, read_header(statement)))
             if index is None:
@@ -117,6 +120,7 @@ class AnswersText:
 
         answer = self._answers[index]
         is_own_line = not statement.is_header and self._is_own_line(statement, answer)
+        # The inbox writes the entry in the same table again, so comments of the table stay there.
         if is_own_line and self._pending and answer.key[0] != "permissions":
             self.tables[self._table] = self._pending
             self._pending = []
@@ -127,24 +131,24 @@ class AnswersText:
             entry.source = statement.text.strip(" \t")
         else:
             entry.comments += statement.list_comments()
-        self._last = self.entries[index] = entry
+        self._last_entry = self.entries[index] = entry
 
     def _add_to_last(self, statement: TomlStatement, above: list[str]) -> None:
         """Add a statement that continues the last entry, such as the arguments of a permission."""
         comments = _join(self._pending, [*above, *statement.list_comments()])
-        if self._last is None:
+        if self._last_entry is None:
             self._pending = comments
             return
 
         self._pending = []
-        self._last.comments = _join(self._last.list_comments(), comments)
-        self._last.source = ""
+        self._last_entry.comments = _join(self._last_entry.list_comments(), comments)
+        self._last_entry.source = ""
 
     def _is_own_line(self, statement: TomlStatement, answer: PreparedAnswer) -> bool:
         """Return True if the statement is a key in the table in which the inbox writes it."""
-        return self._table == name_answer_table(answer) and [*tomllib.loads(statement.text)] == [
-            answer.key[-1]
-        ]
+        if self._table != name_answer_table(answer):
+            return False
+        return list(tomllib.loads(statement.text)) == [answer.key[-1]]
 
 
 def name_answer_table(answer: PreparedAnswer) -> str:
@@ -163,10 +167,10 @@ def _join(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 def _trim(lines: Sequence[str]) -> list[str]:
     """Return the lines without blank ones at the beginning and the end."""
-    begin = 0
+    start = 0
     end = len(lines)
-    while begin < end and not lines[begin]:
-        begin += 1
-    while end > begin and not lines[end - 1]:
+    while start < end and not lines[start]:
+        start += 1
+    while end > start and not lines[end - 1]:
         end -= 1
-    return list(lines[begin:end])
+    return list(lines[start:end])

@@ -44,22 +44,22 @@ class Inbox:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        log = self.folder / LOG_NAME
-        if not log.is_file():
+        path = self.folder / LOG_NAME
+        if not path.is_file():
             raise UsageError(f"{folder} is not the output folder of a batch: it has no {LOG_NAME}")
 
-        self.distrust = describe_foreign(log) or ""
-        content = read_run_log(log)
-        found = group_open_decisions(content.runs)
-        self.groups = found.groups
-        self.waiting = found.waiting
-        self.unreadable = found.unreadable
+        self.distrust = describe_foreign(path) or ""
+        log = read_run_log(path)
+        decisions = group_open_decisions(log.runs)
+        self.groups = decisions.groups
+        self.waiting = decisions.waiting
+        self.unreadable = decisions.unreadable
 
         self._answers: InboxAnswers | None = None
         if self.distrust:
             return
         try:
-            notebooks = content.list_notebooks()
+            notebooks = log.list_notebooks()
             self._answers = InboxAnswers(self.answers_path, self.groups, notebooks)
         except ConfigError as exc:
             self.distrust = str(exc)
@@ -74,7 +74,7 @@ class Inbox:
         return 0 if self._answers is None else self._answers.count_answered(group)
 
     def is_for_batch(self, group: DecisionGroup) -> bool:
-        """Return True if the same answer for all runs of `group` counts in the whole batch."""
+        """Return True if an equal answer for all runs of `group` also counts for later runs."""
         return self._answers is not None and self._answers.has_all_notebooks(group)
 
     def is_answered(self, group: DecisionGroup, run: str) -> bool:
@@ -99,10 +99,10 @@ class Inbox:
             ConfigError: The folder is not the user's own. Nothing was written.
             StorageError: The file cannot be written.
         """
-        chosen = [run for run in runs if self.is_answered(group, run)]
-        if chosen:
+        answered = [run for run in runs if self.is_answered(group, run)]
+        if answered:
             answers = self._require_answers()
-            answers.leave_open(group, chosen)
+            answers.leave_open(group, answered)
             answers.save()
 
     def _require_answers(self) -> InboxAnswers:

@@ -39,11 +39,16 @@ RecordingMode = Literal["record", "replay", "replay-or-record"]
 
 
 def choose_cassette(notebook: Path, run: str, file: str = "") -> Path:
-    """Return the cassette that a run replays, or into which its recording is merged."""
+    """Return the cassette that a run replays, or into which its recording is merged.
+
+    `file` is the cassette that the user names for all runs; "" for none.
+    """
     if file:
         return Path(file)
-    own = notebook.with_name(f"{run}{CASSETTE_SUFFIX}")
-    return own if own.is_file() else make_default_cassette_path(notebook)
+    cassette_of_run = notebook.with_name(f"{run}{CASSETTE_SUFFIX}")
+    if cassette_of_run.is_file():
+        return cassette_of_run
+    return make_default_cassette_path(notebook)
 
 
 def find_recording(out: Path, run: str) -> Path:
@@ -55,7 +60,7 @@ def check_targets(notebooks: Iterable[Path], file: str = "") -> None:
     """Check that the recordings can be written, before anything runs.
 
     Raises:
-        StorageError: A target is no cassette, or a link to a file that must not be written.
+        StorageError: A target is not a cassette, or is a link to a file that must not be written.
     """
     targets = [Path(file)] if file else map(make_default_cassette_path, notebooks)
     for target in targets:
@@ -87,7 +92,7 @@ def merge_recordings(
         StorageError: A cassette cannot be read or written. The recordings stay in the folder.
     """
     sources: dict[Path, list[Path]] = {}
-    for state in sorted(runs, key=lambda each: each.run):
+    for state in sorted(runs, key=lambda state: state.run):
         recording = find_recording(out, state.run)
         if state.is_done and recording.is_file():
             target = choose_cassette(base / state.notebook, state.run, file)
@@ -109,10 +114,11 @@ def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:
 
     for source in sources:
         content = read_cassette(source)
-        found: Counter[str] = Counter()
+        # A run may send equal requests: two of them are written twice, however many runs have two.
+        in_source: Counter[str] = Counter()
         for key, exchange in _list_exchanges(content):
-            found[key] += 1
-            if found[key] > written[key]:  # a run may send equal requests
+            in_source[key] += 1
+            if in_source[key] > written[key]:
                 written[key] += 1
                 writer.add(exchange)
 
@@ -132,6 +138,7 @@ def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:
 
 
 def _list_exchanges(content: CassetteContent) -> Iterator[tuple[str, Exchange]]:
+    """Yield each exchange of a cassette with a key that is the same for equal exchanges."""
     for stored in content.exchanges:
         key = repr((stored.request, stored.events, stored.end))
         yield key, Exchange(content.asked(stored), stored.events, stored.end)

@@ -20,11 +20,13 @@ from jp_nb.text import plain
 
 def names_several(arguments: Iterable[str]) -> bool:
     """Return True if the arguments are more than the path of one file."""
-    listed = list(arguments)
-    if len(listed) != 1:
+    names = list(arguments)
+    if len(names) != 1:
         return True
-    [name] = listed
-    return os.path.isdir(name) or (glob.has_magic(name) and not os.path.lexists(name))
+
+    [name] = names
+    is_pattern = glob.has_magic(name) and not os.path.lexists(name)  # a file may be named `a[1]`
+    return os.path.isdir(name) or is_pattern
 
 
 def find_notebooks(arguments: Iterable[str], *, folder: Path, out: Path) -> list[Path]:
@@ -38,13 +40,12 @@ def find_notebooks(arguments: Iterable[str], *, folder: Path, out: Path) -> list
     Raises:
         UsageError: An argument names no notebook.
     """
-    found: dict[Path, None] = {}
+    found: dict[Path, None] = {}  # in order, each once
     for argument in arguments:
-        before = len(found)
-        named = list(_list_notebooks(folder / argument, argument, out.resolve()))
-        found.update(dict.fromkeys(named))
-        if not named and len(found) == before:
+        notebooks = list(_list_notebooks(folder / argument, argument, out.resolve()))
+        if not notebooks:
             raise UsageError(f"there is no notebook {plain(argument)}")
+        found.update(dict.fromkeys(notebooks))
     return list(found)
 
 
@@ -55,29 +56,30 @@ def _list_notebooks(path: Path, argument: str, out: Path) -> Iterator[Path]:
         yield Path(os.path.abspath(path))
     elif glob.has_magic(argument):
         for name in sorted(glob.glob(str(path), recursive=True)):
-            each = Path(name)
-            if each.is_dir():
-                yield from _search_folder(each, out)
-            elif each.suffix == ".ipynb" and not _is_result(each, out):
-                yield Path(os.path.abspath(each))
+            match = Path(name)
+            if match.is_dir():
+                yield from _search_folder(match, out)
+            elif match.suffix == ".ipynb" and not _is_in_folder(match.parent, out):
+                yield Path(os.path.abspath(match))
 
 
 def _search_folder(path: Path, out: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        here = Path(os.path.abspath(place))
-        if _is_result(here / "x", out):
-            folders.clear()
+    for name, subfolders, files in os.walk(path):
+        folder = Path(os.path.abspath(name))
+        if _is_in_folder(folder, out):
+            subfolders.clear()  # `os.walk` does not enter them
             continue
-        for name in sorted(files):
-            if name.endswith(".ipynb") and not name.startswith("."):
-                yield here / name
+
+        subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
+        for file in sorted(files):
+            if file.endswith(".ipynb") and not file.startswith("."):
+                yield folder / file
 
 
-def _is_result(path: Path, out: Path) -> bool:
-    return path.parent.resolve().is_relative_to(out)
+def _is_in_folder(path: Path, out: Path) -> bool:
+    return path.resolve().is_relative_to(out)
 
 
 def find_common_folder(notebooks: Iterable[Path]) -> Path:
     """Return the folder that contains all `notebooks`, to which their names are relative."""
-    return Path(os.path.commonpath([str(each.parent) for each in notebooks]))
+    return Path(os.path.commonpath([str(notebook.parent) for notebook in notebooks]))

@@ -59,13 +59,14 @@ class RunSelection:
 
     def _has_answer(self, state: RunState) -> bool:
         """Return True if the answers file decides something for which the run waits."""
+        # An answers file may have a table for the run; the entries for all runs are in it as well.
         answers = self._answers.get(state.run) or self._answers.get(None)
         if answers is None:
             return False
 
         for group in group_open_decisions([state]).groups:
             section = DECISION_SECTIONS[group.kind]
-            _, *names = group.answer_key
+            _, *names = group.answer_key  # without its section
             if answers.find(section, *names, arguments=group.arguments) is not None:
                 return True
         return False

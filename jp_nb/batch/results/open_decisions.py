@@ -35,7 +35,7 @@ from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 MAX_SHOWN_CONTEXTS: Final = 5
 """Number of differing contexts that a group shows."""
 _GROUPING_KEYS: Final = ("id", "text", "answer_type", "exclusive", "required", "header")
-"""Keys of a question that make it another question. Its context and default may differ by run."""
+"""Keys by which two questions differ. Context and default do not count: they may differ by run."""
 
 
 class _LoggedValue(BaseModel):
@@ -43,7 +43,7 @@ class _LoggedValue(BaseModel):
 
 
 class Asking(_LoggedValue):
-    """One place where a run asked.
+    """One time that a run needed the decision: its place, and what the user would have seen.
 
     Attributes:
         cell: Index of the cell, from 0; None if it is unknown.
@@ -73,7 +73,10 @@ class Asking(_LoggedValue):
 
 
 class _OpenEntry(_LoggedValue):
-    """An entry of `open_decisions` in the log, as `ReportedDecision.to_json` makes it."""
+    """An entry of `open_decisions` in the log, as `ReportedDecision.to_json` makes it.
+
+    `why` is the reason that it is open, such as an answer that did not fit.
+    """
 
     kind: DecisionKind
     tool: str
@@ -83,14 +86,18 @@ class _OpenEntry(_LoggedValue):
 
 
 NOWHERE: Final = Asking()
+"""The place of a decision whose entry in the log names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedContext:
-    """Content beside a decision, the same in all of its `runs`; `context` is that of a question."""
+    """Content beside a decision, the same in all of its `runs`.
+
+    `question_context` is the context that the tool gave with the question; "" without one.
+    """
 
     asking: Asking
-    context: str
+    question_context: str
     runs: tuple[str, ...]
 
 
@@ -162,17 +169,23 @@ class DecisionGroup:
         return "" if self.question is None else one_line(self.question.text, limit=300)
 
     def list_contexts(self) -> list[AskedContext]:
-        """Return what differs between the runs, in starting order: the content, not its place."""
-        found: dict[str, tuple[Asking, str, list[str]]] = {}
+        """Return the differing contents beside the decision, in starting order of the runs.
+
+        Runs that asked at other places with the same content share one entry.
+        """
+        runs_by_content: dict[str, list[str]] = {}
+        first_askings: dict[str, tuple[Asking, str]] = {}
         for run, askings in self.askings.items():
             for asking, context in askings:
                 content = compact_json([asking.words, asking.result, asking.detail, context])
-                _, _, runs = found.setdefault(content, (asking, context, []))
-                if not runs or runs[-1] != run:
+                first_askings.setdefault(content, (asking, context))
+                runs = runs_by_content.setdefault(content, [])
+                if not runs or runs[-1] != run:  # a run may ask twice
                     runs.append(run)
 
         return [
-            AskedContext(asking, context, tuple(runs)) for asking, context, runs in found.values()
+            AskedContext(asking, context, tuple(runs_by_content[content]))
+            for content, (asking, context) in first_askings.items()
         ]
 
 
@@ -193,27 +206,28 @@ class OpenDecisions:
 
 def group_open_decisions(runs: Iterable[RunState]) -> OpenDecisions:
     """Group the open decisions of `runs`. It takes linear time."""
-    found = OpenDecisions()
+    decisions = OpenDecisions()
     groups: dict[tuple[str, ...], DecisionGroup] = {}
 
     for run in runs:
         if not run.open_decisions:
             continue
 
-        found.waiting += 1
+        decisions.waiting += 1
         for stored in run.open_decisions:
             try:
                 _add_entry(groups, run, _OpenEntry.model_validate(stored))
             except (ValidationError, ValueError, TypeError):
-                found.unreadable += 1
+                decisions.unreadable += 1
 
-    found.groups = [*groups.values()]
-    return found
+    decisions.groups = list(groups.values())
+    return decisions
 
 
 def _add_entry(
     groups: dict[tuple[str, ...], DecisionGroup], run: RunState, entry: _OpenEntry
 ) -> None:
+    """Add an open decision of `run` to its group, for each place where the run asked."""
     context = ""
     asked_question = ""
     if entry.question is not None:
@@ -222,21 +236,22 @@ def _add_entry(
 
     for asking in entry.asked or [NOWHERE]:
         arguments = asking.arguments if entry.kind == "permission" else None
-        call = "" if arguments is None else sorted_json(arguments)
-        key = (run.notebook, entry.kind, entry.tool, asked_question, call)
+        call_arguments = "" if arguments is None else sorted_json(arguments)
+        key = (run.notebook, entry.kind, entry.tool, asked_question, call_arguments)
 
         group = groups.get(key)
         if group is None:
             question = _make_question(entry.question)
             group = DecisionGroup(run.notebook, entry.kind, entry.tool, question, arguments)
             groups[key] = group
+
         group.askings.setdefault(run.run, []).append((asking, context))
         if run.used_answers and _has_used_answer(run, group.identity):
             group.misfits[run.run] = entry.why
 
 
 def _has_used_answer(run: RunState, identity: AnswerKey) -> bool:
-    """Return True if the run used an answer to the decision that is open all the same."""
+    """Return True if the run had an answer, which did not fit: the decision is still open."""
     return identity in run.used_answers or (RUNS_TABLE, run.run, *identity) in run.used_answers
 
 
@@ -248,13 +263,13 @@ def _make_question(stored: Mapping[str, JsonValue] | None) -> Question | None:
     question = Question.model_validate({**stored, "default": None, "context": None})
     kind = question.answer_type
     if isinstance(kind, FormAnswer):
-        fields = tuple(map(_without_suggestion, kind.fields))
+        fields = tuple(map(_drop_suggestion, kind.fields))
         kind = kind.model_copy(update={"fields": fields})
-    question = question.model_copy(update={"answer_type": kind})
-    return _without_suggestion(question)
+        question = question.model_copy(update={"answer_type": kind})
+    return _drop_suggestion(question)
 
 
-def _without_suggestion(question: Question) -> Question:
+def _drop_suggestion(question: Question) -> Question:
     kind = question.answer_type
     if isinstance(kind, SelectAnswer):
         kind = kind.model_copy(update={"recommended": None})

@@ -14,7 +14,8 @@ import socket
 from pathlib import Path
 from typing import Final, Self
 
-from jp_nb.batch.results.run_log import LOG_NAME, RunLog, RunLogWriter, read_run_log, write_all
+from jp_nb.batch.results.run_log import LOG_NAME, RunLog, read_run_log
+from jp_nb.batch.results.run_log_writer import RunLogWriter, write_all
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.file_writing import open_file
 from jp_nb.json_values import as_object, read_json
@@ -41,7 +42,7 @@ class OutputFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.log = RunLog()
-        self.writer: RunLogWriter
+        self.writer: RunLogWriter  # set by `__enter__`
         self._lock: int | None = None
 
     def __enter__(self) -> Self:
@@ -64,7 +65,7 @@ class OutputFolder:
     def __exit__(self, *_: object) -> None:
         self.writer.close()
         assert self._lock is not None
-        os.ftruncate(self._lock, 0)
+        os.ftruncate(self._lock, 0)  # no process owns the folder now
         os.close(self._lock)
 
     def _take_lock(self, descriptor: int) -> None:
@@ -80,6 +81,7 @@ class OutputFolder:
 
 
 def _read_owner(descriptor: int) -> str:
+    """Return the process that a lock file names, in words."""
     text = os.pread(descriptor, MAX_LOCK_BYTES, 0).decode(errors="replace")
     try:
         owner = as_object(read_json(text))

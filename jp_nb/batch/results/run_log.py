@@ -11,10 +11,10 @@
 A *batch* is one `jp-nb run -o OUT/`. A *run* is one notebook with its parameters and overrides. The
 log of a folder may contain several batches: those that resumed the first one.
 
-The pool writes the log with `RunLogWriter`. Each line is on the disk before the pool continues, so
-a killed batch loses at most the line that it was writing: such a torn line is ignored, and the next
-writer removes it. The resumed batch, the report, and the inbox read the log with `read_run_log`,
-which returns a `RunState` for each run. The last line of a run counts.
+The pool writes the log with `RunLogWriter` (`run_log_writer.py`). Each line is on the disk before
+the pool continues, so a killed batch loses at most the line that it was writing: such a torn line
+is ignored, and the next writer removes it. The resumed batch, the report, and the inbox read the
+log with `read_run_log`, which returns a `RunState` for each run. The last line of a run counts.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -31,8 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import open_regular
-from jp_nb.file_writing import open_file
-from jp_nb.json_values import format_storable_line, read_json
+from jp_nb.json_values import read_json
 from jp_nb.text import one_line
 
 LOG_NAME: Final = "runs.jsonl"
@@ -47,7 +46,7 @@ waiting: a decision needs the user. interrupted: the user pressed Ctrl+C.
 unknown: the run started, and its end was not written: its worker or its batch was killed.
 over_budget: the run did not start, because the batch had reached its budget.
 """
-DONE: Final[frozenset[RunOutcome]] = frozenset({"passed", "failed", "waiting"})
+DONE_OUTCOMES: Final[frozenset[RunOutcome]] = frozenset({"passed", "failed", "waiting"})
 """Outcomes of runs that a resumed batch does not run again unless the user asks for it."""
 
 
@@ -56,7 +55,7 @@ class _Line(BaseModel):
 
 
 class BatchLine(_Line):
-    """The start of a batch. `plan` is what `jp-nb run --resume OUT/` repeats."""
+    """The start of a batch. `plan` is the request that `jp-nb run --resume OUT/` repeats."""
 
     type: Literal["batch"] = "batch"
     version: int = LOG_VERSION
@@ -164,7 +163,7 @@ class RunState:
     @property
     def is_done(self) -> bool:
         """True if a resumed batch does not run it again by itself."""
-        return self.outcome in DONE
+        return self.outcome in DONE_OUTCOMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +194,7 @@ def read_run_log(path: Path) -> RunLog:
     """Read the log at `path`.
 
     Raises:
-        StorageError: It cannot be read, has a line that is none of a log, or was written by a later
+        StorageError: It cannot be read, has a line that is not one of a log, or is of a later
             version of jp_nb.
     """
     batches: list[BatchLine] = []
@@ -207,18 +206,18 @@ def read_run_log(path: Path) -> RunLog:
             case BatchLine() as line:
                 batches.append(line)
             case StartedLine() as line:
-                states.pop(line.run, None)
-                states[line.run] = _start(line)
+                states.pop(line.run, None)  # so that it moves to the end
+                states[line.run] = _make_started_state(line)
             case SkippedLine() as line:
-                states[line.run] = _skip(line)
+                states[line.run] = _make_skipped_state(line)
             case EndedLine() as line:
-                states[line.run] = _end(line, states.get(line.run))
+                states[line.run] = _make_ended_state(line, states.get(line.run))
                 tokens += line.tokens.input + line.tokens.output
 
     return RunLog(batches, list(states.values()), tokens)
 
 
-def _start(line: StartedLine) -> RunState:
+def _make_started_state(line: StartedLine) -> RunState:
     return RunState(
         line.run,
         line.notebook,
@@ -230,7 +229,7 @@ def _start(line: StartedLine) -> RunState:
     )
 
 
-def _skip(line: SkippedLine) -> RunState:
+def _make_skipped_state(line: SkippedLine) -> RunState:
     return RunState(
         line.run,
         line.notebook,
@@ -244,8 +243,8 @@ def _skip(line: SkippedLine) -> RunState:
     )
 
 
-def _end(line: EndedLine, started: RunState | None) -> RunState:
-    if started is None:
+def _make_ended_state(line: EndedLine, started: RunState | None) -> RunState:
+    if started is None:  # the log was edited
         started = RunState(line.run, "", {}, {}, "")
     return RunState(
         started.run,
@@ -289,7 +288,7 @@ def parse_log_line(text: bytes, place: str) -> LogLine:
     """Return the line of a log that `text` contains, which is at `place`.
 
     Raises:
-        StorageError: It is none, or was written by a later version of jp_nb.
+        StorageError: It is not such a line, or was written by a later version of jp_nb.
     """
     try:
         value = read_json(text.decode("utf-8"))
@@ -314,65 +313,3 @@ def _refuse_later_version(version: JsonValue, place: str) -> None:
             f"{place} was written by a later version of jp_nb (format {version}, this one reads "
             f"{LOG_VERSION}): update jp_nb, or use another output folder"
         )
-
-
-class RunLogWriter:
-    """Appends lines to the log at `path`. One process at a time writes: it has the folder's lock.
-
-    Raises:
-        StorageError: The log cannot be opened.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._file = open_file(path, os.O_RDWR | os.O_CREAT)
-            _remove_torn_line(self._file)
-        except OSError as exc:
-            raise _make_write_error(path, exc) from exc
-
-    def append(self, line: LogLine) -> None:
-        """Append `line`, and flush it to the disk.
-
-        Raises:
-            StorageError: It cannot be written. The log keeps its earlier lines.
-        """
-        text = format_storable_line(line.model_dump()) + b"\n"
-        end = os.lseek(self._file, 0, os.SEEK_END)
-        try:
-            write_all(self._file, text)
-            os.fsync(self._file)
-        except OSError as exc:
-            os.ftruncate(self._file, end)
-            raise _make_write_error(self._path, exc) from exc
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-
-def _make_write_error(path: Path, exc: OSError) -> StorageError:
-    return StorageError(f"{path} cannot be written: {exc.strerror or exc}")
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write `data` without a buffer that would keep a part of it after an error."""
-    rest = memoryview(data)
-    while rest:
-        written = os.write(descriptor, rest)
-        rest = rest[written:]
-
-
-def _remove_torn_line(descriptor: int) -> None:
-    """Remove the end of the file after its last newline."""
-    end = os.lseek(descriptor, 0, os.SEEK_END)
-    while end > 0:
-        begin = max(0, end - 65536)
-        os.lseek(descriptor, begin, os.SEEK_SET)
-        newline = os.read(descriptor, end - begin).rfind(b"\n")
-        if newline >= 0:
-            end = begin + newline + 1
-            break
-        end = begin
-
-    os.ftruncate(descriptor, end)

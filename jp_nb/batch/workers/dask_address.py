@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jp_nb.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
-
 
 _LOCAL: Final = "local"
 
@@ -24,7 +20,8 @@ class DaskAddress:
 
     Attributes:
         scheduler: Address of a scheduler, or path of a scheduler file; "" for a local cluster.
-        workers: Number of workers of a local cluster; None: as for a pool of one machine.
+        workers: Number of workers of a local cluster; None for as many as a pool of one machine
+            has.
     """
 
     scheduler: str = ""
@@ -35,13 +32,15 @@ def read_address(text: str) -> DaskAddress:
     """Return the cluster that `--dask TEXT` names.
 
     Raises:
-        UsageError: It names none.
+        UsageError: `text` is neither a local cluster nor a scheduler.
     """
     name, _, count = text.partition(":")
     if name == _LOCAL:
-        if count and not (count.isascii() and count.isdigit() and 0 < int(count) < 10_000):
+        if not count:
+            return DaskAddress()
+        if not (count.isascii() and count.isdigit() and 0 < int(count) < 10_000):
             raise UsageError(f"--dask {text}: write `local:N` with a number of workers")
-        return DaskAddress(workers=int(count) if count else None)
+        return DaskAddress(workers=int(count))
 
     is_file = text.endswith(".json") and Path(text).is_file()
     if not is_file and "://" not in text:

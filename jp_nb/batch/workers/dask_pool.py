@@ -17,8 +17,7 @@ Source: `docs/many-notebooks.md`, https://distributed.dask.org/en/stable/.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +26,7 @@ from uuid import uuid4
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
 from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome
 from jp_nb.batch.workers.dask_address import DaskAddress
+from jp_nb.batch.workers.dask_cluster import DaskCluster, SchedulerLostError, connect_to_cluster
 from jp_nb.batch.workers.run_parcel import RunParcel, pack, store
 from jp_nb.batch.workers.worker_pool import RunSource
 from jp_nb.errors import StorageError, UsageError
@@ -37,16 +37,10 @@ from jp_nb.text import one_line
 if TYPE_CHECKING:
     from jp_nb.batch.workers.dask_task import RunReturn
 
-RESOURCE: Final = "jp_nb"
-"""Resource of Dask workers that limits the runs on each, if a cluster defines it."""
 MAX_SUBMISSIONS: Final = 3
 """How often a run is submitted whose Dask worker dies before the run starts."""
-CONNECT_S: Final = 30.0
-"""Time limit of the connection to a scheduler."""
 PAUSE_S: Final = 1.0
 """Seconds between two looks at the workers of the cluster, which may change."""
-MIN_WAITING_RUNS: Final = 2
-"""Runs that wait at the scheduler: no worker is idle, and an adaptive cluster grows."""
 
 
 @dataclass(slots=True)
@@ -54,8 +48,10 @@ class _SubmittedRun:
     """A run at the cluster.
 
     Attributes:
-        future: That of its last submission; None before the first.
-        is_handled: Set when the value of `future` needs no further attention.
+        future: The future of its last submission; None before the first.
+        is_handled: Set when the pool has taken the value of `future`, and the source knows the end.
+        submissions: Number of submissions so far.
+        is_started: True if the source has noted the start, and the run may have effects.
         is_refused: True if the source could not note the start, or lets no further run start.
     """
 
@@ -96,17 +92,14 @@ class DaskPool:
         self._limits = limits
         self._tell = tell
         self._batch = uuid4().hex
-        self._probe = out / f".jp-nb-probe-{self._batch}"
+        self._probe = out / f".jp-nb-probe-{self._batch}"  # a worker that sees it sees our folders
 
-        self._client: Any = None
+        self._cluster: DaskCluster | None = None
         self._source: RunSource | None = None
-        self._tasks: set[asyncio.Task[None]] = set()  # one for each submitted run
         self._submitted: dict[str, _SubmittedRun] = {}  # by the id of the run
-        self._checked: set[str] = set()  # addresses of the Dask workers with fitting versions
-        self._numbers: dict[str, int] = {}  # of Dask workers, by their address, for the log
-        self._has_resource = False
+        self._worker_numbers: dict[str, int] = {}  # of Dask workers, by their address, for the log
         self._ships_files = False
-        self._is_stopped = False
+        self._is_stopped = False  # no run is submitted any more
         self._is_killed = False
         self._canceling: asyncio.Task[None] | None = None
         self._answering: set[asyncio.Task[None]] = set()  # answers to starts that are being sent
@@ -119,153 +112,92 @@ class DaskPool:
         """
         self._source = source
         self._probe.write_text(self._batch, encoding="utf-8")
+        connection = connect_to_cluster(
+            self._address, batch=self._batch, worker_count=self._worker_count, tell=self._tell
+        )
         try:
-            async with self._connect() as client:
-                self._client = client
-                client.subscribe_topic(self._batch, self._note_start)
-                await self._run_all(source)
+            async with connection as cluster:
+                self._cluster = cluster
+                cluster.listen(self._on_start_request)
+                await self._run_all(cluster, source)
+
                 if self._canceling is not None:
                     await self._canceling
-                await self._free_workers()
+                # The last tasks of a killed batch still read in the notes that they have to end.
+                await cluster.free_workers(keeps_notes=self._is_killed)
         finally:
             self._probe.unlink(missing_ok=True)
 
-    @asynccontextmanager
-    async def _connect(self) -> AsyncIterator[Any]:
-        try:
-            import distributed
-        except ImportError as exc:
-            raise UsageError("`--dask` needs Dask: `pip install 'jp-nb[dask]'`") from exc
-
-        dask: Any = distributed  # its calls have no types
-
-        options: dict[str, Any] = {"asynchronous": True, "set_as_default": False, "name": "jp_nb"}
-        scheduler = self._address.scheduler
-        if not scheduler:
-            cluster = dask.LocalCluster(
-                n_workers=self._worker_count,
-                threads_per_worker=1,
-                asynchronous=True,
-                dashboard_address="127.0.0.1:0",
-            )
-            async with cluster, dask.Client(cluster, **options) as client:
-                self._tell(f"Dask: {self._worker_count} workers, {cluster.dashboard_link}")
-                yield client
-            return
-
-        where = {"scheduler_file": scheduler} if "://" not in scheduler else {"address": scheduler}
-        try:
-            client = await dask.Client(**where, timeout=CONNECT_S, **options)
-        except (OSError, ValueError) as exc:
-            raise UsageError(f"there is no Dask scheduler at {scheduler}: {exc}") from exc
-        try:
-            yield client
-        finally:
-            with suppress(Exception):  # a lost scheduler does not answer
-                await client.close(timeout=2)
-
-    async def _free_workers(self) -> None:
-        """End what the batch leaves at the cluster: idle processes, and its notes."""
-        from jp_nb.batch.workers.dask_task import end_idle_processes
-
-        with suppress(OSError):
-            await self._client.run(end_idle_processes, on_error="ignore")
-            if not self._is_killed:  # the last tasks read there that they are to end
-                await self._client.set_metadata([self._batch], {})
-
-    async def _run_all(self, source: RunSource) -> None:
+    async def _run_all(self, cluster: DaskCluster, source: RunSource) -> None:
+        """Keep as many runs at the cluster as it has slots, until the source has no further run."""
+        tasks: set[asyncio.Task[None]] = set()
         while True:
-            slots = await self._count_slots()
-            while len(self._tasks) < slots and not self._is_stopped:
+            slots = await self._count_slots(cluster)
+            while len(tasks) < slots and not self._is_stopped:
                 spec = source.take()
                 if spec is None:
                     break
-                self._tasks.add(asyncio.create_task(self._run_one(spec, source)))
+                tasks.add(asyncio.create_task(self._run_one(cluster, spec, source)))
 
-            if not self._tasks:
+            if not tasks:
                 return
-            done, self._tasks = await asyncio.wait(
-                self._tasks, timeout=PAUSE_S, return_when=asyncio.FIRST_COMPLETED
+            done, tasks = await asyncio.wait(
+                tasks, timeout=PAUSE_S, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done:
                 task.result()
 
-    async def _count_slots(self) -> int:
-        """Return the number of runs that the cluster executes at once, and some that wait."""
-        workers = await self._list_workers()
-        counts = [(worker.get("resources") or {}).get(RESOURCE) for worker in workers.values()]
-        self._has_resource = any(counts)
-
-        if self._has_resource:
-            slots = sum(int(count or 0) for count in counts)
-        else:
-            slots = sum(int(worker["nthreads"]) for worker in workers.values())
-        return slots + max(MIN_WAITING_RUNS, slots // 4)
-
-    async def _list_workers(self) -> Mapping[str, Any]:
-        """Return the workers of the cluster by their address."""
+    async def _count_slots(self, cluster: DaskCluster) -> int:
         if self._is_stopped:
-            return {}
+            return 0
         try:
-            known = await self._client.scheduler.identity(n_workers=-1)
-            workers: Mapping[str, Any] = known["workers"]
-            if not workers.keys() <= self._checked:
-                await self._check_versions()
-        except OSError as exc:
+            return await cluster.count_slots()
+        except SchedulerLostError as exc:
             self._lose_scheduler(str(exc))
-            return {}
-        return workers
+            return 0
 
-    async def _check_versions(self) -> None:
-        """Compare the versions of the workers with those of this machine.
+    # --- one run ---------------------------------------------------------------------------------
 
-        Raises:
-            UsageError: They differ.
-        """
-        found = await self._client.get_versions(packages=["jp_nb"])
-        own = _read_versions(found["client"])
-
-        for address, worker in found["workers"].items():
-            theirs = _read_versions(worker)
-            if theirs != own:
-                raise UsageError(
-                    f"the Dask worker {address} has {theirs}, and this machine {own}. Install the "
-                    "same versions on both"
-                )
-            self._checked.add(address)
-
-    async def _run_one(self, spec: RunSpec, source: RunSource) -> None:
+    async def _run_one(self, cluster: DaskCluster, spec: RunSpec, source: RunSource) -> None:
         """Submit a run, and tell the source of its start and its end."""
         run = _SubmittedRun(spec)
         self._submitted[spec.run] = run
 
         end: RunEnd | None = None
         while end is None and not self._is_settled(run):
-            run.submissions += 1
-            end = await self._submit(run)
-            if end is None and run.submissions == MAX_SUBMISSIONS:
+            if run.submissions == MAX_SUBMISSIONS:
                 end = _fail(spec, "the Dask workers died before the run started")
+                break
+            run.submissions += 1
+            end = await self._execute(cluster, run)
 
         del self._submitted[spec.run]
         self._tell_end(run, end, source)
         run.is_handled.set()
 
-    def _tell_end(self, run: _SubmittedRun, end: RunEnd | None, source: RunSource) -> None:
-        spec = run.spec
-        if end is None and not run.is_started:
-            return  # a resumed batch runs it
-
-        if end is None:
-            end = self._make_lost_end(spec)
-        if run.is_started or source.start(spec, 0):
-            source.end(spec, end)
-
     def _is_settled(self, run: _SubmittedRun) -> bool:
         """Return True if a run is not submitted again."""
         return run.is_started or run.is_refused or self._is_stopped
 
-    async def _submit(self, run: _SubmittedRun) -> RunEnd | None:
-        """Return the end of a run; None if the cluster has lost it, or if it was canceled."""
+    def _tell_end(self, run: _SubmittedRun, end: RunEnd | None, source: RunSource) -> None:
+        """Tell the source how a run ended; `end` is None if the cluster did not return its end."""
+        spec = run.spec
+        if end is None and not run.is_started:
+            return  # it has no end: a resumed batch runs it
+
+        if end is None:
+            end = self._make_lost_end(spec)
+        # A run that failed before its task asked for a start gets its start now.
+        if run.is_started or source.start(spec, 0):
+            source.end(spec, end)
+
+    def _make_lost_end(self, spec: RunSpec) -> RunEnd:
+        if self._is_killed:
+            return _make_end(spec, "interrupted", "Ctrl+C ended the run")
+        return _make_end(spec, "unknown", "the Dask worker or the scheduler was lost")
+
+    async def _execute(self, cluster: DaskCluster, run: _SubmittedRun) -> RunEnd | None:
+        """Return the end of a run; None if the cluster has lost it, or if it did not start."""
         spec = run.spec
         parcel = RunParcel(spec, self._batch, str(self._probe), self._limits)
         if self._ships_files:
@@ -274,12 +206,12 @@ class DaskPool:
             except UsageError as exc:
                 return _fail(spec, str(exc))
 
-        returned = await self._get_return(run, parcel)
+        returned = await self._get_return(cluster, run, parcel)
         if returned is None:
             return None
         if returned.needs_files:
             self._begin_shipping()
-            return await self._submit(run)
+            return await self._execute(cluster, run)
         if returned.end is None:
             return None
 
@@ -289,59 +221,49 @@ class DaskPool:
             return _fail(spec, str(exc), is_fatal=True)
         return returned.end
 
-    async def _get_return(self, run: _SubmittedRun, parcel: RunParcel) -> RunReturn | None:
-        from distributed import CancelledError, KilledWorker
-
-        from jp_nb.batch.workers.dask_task import run_parcel
-
-        future = self._client.submit(
-            run_parcel,
-            parcel,
-            key=f"{run.spec.run}-{uuid4().hex[:8]}",  # what the dashboard shows
-            pure=False,
-            retries=0,
-            resources={RESOURCE: 1} if self._has_resource else None,
-        )
+    async def _get_return(
+        self, cluster: DaskCluster, run: _SubmittedRun, parcel: RunParcel
+    ) -> RunReturn | None:
+        """Submit a task for a run, and return its value; None if the cluster has lost the task."""
+        future = cluster.submit(parcel)
         run.set_future(future)
         try:
-            returned: RunReturn = await future.result()
-        except (CancelledError, KilledWorker, OSError) as exc:
-            if not self._is_stopped and self._client.status != "running":
+            return await cluster.fetch(future)
+        except SchedulerLostError as exc:
+            if not self._is_stopped:
                 self._lose_scheduler(str(exc))
             return None
-        return returned
 
     def _begin_shipping(self) -> None:
         if not self._ships_files:
             self._ships_files = True
             self._tell("the Dask workers do not share this folder: files travel with the runs")
 
-    def _note_start(self, event: Any) -> None:
-        """Answer a task that asks if its run may start."""
-        message = event[1]
-        answering = asyncio.create_task(self._decide_start(message["run"], message["worker"]))
+    # --- starts ----------------------------------------------------------------------------------
+
+    def _on_start_request(self, run: str, worker: str) -> None:
+        """Answer the task on the Dask `worker` that asks if its run may start."""
+        answering = asyncio.create_task(self._decide_start(run, worker))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
 
     async def _decide_start(self, name: str, worker: str) -> None:
-        """Let a run start if the source can note it."""
-        from jp_nb.batch.workers.dask_task import NOTED
-
+        """Let the run with the id `name` start if the source can note it."""
         # Ends are announced before later starts, but the value of an end is fetched afterwards.
         ended = [run for run in self._submitted.values() if run.has_ended]
         for event in [run.is_handled for run in ended]:
             await event.wait()
 
         run = self._submitted.get(name)
-        if run is None or run.is_started or self._source is None:
+        if run is None or run.is_started or self._source is None or self._cluster is None:
             return
 
-        number = self._numbers.setdefault(worker, len(self._numbers) + 1)
+        number = self._worker_numbers.setdefault(worker, len(self._worker_numbers) + 1)
         run.is_started = self._source.start(run.spec, number)
         run.is_refused = not run.is_started
+        await self._cluster.answer_start_request(name, run.is_started)
 
-        with suppress(OSError):  # without a scheduler, the task ends by itself
-            await self._client.set_metadata([self._batch, NOTED, run.spec.run], run.is_started)
+    # --- stopping --------------------------------------------------------------------------------
 
     def _lose_scheduler(self, reason: str) -> None:
         self._is_stopped = True
@@ -350,40 +272,23 @@ class DaskPool:
                 f"the Dask scheduler was lost ({one_line(reason)}): no further run starts"
             )
 
-    def _make_lost_end(self, spec: RunSpec) -> RunEnd:
-        if self._is_killed:
-            return _make_end(spec, "interrupted", "Ctrl+C ended the run")
-        return _make_end(spec, "unknown", "the Dask worker or the scheduler was lost")
-
     def interrupt(self) -> None:
         """Start no further run, and wait for those that have started."""
         self._is_stopped = True
-        self._cancel([run for run in self._submitted.values() if not run.is_started])
+        self._cancel(run for run in self._submitted.values() if not run.is_started)
 
     def kill(self) -> None:
         """End all runs at once."""
         self._is_stopped = True
         self._is_killed = True
-        self._cancel(list(self._submitted.values()))
+        self._cancel(self._submitted.values())
 
-    def _cancel(self, runs: list[_SubmittedRun]) -> None:
+    def _cancel(self, runs: Iterable[_SubmittedRun]) -> None:
+        if self._cluster is None:  # not connected so far, so nothing was submitted
+            return
         futures = [run.future for run in runs if run.future is not None]
-        if self._client is not None:
-            self._canceling = asyncio.create_task(self._cancel_futures(futures))
-
-    async def _cancel_futures(self, futures: list[Any]) -> None:
-        from jp_nb.batch.workers.dask_task import STOP
-
-        with suppress(OSError):  # without a scheduler, the tasks end by themselves
-            if self._is_killed:
-                await self._client.set_metadata([self._batch, STOP], True)
-            await self._client.cancel(futures, force=True)
-
-
-def _read_versions(machine: Mapping[str, Any]) -> str:
-    packages = machine.get("packages") or {}
-    python = ".".join(str(packages.get("python") or "no version").split(".")[:2])
-    return f"Python {python} and jp_nb {packages.get('jp_nb') or 'not installed'}"
+        canceling = self._cluster.cancel(futures, kills_runs=self._is_killed)
+        self._canceling = asyncio.create_task(canceling)
 
 
 def _fail(spec: RunSpec, reason: str, *, is_fatal: bool = False) -> RunEnd:

@@ -2,7 +2,7 @@
 
 `dask_pool.py` submits `run_parcel` for each run. The run itself is executed by a worker process, as
 in a pool of one machine (`worker_process.py`), so that a dead kernel does not end the Dask worker.
-The processes stay for later runs.
+The processes stay for later runs (`dask_processes.py`).
 
 Dask may start a task again whose Dask worker died. A run has effects, so a task claims its run at
 the scheduler first: a second one finds the claim, and reports that the end of the run is unknown.
@@ -11,18 +11,19 @@ start.
 
 The task never raises for a run that failed: Dask would log its arguments.
 
+The scheduler's metadata of a batch has an entry for each claimed run, and two further keys:
+
+    {BATCH: {RUN_ID: "address of the Dask worker", "noted": {RUN_ID: True}, "stop": True}}
+
 Source: `docs/many-notebooks.md`, https://distributed.dask.org/en/stable/resilience.html.
 """
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import shutil
 import tempfile
-import threading
 import time
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -30,8 +31,9 @@ from typing import Any, Final
 from jp_nb.batch.plans.planned_notebook import digest_file
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
 from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome
+from jp_nb.batch.workers.dask_processes import PROCESSES
 from jp_nb.batch.workers.run_parcel import RunParcel, collect, unpack
-from jp_nb.batch.workers.worker_process import WorkerDiedError, WorkerProcess
+from jp_nb.batch.workers.worker_process import WorkerDiedError
 from jp_nb.file_reading import read_regular
 from jp_nb.headless.files import format_text
 from jp_nb.storage.shared_pace import write_limits
@@ -43,11 +45,11 @@ STOP: Final = "stop"
 STOP_PAUSE_S: Final = 1.0
 """Seconds between two looks at this key."""
 NOTED: Final = "noted"
-"""Key of the scheduler's metadata that says of each claimed run if it may start."""
+"""Key of the scheduler's metadata with the answer for each claimed run: may it start?"""
 NOTED_PAUSE_S: Final = 0.01
 """Seconds between two looks at this key."""
 NOTED_WAIT_S: Final = 60.0
-"""Seconds after which a run does not start whose batch has not answered: it may be gone."""
+"""Seconds that a task waits for the answer of its batch, which may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ def run_parcel(parcel: RunParcel) -> RunReturn:
 
     if parcel.files is not None:
         with tempfile.TemporaryDirectory(prefix="jp-nb-run-") as folder:
-            return _execute_apart(client, parcel, Path(folder))
+            return _execute_in_folder(client, parcel, Path(folder))
+
     spec = parcel.spec
     if not Path(spec.limits).is_dir():  # the folder of another machine
         spec = _use_pace_of_machine(parcel, spec)
@@ -92,7 +95,7 @@ def run_parcel(parcel: RunParcel) -> RunReturn:
 
 def end_idle_processes() -> None:
     """End the worker processes of this Dask worker that execute no run: the batch has ended."""
-    _PROCESSES.end_idle()
+    PROCESSES.end_idle()
 
 
 def _make_end(run: str, outcome: RunOutcome, reason: str) -> RunEnd:
@@ -103,11 +106,11 @@ def _make_end(run: str, outcome: RunOutcome, reason: str) -> RunEnd:
 def _shares_folders(parcel: RunParcel) -> bool:
     """Return True if this machine has the notebook and the output folder at the same paths."""
     try:
-        word = read_regular(Path(parcel.probe), max_bytes=MAX_PROBE_BYTES)
+        probe = read_regular(Path(parcel.probe), max_bytes=MAX_PROBE_BYTES)
         digest = digest_file(Path(parcel.spec.path))
     except OSError:
         return False
-    return word == parcel.batch.encode() and digest == parcel.spec.notebook_digest
+    return probe == parcel.batch.encode() and digest == parcel.spec.notebook_digest
 
 
 def _claim(client: Any, parcel: RunParcel) -> bool:
@@ -115,11 +118,12 @@ def _claim(client: Any, parcel: RunParcel) -> bool:
     from distributed import get_worker
 
     run = parcel.spec.run
-    worker = get_worker()
+    worker = get_worker()  # the Dask worker that executes this task
     if client.get_metadata([parcel.batch, run], default=""):
         return False
 
     client.set_metadata([parcel.batch, run], worker.address)
+    # The pool hears it, and asks its source for the start.
     worker.log_event(parcel.batch, {"run": run, "worker": worker.address})
     return True
 
@@ -138,7 +142,8 @@ def _may_start(client: Any, parcel: RunParcel) -> bool:
     return False
 
 
-def _execute_apart(client: Any, parcel: RunParcel, folder: Path) -> RunReturn:
+def _execute_in_folder(client: Any, parcel: RunParcel, folder: Path) -> RunReturn:
+    """Execute a run whose files have traveled with it, in an empty `folder` of this machine."""
     spec = _use_pace_of_machine(parcel, unpack(parcel, folder))
     end = _execute(client, parcel, spec)
     try:
@@ -159,7 +164,8 @@ def _use_pace_of_machine(parcel: RunParcel, spec: RunSpec) -> RunSpec:
 
 
 def _execute(client: Any, parcel: RunParcel, spec: RunSpec) -> RunEnd:
-    running = _PROCESSES.start(spec)
+    """Execute a run on a worker process, and kill it if the batch was killed."""
+    running = PROCESSES.start(spec)
     while True:
         try:
             return running.end.result(STOP_PAUSE_S)
@@ -176,63 +182,3 @@ def _is_stopped(client: Any, parcel: RunParcel) -> bool:
         return bool(client.get_metadata([parcel.batch, STOP], default=False))
     except (OSError, TimeoutError):
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class _RunningRun:
-    process: WorkerProcess
-    end: Future[RunEnd]
-
-
-class _WorkerProcesses:
-    """The worker processes of this Dask worker, on an event loop of their own thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: list[WorkerProcess] = []
-        self._all: list[WorkerProcess] = []
-
-    def start(self, spec: RunSpec) -> _RunningRun:
-        """Start a run on an idle process, or on a new one."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(
-                    target=self._loop.run_forever, name="jp-nb-workers", daemon=True
-                )
-                thread.start()
-                atexit.register(self.kill)
-
-            if not self._idle:
-                process = WorkerProcess()
-                self._idle.append(process)
-                self._all.append(process)
-            process = self._idle.pop()
-
-        work = self._run(process, spec)
-        return _RunningRun(process, asyncio.run_coroutine_threadsafe(work, self._loop))
-
-    async def _run(self, process: WorkerProcess, spec: RunSpec) -> RunEnd:
-        try:
-            return await process.execute(spec)
-        finally:
-            with self._lock:
-                self._idle.append(process)
-
-    def kill(self) -> None:
-        """End all processes, because the Dask worker ends."""
-        for process in self._all:
-            process.kill()
-
-    def end_idle(self) -> None:
-        """End the processes that execute no run."""
-        with self._lock:
-            idle = self._idle
-            self._idle = []
-            self._all = [process for process in self._all if process not in idle]
-        for process in idle:
-            process.kill()
-
-
-_PROCESSES: Final = _WorkerProcesses()

@@ -27,8 +27,8 @@ from jp_nb.headless.runner import RunResult, run_notebook
 
 FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 """Errors after which no run could write its notebook."""
-_DEAD: Final = ("DeadKernelError", "TimeoutError", "StorageError")
-"""Failures that are no consequence of an open decision."""
+_HARD_FAILURES: Final = ("DeadKernelError", "TimeoutError", "StorageError")
+"""Failures that are not a consequence of an open decision."""
 
 
 def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
@@ -37,7 +37,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
     Ctrl+C ends the run, and is its outcome.
     """
     start = time.monotonic()
-    written_before = _read_change_time(spec)
+    written_before = _read_change_ns(spec)
     if digest_file(Path(spec.path)) != spec.notebook_digest:
         reason = "the notebook's file has changed since the batch began: resume the batch"
         return fail_run(spec, reason, start=start)
@@ -59,34 +59,36 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
             bounds=bounds,
             pace=spec.limits,
         )
-        return RunEnd(line=_describe(spec, result, start))
+        return RunEnd(line=_make_ended_line(spec, result, start))
     except JpNbError as exc:
         return fail_run(spec, str(exc), start=start, fatal=_find_fatal_cause(exc))
     except KeyboardInterrupt:
-        is_written = _read_change_time(spec) != written_before
-        return RunEnd(line=_describe_interrupted(spec, start, is_written=is_written))
+        is_written = _read_change_ns(spec) != written_before
+        return RunEnd(line=_make_interrupted_line(spec, start, is_written=is_written))
 
 
 def _prepare_recording(spec: RunSpec) -> None:
     """Begin the recording of the run anew, or with the cassette that it extends."""
     if spec.settings.get("providers.cassette.mode") not in ("record", "replay-or-record"):
         return
-    before = Path(spec.recorded_before) if spec.recorded_before else Path(os.devnull)
+
+    # No regular file: the recording begins empty.
+    source = Path(spec.recorded_before) if spec.recorded_before else Path(os.devnull)
     try:
-        prepare_recording(before, Path(spec.settings["providers.cassette.path"]))
+        prepare_recording(source, Path(spec.settings["providers.cassette.path"]))
     except OSError as exc:
         raise StorageError(f"the recording cannot be written: {exc.strerror or exc}") from exc
 
 
-def _read_change_time(spec: RunSpec) -> int | None:
-    """Return a number that changes when the notebook of the run is written; None if it is not."""
+def _read_change_ns(spec: RunSpec) -> int | None:
+    """Return the time of the last change of the run's notebook; None if there is no notebook."""
     try:
         return Path(spec.output).stat().st_mtime_ns
     except OSError:
         return None
 
 
-def _describe_interrupted(spec: RunSpec, start: float, *, is_written: bool) -> EndedLine:
+def _make_interrupted_line(spec: RunSpec, start: float, *, is_written: bool) -> EndedLine:
     return EndedLine(
         run=spec.run,
         outcome="interrupted",
@@ -113,17 +115,17 @@ def _find_fatal_cause(error: BaseException) -> str:
     return ""
 
 
-def _describe(spec: RunSpec, result: RunResult, start: float) -> EndedLine:
+def _make_ended_line(spec: RunSpec, result: RunResult, start: float) -> EndedLine:
     report = make_report(result, spec.notebook)
     events = report.events
     return EndedLine(
         run=spec.run,
-        outcome=_judge(spec, report),
+        outcome=_choose_outcome(spec, report),
         seconds=round(time.monotonic() - start, 3),
         requests=events.requests,
         tokens=TokenCounts(input=events.input_tokens, output=events.output_tokens),
         failed_cells=tuple(_list_failed_cells(result, report)),
-        open_decisions=tuple(each.to_json() for each in report.undecided),
+        open_decisions=tuple(decision.to_json() for decision in report.undecided),
         used_answers=tuple(sorted(events.used_answers)),
         notebook=Path(spec.output).name,
         warnings=(*result.warnings, *_find_changed_input(spec)),
@@ -136,11 +138,11 @@ def _find_changed_input(spec: RunSpec) -> list[str]:
     return ["the notebook's file changed during the run: its later runs fail, resume the batch"]
 
 
-def _judge(spec: RunSpec, report: RunReport) -> RunOutcome:
+def _choose_outcome(spec: RunSpec, report: RunReport) -> RunOutcome:
     """Return the outcome. A run with open decisions waits, unless `--strict` makes it fail."""
     failure = report.failure
-    is_dead = failure is not None and failure.name in _DEAD
-    if report.undecided and not spec.strict and not is_dead:
+    is_hard = failure is not None and failure.name in _HARD_FAILURES
+    if report.undecided and not spec.strict and not is_hard:
         return "waiting"
     if failure is not None or (report.undecided and spec.strict):
         return "failed"
@@ -150,9 +152,9 @@ def _judge(spec: RunSpec, report: RunReport) -> RunOutcome:
 def _list_failed_cells(result: RunResult, report: RunReport) -> list[FailedCell]:
     cells = result.notebook.cells
     failed = [
-        FailedCell(cell=cells[each.number].get("id"), index=each.number, error=each.error)
-        for each in report.cells
-        if each.status == "failed"
+        FailedCell(cell=cells[cell.number].get("id"), index=cell.number, error=cell.error)
+        for cell in report.cells
+        if cell.status == "failed"
     ]
     failure = report.failure
     if failure is not None and not failed:

@@ -1,4 +1,4 @@
-"""A run that travels to another machine, with its files, and comes back with its results.
+"""Send a run to another machine with its files, and bring back the files that it wrote.
 
 The specification of a run (`run_spec.py`) names files by their paths. A machine that does not share
 these folders gets the files' content with the specification, executes the run in a folder of its
@@ -34,8 +34,9 @@ class RunParcel:
     """A run, as it travels. Its text form is the id alone: logs of a cluster contain it.
 
     Attributes:
-        batch: A random word that is the same for all runs of a batch.
-        probe: A file of the batch's output folder that contains this word.
+        batch: A random word, the same for all runs of a batch.
+        probe: A file in the output folder that contains this word. A machine that can read it
+            shares the folder.
         files: Content of the files by the field of the specification; None if the other machine
             shares the folders.
     """
@@ -57,19 +58,19 @@ def pack(spec: RunSpec) -> dict[str, bytes]:
         UsageError: They are too large, or cannot be read.
     """
     found: dict[str, bytes] = {}
-    left = MAX_PARCEL_BYTES
+    bytes_left = MAX_PARCEL_BYTES
     for name, path in _list_inputs(spec).items():
         if not path or not Path(path).exists():
             continue
         try:
-            found[name] = read_regular(Path(path), max_bytes=left)
+            found[name] = read_regular(Path(path), max_bytes=bytes_left)
         except OSError as exc:
             raise UsageError(
                 f"{path} cannot travel to the workers: {exc.strerror or exc}. At most "
                 f"{MAX_PARCEL_BYTES:,} bytes travel with a run: put notebooks and output on "
                 "storage that all workers share"
             ) from exc
-        left -= len(found[name])
+        bytes_left -= len(found[name])
     return found
 
 
@@ -87,23 +88,24 @@ def _list_inputs(spec: RunSpec) -> dict[str, str]:
 def unpack(parcel: RunParcel, folder: Path) -> RunSpec:
     """Write the files of a run to an empty `folder`, and return the specification for it."""
     spec = parcel.spec
-    changes: dict[str, Any] = {"output": str(folder / Path(spec.output).name)}
+    fields: dict[str, Any] = {"output": str(folder / Path(spec.output).name)}
     settings = dict(spec.settings)
     if CASSETTE_SETTING in settings:
         settings[CASSETTE_SETTING] = str(folder / "cassette.jsonl")
 
     for name, content in (parcel.files or {}).items():
+        if name == "cassette":  # the only file that a setting names
+            Path(settings[CASSETTE_SETTING]).write_bytes(content)
+            continue
+
         path = folder / f"{name}.file"
-        if name == "path":
+        if name == "path":  # the notebook keeps its name
             path = folder / "input" / Path(spec.path).name
             path.parent.mkdir()
-        elif name == "cassette":
-            path = Path(settings[CASSETTE_SETTING])
         path.write_bytes(content)
-        if name != "cassette":
-            changes[name] = str(path)
+        fields[name] = str(path)
 
-    return spec.model_copy(update={**changes, "settings": settings})
+    return spec.model_copy(update={**fields, "settings": settings})
 
 
 def collect(spec: RunSpec) -> dict[str, bytes]:

@@ -29,7 +29,7 @@ from jp_nb.jsonschema_import import delay_parsers
 
 with delay_parsers():  # nbformat loads jsonschema
     from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-    from jp_nb.batch.results.run_log import write_all
+    from jp_nb.batch.results.run_log_writer import write_all
     from jp_nb.batch.workers.run_execution import execute_run, fail_run
     from jp_nb.headless.kernels.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
     from jp_nb.headless.kernels.kernel_processes import KernelProcesses
@@ -52,7 +52,7 @@ def main() -> int:
 
     try:
         template = KernelTemplate(sys.argv[1:]) if sys.argv[1:] else None
-    except KernelTemplateError as exc:
+    except KernelTemplateError as exc:  # a preloaded module is broken, so no run can start
         spec = next(iter(incoming), None)
         if spec is not None:
             _send(results, fail_run(spec, str(exc), fatal=str(exc)))
@@ -68,6 +68,7 @@ def main() -> int:
         end = execute_run(spec, bounds)
         incoming.finish()
         _send(results, end)
+
     if template is not None:
         template.close()
     return 0
@@ -85,7 +86,10 @@ def _keep_stdout() -> int:
 
 
 class _IncomingSpecs:
-    """Reads stdin in a thread, so that a run can be interrupted."""
+    """Reads stdin in a thread, so that a run can be interrupted.
+
+    `_is_busy` is set from the arrival of a specification until the end of its run.
+    """
 
     def __init__(self, stdin: IO[bytes]) -> None:
         self._stdin = stdin
@@ -106,7 +110,7 @@ class _IncomingSpecs:
     def _read(self) -> None:
         for line in self._stdin:
             if line.strip() == INTERRUPT.encode():
-                if self._is_busy.is_set():
+                if self._is_busy.is_set():  # an idle worker has no run to interrupt
                     os.kill(os.getpid(), signal.SIGINT)
                 continue
             self._is_busy.set()

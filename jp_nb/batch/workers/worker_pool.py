@@ -1,7 +1,7 @@
 """A pool of workers: it hands each specification to the next idle worker.
 
 The pool knows nothing of files, budgets, or exit codes. It asks a `RunSource` for the next run,
-tells it of each start and end, and stops to ask once the source has none. `notebook_batch.py` is
+tells it of each start and end, and ends when the source has none. `notebook_batch.py` is
 the source of `jp-nb run`; a pool on other machines can serve the same source.
 
 Source: `docs/many-notebooks.md`.
@@ -28,7 +28,7 @@ class RunSource(Protocol):
         """Return the next run; None if no further run starts."""
 
     def start(self, spec: RunSpec, worker: int) -> bool:
-        """Note that a run starts on a worker. False: it must not start, and has no end."""
+        """Note that a run starts on a worker. Return False if it must not start: it has no end."""
 
     def end(self, spec: RunSpec, end: RunEnd) -> None:
         """Note the end of a run."""

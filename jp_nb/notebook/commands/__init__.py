@@ -75,34 +75,45 @@ _TO_ASK: Final = "To ask the model, write a request below `%%jp`. `%%jp?` lists 
 
 
 def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> None:
-    """Run the subcommand `name` with the rest of the line, or raise `UsageError`.
+    """Run the subcommand `name` with the rest of the line.
 
-    Without a name, list all subcommands.
+    Without a name, list all subcommands. `%jp config?` shows the help of `config`.
+
+    Raises:
+        UsageError: There is no such subcommand, or the line is wrong.
     """
-    described = SUBCOMMANDS.get(name.rstrip("?"))
-    if not name.rstrip("?"):
-        groups = [
-            report.join_reports(
-                [report.make_heading(title), report.make_table(COMMANDS_HEAD, rows)]
-            )
-            for title, rows in list_groups()
-        ]
-        display(shell, report.join_reports([*groups, _TO_ASK], between="\n\n"))
-    elif described is not None and described.name != name and not text:  # `%jp config?`
-        display(
-            shell, report.join_reports([report.make_table(COMMANDS_HEAD, described.rows), _TO_ASK])
-        )
-    elif name not in SUBCOMMANDS:
-        hint = suggest_name(name, SUBCOMMANDS)
-        request = one_line(f"{name} {text}".strip(), limit=200) if text else "REQUEST"
-        raise UsageError(
-            f"There is no subcommand `%jp {one_line(name, limit=60)}`. {hint}To ask the model, "
-            f"write the request below `%%jp`, or `%jp q {request}`. `%jp` lists the subcommands."
-        )
-    else:
+    name_of_help = name.rstrip("?")
+    asks_for_help = name_of_help != name and not text
+    if not name_of_help:
+        _show_all_subcommands(shell)
+    elif asks_for_help and name_of_help in SUBCOMMANDS:
+        table = report.make_table(COMMANDS_HEAD, SUBCOMMANDS[name_of_help].rows)
+        display(shell, report.join_reports([table, _TO_ASK]))
+    elif name in SUBCOMMANDS:
         subcommand = SUBCOMMANDS[name]
         options = parse_subcommand(subcommand, text)
         load_action(subcommand)(Invocation(shell, session, subcommand, text, options))
+    else:
+        raise _make_unknown_name_error(name, text)
+
+
+def _show_all_subcommands(shell: Any) -> None:
+    groups = []
+    for title, rows in list_groups():
+        table = report.make_table(COMMANDS_HEAD, rows)
+        groups.append(report.join_reports([report.make_heading(title), table]))
+
+    display(shell, report.join_reports([*groups, _TO_ASK], between="\n\n"))
+
+
+def _make_unknown_name_error(name: str, text: str) -> UsageError:
+    """Return the error for an unknown subcommand, which may be the first word of a request."""
+    hint = suggest_name(name, SUBCOMMANDS)
+    request = one_line(f"{name} {text}".strip(), limit=200) if text else "REQUEST"
+    return UsageError(
+        f"There is no subcommand `%jp {one_line(name, limit=60)}`. {hint}To ask the model, "
+        f"write the request below `%%jp`, or `%jp q {request}`. `%jp` lists the subcommands."
+    )
 
 
 def display(shell: Any, content: report.Report) -> None:
@@ -123,6 +134,7 @@ def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
     options = parse_ask_options(line)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))
+
     if options.each is not None:
         from jp_nb.notebook.commands.each_row import ask_each_row  # few cells need it
 

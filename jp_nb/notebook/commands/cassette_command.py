@@ -22,20 +22,32 @@ def set_cassette(call: Invocation) -> None:
     cassettes = call.session.active.cassettes
     if call.options.words:
         word, *files = call.options.words
-        mode = next((each for each in SELECTABLE_MODES if each == word), None)
+        mode = _read_mode(call, word)
         tools: str | None = call.options.tools
-        if mode is None or (mode == "off" and (files or tools)):
-            what = "`%jp cassette off` takes neither a file nor `--tools`."
-            if mode is None:
-                hint = suggest_name(word, SELECTABLE_MODES, "cassette")
-                what = f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}".rstrip()
-            raise UsageError(f"{what} Usage: `{call.subcommand.usage}`")
+        if mode == "off" and (files or tools):
+            raise _make_cassette_error(
+                call, "`%jp cassette off` takes neither a file nor `--tools`."
+            )
 
         call.session.active.refuse_while_running()
         cassettes.choose(mode, next(iter(files), None), tools=tools)
 
     for line in describe_cassette(cassettes):
         print(f"jp_nb: {plain(line)}")
+
+
+def _read_mode(call: Invocation, word: str) -> CassetteMode:
+    for mode in SELECTABLE_MODES:
+        if mode == word:
+            return mode
+
+    hint = suggest_name(word, SELECTABLE_MODES, "cassette")
+    problem = f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}".rstrip()
+    raise _make_cassette_error(call, problem)
+
+
+def _make_cassette_error(call: Invocation, problem: str) -> UsageError:
+    return UsageError(f"{problem} Usage: `{call.subcommand.usage}`")
 
 
 def describe_cassette(cassettes: Cassettes) -> list[str]:
@@ -49,29 +61,29 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
         return ["No cassette is in use: requests are sent to the model, and nothing is recorded."]
 
     name = cassettes.format_path(cassette.path)
-    whole = format_exchange_count(len(cassette.content.exchanges))
     if cassette.awaits_response:
         return [
             f"Nothing is recorded on {name} yet, and the file is unchanged: no model has answered."
         ]
     if cassette.choice.mode == "record":
-        added = format_exchange_count(cassette.added)
-        return [f"Model responses are recorded on {name}: {added} so far."]
+        recorded = format_exchange_count(cassette.added)
+        return [f"Model responses are recorded on {name}: {recorded} so far."]
 
+    total = format_exchange_count(len(cassette.content.exchanges))
     added = ""
     if not cassette.is_offline:
         added = f", {cassette.added} added. Other requests are sent to the model"
-    lines = [f"Model responses are replayed from {name}: {cassette.used} of {whole} used{added}."]
+    lines = [f"Model responses are replayed from {name}: {cassette.used} of {total} used{added}."]
     if cassette.choice.tools == "recorded":
         lines.append("Tools do not run: their results are replayed from the cassette.")
 
-    rest = cassette.unused() if cassette.used else []
-    if rest:
+    # Before the first request, all exchanges are unused: that is nothing to tell.
+    unused = cassette.unused() if cassette.used else []
+    if unused:
         lines.append("Not used yet:")
-        lines += [
-            f"  {describe_exchange(cassette.content, each)}" for each in rest[:MAX_LISTED_LINES]
-        ]
-        if more := rest[MAX_LISTED_LINES:]:
+        for exchange in unused[:MAX_LISTED_LINES]:
+            lines.append(f"  {describe_exchange(cassette.content, exchange)}")
+        if more := unused[MAX_LISTED_LINES:]:
             lines.append(f"  … and {len(more)} more")
 
     return lines

@@ -36,16 +36,7 @@ def insert_code(call: Invocation) -> None:
     elif call.word is not None:
         raise UsageError("`%jp code` takes a number or `--call`, not both.")
     else:
-        calls: list[ToolCall] = []
-        for turn in call.session.conversations.log():
-            calls += turn.tool_calls
-        if not calls:
-            raise UsageError("The model has not called a tool in this conversation.")
-
-        call_id = call.options.call[-1]
-        made = calls[-1] if call_id is None else find_call(calls, call_id)
-        text = find_call_source(made, REGISTRY.all().get(made.name), call.shell.user_ns)
-        description = f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
+        text, description = _find_tool_call(call)
 
     kernel = getattr(call.shell, "kernel", None)
     if kernel is not None and is_headless(kernel):
@@ -59,19 +50,39 @@ def insert_code(call: Invocation) -> None:
 
     call.shell.set_next_input(text, replace=False)
     print(f"jp_nb: Inserted a new cell with {description}. The cell has not run.")
+    _warn_of_hidden_characters(text)
+
+
+def _find_tool_call(call: Invocation) -> tuple[str, str]:
+    """Return the code of the call that `--call` names, by default the last, and its description."""
+    tool_calls: list[ToolCall] = []
+    for turn in call.session.conversations.log():
+        tool_calls += turn.tool_calls
+    if not tool_calls:
+        raise UsageError("The model has not called a tool in this conversation.")
+
+    call_id = call.options.call[-1]
+    chosen = tool_calls[-1] if call_id is None else find_call(tool_calls, call_id)
+    text = find_call_source(chosen, REGISTRY.all().get(chosen.name), call.shell.user_ns)
+    name = escape_invisible(chosen.name)
+    return text, f"the call {escape_invisible(chosen.id)} of `{name}`"
+
+
+def _warn_of_hidden_characters(text: str) -> None:
+    """Name the lines with characters that are invisible, or look like others."""
     lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
     hidden = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
+    if not hidden:
+        return
 
-    if hidden:
-        more = f" and {len(hidden) - 10} more" if len(hidden) > 10 else ""
-        contain = f"lines {', '.join(hidden[:10])}{more} contain"
-        if len(hidden) == 1:
-            contain = f"line {hidden[0]} contains"
-
-        print(
-            f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
-            "look like other characters."
-        )
+    more = f" and {len(hidden) - 10} more" if len(hidden) > 10 else ""
+    contain = f"lines {', '.join(hidden[:10])}{more} contain"
+    if len(hidden) == 1:
+        contain = f"line {hidden[0]} contains"
+    print(
+        f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
+        "look like other characters."
+    )
 
 
 def _page_can_edit(call: Invocation, kernel: Any) -> bool:
@@ -90,7 +101,7 @@ def _make_review(text: str, description: str, document: DocumentCells) -> EditRe
 
 
 def _find_code_block(call: Invocation) -> tuple[str, str]:
-    """Return the text of the code block, and its description."""
+    """Return the text of the code block that the user chose, and its description."""
     number = call.number(at_least=1)
     turns = call.session.conversations.log(1)
     if not turns:
@@ -111,7 +122,7 @@ def _find_code_block(call: Invocation) -> tuple[str, str]:
     if problem:
         raise UsageError(f"{problem}:\n{_list_blocks(blocks)}")
 
-    number = number or 1
+    number = number or 1  # the only one
     block = blocks[number - 1]
     description = f"code block {number} of the last answer ({_describe_block(block)})"
     if not block.is_python:

@@ -36,14 +36,7 @@ def compact_context(call: Invocation) -> None:
     options = read_compaction_options(call.options)
     plan = compaction.plan(options)
     if not plan.steps:
-        first = options.first
-        count = compaction.stream.turn_count
-        message = NOTHING_TO_COMPACT
-        if first is not None and first.kind == "turn" and first.amount >= count:
-            wanted = to_shown_turn(int(first.amount))
-            message = f"There is no turn {wanted}. This conversation has {count_turns(count)}."
-
-        print(f"jp_nb: {message}")
+        print(f"jp_nb: {_explain_empty_plan(options, compaction.stream.turn_count)}")
     elif call.options.dry_run:
         call.show(render_compaction_preview(plan))
     else:
@@ -52,16 +45,25 @@ def compact_context(call: Invocation) -> None:
         call.show(render_compactions(plan, compaction.stream, entries, now=tokens))
 
 
+def _explain_empty_plan(options: CompactionOptions, turn_count: int) -> str:
+    first = options.first
+    if first is None or first.kind != "turn" or first.amount < turn_count:
+        return NOTHING_TO_COMPACT
+
+    number = to_shown_turn(int(first.amount))
+    return f"There is no turn {number}. This conversation has {count_turns(turn_count)}."
+
+
 def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
-    others = {name for name, value in vars(call.options).items() if value}
-    if others - {"undo", "dry_run", "words"}:
+    used_options = {name for name, value in vars(call.options).items() if value}
+    if used_options - {"undo", "dry_run", "words"}:
         raise UsageError(
             "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
         )
 
-    found = compaction.find_last() if call.options.dry_run else compaction.undo()
-    words = format_compactions(found)
-    if not found:
+    undone = compaction.find_last() if call.options.dry_run else compaction.undo()
+    words = format_compactions(undone)
+    if not undone:
         print("jp_nb: There is no compaction to undo. All turns are sent in full.")
     elif call.options.dry_run:
         print(f"jp_nb: This would undo the last compaction ({words}).")
@@ -72,12 +74,13 @@ def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
 
 def read_compaction_options(options: Namespace) -> CompactionOptions:
     """Convert the parsed options of `%jp compact`, or raise `UsageError`."""
-    for one, other in (("first", "keep_first"), ("last", "keep_last")):
-        if getattr(options, one) is not None and getattr(options, other) is not None:
-            flag = {"first": "--from", "last": "--to"}[one]
-            raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
+    if options.first is not None and options.keep_first is not None:
+        raise UsageError("Use `--from` or `--keep-first`, not both.")
+    if options.last is not None and options.keep_last is not None:
+        raise UsageError("Use `--to` or `--keep-last`, not both.")
 
     rules = _read_rules(options)
+    # They stay text, as in the configuration. Here they are only checked.
     _read_bound("--keep-first", options.keep_first)
     _read_bound("--keep-last", options.keep_last, may_be_last=False)
 

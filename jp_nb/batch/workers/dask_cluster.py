@@ -1,0 +1,209 @@
+"""The connection to a Dask cluster: its workers, its tasks, and the notes that tasks read.
+
+`connect_to_cluster` starts a local cluster, or connects to the scheduler of another one. A
+`DaskCluster` knows what is specific to Dask. `dask_pool.py` decides which runs it executes.
+
+Source: https://distributed.dask.org/en/stable/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from jp_nb.batch.workers.dask_address import DaskAddress
+from jp_nb.batch.workers.run_parcel import RunParcel
+from jp_nb.errors import UsageError
+
+if TYPE_CHECKING:
+    from jp_nb.batch.workers.dask_task import RunReturn
+
+RESOURCE: Final = "jp_nb"
+"""Resource of Dask workers that limits the runs on each, if a cluster defines it."""
+CONNECT_S: Final = 30.0
+"""Time limit of the connection to a scheduler."""
+MIN_WAITING_RUNS: Final = 2
+"""Runs that wait at the scheduler: no worker is idle, and an adaptive cluster grows."""
+CLIENT_OPTIONS: Final[Mapping[str, Any]] = {
+    "asynchronous": True,
+    "set_as_default": False,
+    "name": "jp_nb",
+}
+
+
+class SchedulerLostError(Exception):
+    """The scheduler does not answer any more. The message has the reason."""
+
+
+class DaskCluster:
+    """A cluster that executes the runs of the `batch`, which is a random word."""
+
+    def __init__(self, client: Any, batch: str) -> None:
+        self._client = client
+        self._batch = batch
+        self._checked: set[str] = set()  # addresses of the Dask workers with fitting versions
+        self._has_resource = False
+
+    async def count_slots(self) -> int:
+        """Return the number of runs that the cluster executes at once, and some that wait.
+
+        Raises:
+            UsageError: The versions of a worker differ from those of this machine.
+            SchedulerLostError: The scheduler does not answer.
+        """
+        workers = await self._list_workers()
+        counts = [(worker.get("resources") or {}).get(RESOURCE) for worker in workers.values()]
+        self._has_resource = any(counts)
+
+        if self._has_resource:
+            slots = sum(int(count or 0) for count in counts)
+        else:
+            slots = sum(int(worker["nthreads"]) for worker in workers.values())
+        return slots + max(MIN_WAITING_RUNS, slots // 4)
+
+    async def _list_workers(self) -> Mapping[str, Any]:
+        """Return the workers of the cluster by their address. New ones have the right versions."""
+        try:
+            cluster = await self._client.scheduler.identity(n_workers=-1)
+            workers: Mapping[str, Any] = cluster["workers"]
+            if not workers.keys() <= self._checked:
+                await self._check_versions()
+        except OSError as exc:
+            raise SchedulerLostError(str(exc)) from exc
+        return workers
+
+    async def _check_versions(self) -> None:
+        """Compare the versions of the workers with those of this machine."""
+        versions = await self._client.get_versions(packages=["jp_nb"])
+        own = _describe_versions(versions["client"])
+
+        for address, worker in versions["workers"].items():
+            theirs = _describe_versions(worker)
+            if theirs != own:
+                raise UsageError(
+                    f"the Dask worker {address} has {theirs}, and this machine {own}. Install the "
+                    "same versions on both"
+                )
+            self._checked.add(address)
+
+    def submit(self, parcel: RunParcel) -> Any:
+        """Submit a task that executes a run, and return its future."""
+        from jp_nb.batch.workers.dask_task import run_parcel
+
+        return self._client.submit(
+            run_parcel,
+            parcel,
+            key=f"{parcel.spec.run}-{uuid4().hex[:8]}",  # what the dashboard shows
+            pure=False,
+            retries=0,
+            resources={RESOURCE: 1} if self._has_resource else None,
+        )
+
+    async def fetch(self, future: Any) -> RunReturn | None:
+        """Wait for a task, and return its value; None if it was canceled, or its worker died.
+
+        Raises:
+            SchedulerLostError: The scheduler does not answer.
+        """
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            returned: RunReturn = await future.result()
+        except (CancelledError, KilledWorker, OSError) as exc:
+            if self._client.status != "running":
+                raise SchedulerLostError(str(exc)) from exc
+            return None
+        return returned
+
+    def listen(self, on_start_request: Callable[[str, str], None]) -> None:
+        """Call `on_start_request` when a task asks if its run may start.
+
+        It gets the id of the run, and the address of the Dask worker. The task waits then for
+        `answer_start_request`.
+        """
+
+        def on_event(event: Any) -> None:
+            _, message = event  # its time, and what `dask_task.py` has logged
+            on_start_request(message["run"], message["worker"])
+
+        self._client.subscribe_topic(self._batch, on_event)
+
+    async def answer_start_request(self, run: str, may_start: bool) -> None:
+        """Tell the task of a run if the run may start."""
+        from jp_nb.batch.workers.dask_task import NOTED
+
+        with suppress(OSError):  # without a scheduler, the task ends by itself
+            await self._client.set_metadata([self._batch, NOTED, run], may_start)
+
+    async def cancel(self, futures: Iterable[Any], *, kills_runs: bool) -> None:
+        """Cancel tasks. `kills_runs` also ends the runs of the batch that have started."""
+        from jp_nb.batch.workers.dask_task import STOP
+
+        with suppress(OSError):  # without a scheduler, the tasks end by themselves
+            if kills_runs:
+                await self._client.set_metadata([self._batch, STOP], True)
+            await self._client.cancel(list(futures), force=True)
+
+    async def free_workers(self, *, keeps_notes: bool) -> None:
+        """End what the batch leaves at the cluster: idle processes, and its notes."""
+        from jp_nb.batch.workers.dask_task import end_idle_processes
+
+        with suppress(OSError):
+            await self._client.run(end_idle_processes, on_error="ignore")
+            if not keeps_notes:
+                await self._client.set_metadata([self._batch], {})
+
+
+@asynccontextmanager
+async def connect_to_cluster(
+    address: DaskAddress, *, batch: str, worker_count: int, tell: Callable[[str], None]
+) -> AsyncIterator[DaskCluster]:
+    """Connect to the scheduler at `address`, or start a local cluster with `worker_count` workers.
+
+    Raises:
+        UsageError: There is no such scheduler, or Dask is not installed.
+    """
+    try:
+        import distributed
+    except ImportError as exc:
+        raise UsageError("`--dask` needs Dask: `pip install 'jp-nb[dask]'`") from exc
+
+    dask: Any = distributed  # its calls have no types
+    if address.scheduler:
+        client = await _connect_client(dask, address.scheduler)
+        try:
+            yield DaskCluster(client, batch)
+        finally:
+            with suppress(Exception):  # a lost scheduler does not answer
+                await client.close(timeout=2)
+        return
+
+    local_cluster = dask.LocalCluster(
+        n_workers=worker_count,
+        threads_per_worker=1,
+        asynchronous=True,
+        dashboard_address="127.0.0.1:0",
+    )
+    async with local_cluster, dask.Client(local_cluster, **CLIENT_OPTIONS) as client:
+        tell(f"Dask: {worker_count} workers, {local_cluster.dashboard_link}")
+        yield DaskCluster(client, batch)
+
+
+async def _connect_client(dask: Any, scheduler: str) -> Any:
+    """Connect to an address such as `tcp://scheduler:8786`, or to that in a scheduler file."""
+    place = {"address": scheduler}
+    if "://" not in scheduler:
+        place = {"scheduler_file": scheduler}
+
+    try:
+        return await dask.Client(**place, timeout=CONNECT_S, **CLIENT_OPTIONS)
+    except (OSError, ValueError) as exc:
+        raise UsageError(f"there is no Dask scheduler at {scheduler}: {exc}") from exc
+
+
+def _describe_versions(machine: Mapping[str, Any]) -> str:
+    packages = machine.get("packages") or {}
+    python = ".".join(str(packages.get("python") or "no version").split(".")[:2])
+    return f"Python {python} and jp_nb {packages.get('jp_nb') or 'not installed'}"
