@@ -25,7 +25,7 @@ from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.request_head import RequestHead
 
 
-def host_of(provider: Provider) -> str:
+def get_host(provider: Provider) -> str:
     """Return host and port of the provider's server; "" without a network."""
     return urlsplit(provider.address).netloc
 
@@ -53,7 +53,7 @@ class Resolved(ChatModel):
     unavailable_reason: str | None = None
     context_tokens: int | None = None
 
-    def model_request(
+    def make_turn_request(
         self,
         context: RequestContext,
         *,
@@ -77,10 +77,10 @@ class Resolved(ChatModel):
     def head(self) -> RequestHead:
         """The head of a request without a schema."""
         context = RequestContext()
-        request = self.model_request(context, choice="auto", schema=None, conversation_id="")
+        request = self.make_turn_request(context, choice="auto", schema=None, conversation_id="")
         return request.head
 
     @property
     def host(self) -> str:
         """Host and port of the server, such as `127.0.0.1:8080`; "" without a network."""
-        return host_of(self.provider)
+        return get_host(self.provider)

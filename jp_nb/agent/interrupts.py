@@ -12,15 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered
 from jp_nb.agent.prompting.prompt_queue import SafeAsk
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    QuestionPrompt,
-    format_label_name,
-)
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, QuestionPrompt, format_label_name
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.text import begin_line, spell_invisible
@@ -93,11 +87,11 @@ def decide_without_menu(
     `in_menu` is True if the menu of an earlier interrupt is open.
     """
     now = turn.clock()
-    before = turn.last_interrupt
+    previous = turn.last_interrupt
     turn.last_interrupt = now
 
     unattended = turn.prompter.unavailable() is not None
-    is_repeated = before is not None and now - before < settings.escalation_cooldown_secs
+    is_repeated = previous is not None and now - previous < settings.escalation_cooldown_secs
     if in_menu or is_repeated:
         return replace(ESCALATED_VERDICT, by="unattended") if unattended else ESCALATED_VERDICT
 

@@ -32,25 +32,29 @@ def explain_refusal(error: ProviderError, record: TurnRecord) -> str:
     if error.item is not None and error.item < len(record.context):
         turn = _find_turn(stream, record.context.items[error.item].entry)
     if turn is not None:
-        return f"The server refuses a part of {_name(stream, turn)}. {_way_out(stream, turn)}"
+        name = _format_turn_name(stream, turn)
+        return f"The server refuses a part of {name}. {_describe_remedy(stream, turn)}"
 
     turn = _find_last_answered_turn(stream)
     if turn is None:
         return ""
     return (
         "If the error is about the conversation, its cause is probably in "
-        f"{_name(stream, turn)}. {_way_out(stream, turn)}"
+        f"{_format_turn_name(stream, turn)}. {_describe_remedy(stream, turn)}"
     )
 
 
 def _find_turn(stream: ConversationStream, entry: Entry) -> int | None:
-    # A context can have a copy of an entry, with notes about its images.
-    place = entry.type, entry.timestamp, getattr(entry, "id", None)
+    # A context can have a copy of an entry, with notes about its images: it is not the same object.
+    wanted = _make_key(entry)
     for event in stream.events():
-        other = event.entry
-        if (other.type, other.timestamp, getattr(other, "id", None)) == place:
+        if _make_key(event.entry) == wanted:
             return event.turn
     return None
+
+
+def _make_key(entry: Entry) -> tuple[object, ...]:
+    return entry.type, entry.timestamp, getattr(entry, "id", None)
 
 
 def _find_last_answered_turn(stream: ConversationStream) -> int | None:
@@ -62,7 +66,7 @@ def _find_last_answered_turn(stream: ConversationStream) -> int | None:
     return max(answered, default=None)
 
 
-def _name(stream: ConversationStream, turn: int) -> str:
+def _format_turn_name(stream: ConversationStream, turn: int) -> str:
     texts = (
         read_words(event.entry)
         for event in stream.events()
@@ -72,7 +76,7 @@ def _name(stream: ConversationStream, turn: int) -> str:
     return f"the turn “{title}”"
 
 
-def _way_out(stream: ConversationStream, turn: int) -> str:
+def _describe_remedy(stream: ConversationStream, turn: int) -> str:
     times = stream.turn_count - turn
     command = "`%jp undo`" if times == 1 else f"`%jp undo` {times} times"
     return f"To continue without it, run {command}, then send the request again"

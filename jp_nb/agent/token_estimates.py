@@ -98,23 +98,23 @@ class ContextTokens:
     """Estimates the tokens of a context as it grows, counting each entry and change once."""
 
     _context: RequestContext | None = None
-    _counted: int = 0
-    _heads: int = 0
+    _item_count: int = 0  # that are counted
+    _head_count: int = 0  # that are counted
     _tokens: int = 0
 
     def of(self, context: RequestContext) -> int:
         """Estimate the tokens of `context`."""
         if context is not self._context:
             self._context = context
-            self._counted = 0
-            self._heads = 0
+            self._item_count = 0
+            self._head_count = 0
             self._tokens = 0
 
-        self._tokens += sum(map(estimate_item_tokens, context.since(self._counted)))
-        heads = context.heads[max(self._heads - 1, 0) :]  # from the last one that is counted
+        self._tokens += sum(map(estimate_item_tokens, context.since(self._item_count)))
+        heads = context.heads[max(self._head_count - 1, 0) :]  # from the last one that is counted
         for before, after in pairwise(heads):
             self._tokens += _estimate_change_tokens(before.head, after.head, context.contents)
 
-        self._heads = len(context.heads)
-        self._counted = len(context)
+        self._head_count = len(context.heads)
+        self._item_count = len(context)
         return self._tokens

@@ -200,7 +200,7 @@ class TurnLoop:
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
 
-        shown = limit_images(images, resolved.basis.config.record, before=0)
+        shown = limit_images(images, resolved.basis.config.record, earlier_count=0)
         is_replayable = record.stream.is_reproducible or resolved.uses_cassette
         host = "" if is_replayable else resolved.host
         marks = make_request_marks(resolved.tool_choice, host)

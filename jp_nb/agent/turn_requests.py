@@ -65,7 +65,7 @@ class TurnRequests:
         while True:
             self._interrupts.handler = self.answers.interrupt
             self._restore_attachments(resolved)
-            request = resolved.model_request(
+            request = resolved.make_turn_request(
                 record.context,
                 choice=choice,
                 schema=self._schema,

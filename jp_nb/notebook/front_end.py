@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from jp_nb.agent.prompting.prompts import Unavailable
+from jp_nb.agent.prompting.prompt_ends import Unavailable
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.notebook.display.cell_output import OutputFactory
 from jp_nb.notebook.display.console import PrintedTurn

@@ -69,7 +69,7 @@ async def test_sizes_of_differences_and_lost_outputs_are_above_what_they_are_abo
     ]
     bench, _ = await run(yes("apply"), edits=edits, document=cells)
     [prompt] = bench.person.asked
-    assert [(each.caption, each.size) for each in prompt.exhibits] == [
+    assert [(each.caption, each.size_text) for each in prompt.exhibits] == [
         ("The model's reason", ""),
         ("Outputs", None),
         ("Edit 1: Insert a new code cell below this cell", "2 lines added"),

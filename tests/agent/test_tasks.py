@@ -33,7 +33,7 @@ class Work:
         return task
 
     async def ask(self, name: str, *, first: bool = False, again: bool = False) -> None:
-        async with self.line.turn(first=first) as ask:
+        async with self.line.take_screen(first=first) as ask:
             self.log.append(name)
             await ask(PROMPT)
             if again:

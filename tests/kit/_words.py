@@ -13,7 +13,7 @@ from typing import Any
 from jp_nb.agent import display, prepared_answers, provider
 from jp_nb.agent.inquiries import inquiry
 from jp_nb.agent.model_requests import exchange_recorder
-from jp_nb.agent.prompting import prompts
+from jp_nb.agent.prompting import prompt_ends, prompts
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.record.entries.events import KNOWN
 from jp_nb.record.entries.outcomes import QuestionOutcome
@@ -121,10 +121,10 @@ PROMPTS: Mapping[str, type[Any]] = {
 }
 
 PROMPT_ENDS: Mapping[str, type[Any]] = {
-    "answered": prompts.Answered,
-    "not_answered": prompts.NotAnswered,
-    "form_end": prompts.FormEnd,
-    "unavailable": prompts.Unavailable,
+    "answered": prompt_ends.Answered,
+    "not_answered": prompt_ends.NotAnswered,
+    "form_end": prompt_ends.FormEnd,
+    "unavailable": prompt_ends.Unavailable,
     "given_answer": prepared_answers.GivenAnswer,
     "declined_by_file": prepared_answers.DeclinedByFile,
     "invalid_answer": prepared_answers.InvalidAnswer,

@@ -11,15 +11,11 @@ from typing import Any
 from IPython import get_ipython
 
 from jp_nb.agent.approvals.call_draft import list_permission_actions
+from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, PromptEnd
 from jp_nb.agent.prompting.prompts import (
-    Action,  # noqa: F401
     ActionPrompt,
-    Answered,
-    FormEnd,
     FormPrompt,
     PromptDetail,
-    PromptEnd,
-    ProposedChange,  # noqa: F401
     QuestionPrompt,
 )
 from jp_nb.config.tree.app import PromptConfig

@@ -9,7 +9,8 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.prompting.prompts import Answered, QuestionPrompt
+from jp_nb.agent.prompting.prompt_ends import Answered
+from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.notebook.prompt.controls.controls import FORM_CONTROLS
 from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinDialogue

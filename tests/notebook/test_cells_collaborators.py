@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompting.prompts import with_sender
+from jp_nb.agent.prompting.prompt_ends import add_sender
 from tests.kit.kinds import make
 from tests.kit.pages import PagesInProcess
 from tests.kit.questions import answered, not_answered
@@ -84,5 +84,5 @@ OVER = not_answered("timed_out", "form")
     ],
 )
 def test_sender_of_a_form_is_named_for_chosen_answers(end: Any, named: Any) -> None:
-    assert with_sender(end, "Ada") == named
-    assert with_sender(end, None) == end
+    assert add_sender(end, "Ada") == named
+    assert add_sender(end, None) == end

@@ -249,7 +249,7 @@ def notices(cells: Cells) -> list[str]:
     return [event.text for event in events[:start] if is_kind(event, "notice")]
 
 
-def host_of(server: LoopbackServer) -> str:
+def get_host(server: LoopbackServer) -> str:
     return server.url.removeprefix("http://")
 
 
@@ -264,9 +264,9 @@ def test_request_to_another_host_shows_a_notice_first(
     cells.set(f"{ADDRESS}={chosen.url}")
     cells.ask("d", "Four.")
     assert notices(cells) == [
-        f"⚠ This request is sent to {host_of(chosen)} (openai). The previous request "
+        f"⚠ This request is sent to {get_host(chosen)} (openai). The previous request "
         "of this notebook went to "
-        f"{host_of(vendor)}."
+        f"{get_host(vendor)}."
     ]
     cells.ask("e", "Five.")
     assert notices(cells) == []
@@ -289,7 +289,7 @@ def test_new_kernel_knows_the_last_host_without_its_name(
     if is_in_another_conversation:
         cells.session.conversations.new()
     stored: Any = cells.session.document.to_json()
-    assert host_of(vendor) not in json.dumps(stored)
+    assert get_host(vendor) not in json.dumps(stored)
     same = Cells(vendor, FakeHome(stored=stored))
     same.ask("b", "Two.", model="openai/x")
     assert notices(same) == []
@@ -297,7 +297,7 @@ def test_new_kernel_knows_the_last_host_without_its_name(
         moved = Cells(other, FakeHome(stored=stored))
         moved.ask("b", "Two.", model="openai/x")
         assert notices(moved) == [
-            f"⚠ This request is sent to {host_of(other)} (openai). The previous "
+            f"⚠ This request is sent to {get_host(other)} (openai). The previous "
             "request of this notebook went "
             "to another host."
         ]
@@ -327,7 +327,7 @@ def lines_about(server: LoopbackServer, cells: Cells, printed: str) -> list[str]
     """The lines that name the other host, of all outputs."""
     outputs = cells.host.person.outputs
     shown = [event.text for out in outputs for event in out.events if is_kind(event, "notice")]
-    return [line for line in [*shown, *printed.splitlines()] if host_of(server) in line]
+    return [line for line in [*shown, *printed.splitlines()] if get_host(server) in line]
 
 
 def test_count_of_tokens_names_the_other_host_first(
@@ -341,7 +341,7 @@ def test_count_of_tokens_names_the_other_host_first(
     for _ in range(2):
         try_jp(cells, "usage --count")
     [line] = lines_about(other, cells, capsys.readouterr().out)
-    assert f"The previous request of this notebook went to {host_of(vendor)}." in line
+    assert f"The previous request of this notebook went to {get_host(vendor)}." in line
 
 
 def test_summary_by_another_host_names_it_first(

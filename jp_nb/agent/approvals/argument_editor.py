@@ -53,10 +53,13 @@ class ArgumentEditor:
         self._schema = dict(tool.definition.parameters or {})
         properties = as_object(self._schema.get("properties"))
         names = list(dict.fromkeys((*properties, *arguments)))
-        self._is_whole = not 0 < len(names) <= MAX_FIELDS
-        self._boxes = [self._whole_box()] if self._is_whole else [*self._make_boxes(names)]
+        self._has_one_box = not 0 < len(names) <= MAX_FIELDS  # with all arguments as JSON
+        if self._has_one_box:
+            self._boxes = [self._make_whole_box()]
+        else:
+            self._boxes = list(self._make_boxes(names))
 
-    def prompt(self, submit: str) -> FormPrompt:
+    def make_prompt(self, submit: str) -> FormPrompt:
         """Return the form, with `submit` as the label of the button that sends the arguments.
 
         An empty line on stdin, or a deadline, must not permit the call.
@@ -100,7 +103,7 @@ class ArgumentEditor:
                 text = str(typed[name])
                 edited[name] = _read_json(name, text) if box.is_json else text
 
-        if not self._is_whole:
+        if not self._has_one_box:
             return edited
 
         whole = edited[WHOLE_FIELD]
@@ -108,7 +111,7 @@ class ArgumentEditor:
             raise _InvalidJsonError(WHOLE_FIELD, "Invalid JSON: expected an object")
         return whole
 
-    def _whole_box(self) -> _Box:
+    def _make_whole_box(self) -> _Box:
         question = Question(id=WHOLE_FIELD, text="All arguments (JSON)", answer_type=JSON_TEXT)
         shown = format_visible_json(self._arguments)
         return _Box(question.with_default(shown), is_json=True, is_code=True)
@@ -117,7 +120,10 @@ class ArgumentEditor:
         properties = as_object(self._schema.get("properties"))
         required = self._schema.get("required")
         is_required = set(required) if isinstance(required, list) else set()
-        code = {each.name: each for each in list_text_arguments(self._schema, self._arguments)}
+        code = {
+            argument.name: argument
+            for argument in list_text_arguments(self._schema, self._arguments)
+        }
 
         for name in names:
             is_text = self._is_text(name, as_object(properties.get(name)))
@@ -131,7 +137,7 @@ class ArgumentEditor:
                 id=name,
                 text=label,
                 answer_type=kind,
-                default=self._shown(name, is_text=is_text),
+                default=self._format_default(name, is_text=is_text),
                 required=name in is_required,
             )
             yield _Box(question, is_json=not is_text, is_code=not is_text or name in code)
@@ -143,7 +149,7 @@ class ArgumentEditor:
             return isinstance(value, str) and types <= {"string", "null"}
         return types == {"string"}
 
-    def _shown(self, name: str, *, is_text: bool) -> str | None:
+    def _format_default(self, name: str, *, is_text: bool) -> str | None:
         if name not in self._arguments:
             return None
         value = self._arguments[name]

@@ -16,13 +16,8 @@ from jp_nb.agent.approvals.permission_rules import (
 )
 from jp_nb.agent.approvals.rule_editor import make_rule
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
-    Channel,
-    PromptDetail,
-    format_label_name,
-)
+from jp_nb.agent.prompting.prompt_ends import Channel
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail, format_label_name
 from jp_nb.config.tree.tool_settings import RuleCoverage
 from jp_nb.json_values import JsonObject
 from jp_nb.text import escape_invisible, spell_invisible
@@ -71,10 +66,15 @@ ASKING_RULE_CAPTION = "Your rule that asks about this call"
 
 @dataclass(frozen=True, slots=True)
 class CallDraft:
-    """A call that waits for permission. `original_arguments` are the model's.
+    """A call that waits for permission.
 
-    `edited` is the channel through which the user changed the arguments. `ruling` is the permission
-    of `arguments`, and `proposed_rule` the rule for calls with these, if the user may keep one.
+    Attributes:
+        original_arguments: The arguments of the model.
+        arguments: The arguments as the user may have edited them.
+        formatted: The arguments as a formatter wrote them.
+        ruling: The permission of `arguments`.
+        proposed_rule: The rule for calls with `arguments`, if the user may keep one.
+        edited_through: The channel through which the user edited the arguments.
     """
 
     tool: OfferedTool
@@ -84,14 +84,14 @@ class CallDraft:
     context: ToolContext
     ruling: Ruling
     proposed_rule: KeptRule | None = None
-    edited: Channel | None = None
+    edited_through: Channel | None = None
 
-    def command(self) -> CommandLine | ToolFailure | None:
+    def make_command_line(self) -> CommandLine | ToolFailure | None:
         """Return the command line, or why there is none; None if the tool is not a command."""
         return self.tool.executor.command_line(self.arguments, self.context)
 
     def edit(self, arguments: JsonObject, channel: Channel | None) -> CallDraft:
-        """Return the call with other arguments, which do not count as edited if the model's."""
+        """Return the call with other arguments. The model's own do not count as edited."""
         text = format_visible_json(arguments)  # 1 and true are equal to Python
         if text == format_visible_json(self.arguments):
             return self
@@ -99,7 +99,9 @@ class CallDraft:
             channel = None
 
         ruling = judge(self.tool, arguments, self.context.root)
-        changed = replace(self, arguments=arguments, formatted=None, edited=channel, ruling=ruling)
+        changed = replace(
+            self, arguments=arguments, formatted=None, edited_through=channel, ruling=ruling
+        )
         if self.proposed_rule is None:
             return changed
         return changed.propose_rule()
@@ -109,9 +111,9 @@ class CallDraft:
         rule = make_rule(self.tool, self.arguments, self.context.root, self.ruling)
         return replace(self, proposed_rule=rule)
 
-    def details(self) -> Iterator[PromptDetail]:
+    def list_details(self) -> Iterator[PromptDetail]:
         """Yield what the user decides about: the command line, the arguments, and their rule."""
-        command = self.command()
+        command = self.make_command_line()
         if isinstance(command, ToolFailure):
             yield PromptDetail(NO_COMMAND_CAPTION, command.message)
         elif command is not None:
@@ -122,14 +124,14 @@ class CallDraft:
             yield PromptDetail(FOLDER_CAPTION, command.folder)
 
         texts, others = _split_arguments(self.tool, self.arguments)
-        for each, text in texts.items():
-            caption = spell_invisible(each.caption)
-            changed = self.edited and text != self.original_arguments.get(each.name)
-            shown = EDITED_TEXT_CAPTION.format(caption) if changed else caption
-            yield PromptDetail(shown, text, language=each.language)
+        for argument, text in texts.items():
+            caption = spell_invisible(argument.caption)
+            if self.edited_through and text != self.original_arguments.get(argument.name):
+                caption = EDITED_TEXT_CAPTION.format(caption)
+            yield PromptDetail(caption, text, language=argument.language)
 
         if others:
-            caption = EDITED_CAPTION if self.edited else ARGUMENTS_CAPTION
+            caption = EDITED_CAPTION if self.edited_through else ARGUMENTS_CAPTION
             yield PromptDetail(caption, others)
         if self.formatted:
             yield PromptDetail(FORMATTED_CAPTION, self.formatted)
@@ -138,7 +140,7 @@ class CallDraft:
         if self.ruling.description is not None:
             yield PromptDetail(ASKING_RULE_CAPTION, escape_invisible(self.ruling.description))
 
-    def prompt(self) -> ActionPrompt:
+    def make_prompt(self) -> ActionPrompt:
         """Return the prompt for the permission."""
         text = f"Run the tool `{spell_invisible(self.tool.name)}`?"
         if self.tool.owner:
@@ -150,7 +152,7 @@ class CallDraft:
             actions=list_permission_actions(
                 self.tool.name, self.tool.covers, can_keep_rule=can_keep_rule
             ),
-            exhibits=tuple(self.details()),
+            exhibits=tuple(self.list_details()),
             only_buttons=True,
             origin=self.tool.origin,
         )
@@ -167,7 +169,7 @@ def _split_arguments(
 ) -> tuple[dict[TextArgument, str], JsonObject]:
     """Return the text arguments, and the others."""
     shown_as_text = list_text_arguments(tool.definition.parameters, arguments)
-    texts = {each: str(arguments[each.name]) for each in shown_as_text}
-    names = {each.name for each in texts}
+    texts = {argument: str(arguments[argument.name]) for argument in shown_as_text}
+    names = {argument.name for argument in texts}
     others = {name: value for name, value in arguments.items() if name not in names}
     return texts, others

@@ -81,16 +81,16 @@ def make_review_prompt(review: EditReview, plan: EditPlan) -> ActionPrompt:
 
 def _list_cells(plan: EditPlan) -> Iterator[PromptCell]:
     """Yield the cell of each edit, or the one above an inserted cell."""
-    places: dict[str, str] = {}
-    for each in plan.edits:
-        edit = each.edit
+    places: dict[str, str] = {}  # the present cell above an inserted one, by its id
+    for planned in plan.edits:
+        edit = planned.edit
         label = f"edit {edit.number}"
         if edit.kind == "insert":
             # A cell after another new one has the same place in the present notebook.
-            places[edit.target] = places.get(each.place, each.place)
+            places[edit.target] = places.get(planned.place, planned.place)
             yield PromptCell(places[edit.target], label, is_place=True, item=str(edit.number))
-        elif each.cell is not None:
-            yield PromptCell(each.cell.cell_id, label, item=str(edit.number))
+        elif planned.cell is not None:
+            yield PromptCell(planned.cell.cell_id, label, item=str(edit.number))
 
 
 def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
@@ -100,22 +100,23 @@ def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
     if count or review.plan.edits:
         format_label = partial(_format_apply_label, review)
         yield Action("y", format_label(count), "apply", format_label=format_label)
-        if can_change and any(each.edit.is_run for each in plan.edits):
+        if can_change and any(planned.edit.is_run for planned in plan.edits):
             format_label = partial(_format_apply_label, review, and_run=True)
             yield Action("R", format_label(count), "apply_run", format_label=format_label)
 
-    for_model = review.proposer == "model"
-    if review.conflicts and for_model:
+    is_from_model = review.proposer == "model"
+    can_tell = bool(review.conflicts) and is_from_model
+    if can_tell:
         yield Action("t", "Tell the model", "tell", is_separated=True)
-    yield Action("n", "Reject", "reject", is_separated=not (review.conflicts and for_model))
-    if for_model:
+    yield Action("n", "Reject", "reject", is_separated=not can_tell)
+    if is_from_model:
         yield Action("N", "Reject all edits of this turn", "reject_turn")
     yield Action("p", "Print the differences", "print", on_form=False)
-    if for_model:
+    if is_from_model:
         yield Action("r", "Reject and say why …", "reason", is_separated=True)
     if len(review.edits) > 1:
         yield Action("c", "Choose edits …", "choose", on_form=False)
-    if any(can_edit(each) for each in plan.edits):
+    if any(can_edit(planned) for planned in plan.edits):
         yield Action("e", "Edit a source …", "edit", on_form=False)
 
 
@@ -134,54 +135,54 @@ def can_edit(planned: PlannedEdit) -> bool:
 
 
 def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
-    for_model = review.proposer == "model"
+    is_from_model = review.proposer == "model"
     if review.warning:
-        yield PromptDetail(WARNING_CAPTION, review.warning, size="")
-    why_caption = WHY_CAPTION if for_model else USER_WHY_CAPTION
-    yield PromptDetail(why_caption, review.why, size="")
+        yield PromptDetail(WARNING_CAPTION, review.warning, size_text="")
+    why_caption = WHY_CAPTION if is_from_model else USER_WHY_CAPTION
+    yield PromptDetail(why_caption, review.why, size_text="")
 
     conflicts = [f"Edit {number}: {reason}" for number, reason in sorted(review.conflicts.items())]
     if conflicts:
-        caption = CONFLICTS_CAPTION if for_model else USER_CONFLICTS_CAPTION
-        yield PromptDetail(caption, "\n".join(conflicts), size="")
+        caption = CONFLICTS_CAPTION if is_from_model else USER_CONFLICTS_CAPTION
+        yield PromptDetail(caption, "\n".join(conflicts), size_text="")
         yield from _list_conflict_details(review)
 
     warnings = list(_list_warnings(plan))
     if warnings:
-        yield PromptDetail(ATTENTION_CAPTION, "\n".join(warnings), size="")
-    if any(_loses_outputs(each) for each in plan.edits):
+        yield PromptDetail(ATTENTION_CAPTION, "\n".join(warnings), size_text="")
+    if any(_loses_outputs(planned) for planned in plan.edits):
         yield PromptDetail(UNDO_CAPTION, UNDO_NOTE)
 
-    chosen = frozenset(each.edit.number for each in plan.edits)
-    for each in list_shown_edits(review, plan):
-        title = describe_edit(each)
-        detail = PromptDetail(title, _describe_effect(each))
-        if each.changes_source:
-            detail = _make_diff(title, each.before, each.after, each.cell_kind)
+    chosen = frozenset(planned.edit.number for planned in plan.edits)
+    for planned in list_shown_edits(review, plan):
+        title = describe_edit(planned)
+        detail = PromptDetail(title, _describe_effect(planned))
+        if planned.changes_source:
+            detail = _make_diff(title, planned.before, planned.after, planned.cell_kind)
 
-        number = each.edit.number
+        number = planned.edit.number
         actions: tuple[Action, ...] = ()
-        if can_edit(each) and number in chosen:
+        if can_edit(planned) and number in chosen:
             actions = (Action("", f"Edit {number} …", f"{EDIT_ACTION}{number}"),)
         item = PromptItem(str(number), f"Edit {number}", number in chosen, actions)
         yield replace(detail, item=item)
 
     left_out = [f"Edit {number}: {reason}" for number, reason in sorted(plan.dropped.items())]
     if left_out:
-        yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out), size="")
+        yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out), size_text="")
 
 
 def list_shown_edits(review: EditReview, plan: EditPlan) -> list[PlannedEdit]:
     """Return the edits of `plan`, and those that the user left out, by number."""
-    chosen = {each.edit.number: each for each in plan.edits}
-    left_out = [each for each in review.plan.edits if each.edit.number not in chosen]
-    return sorted([*plan.edits, *left_out], key=lambda each: each.edit.number)
+    chosen = {planned.edit.number: planned for planned in plan.edits}
+    left_out = [planned for planned in review.plan.edits if planned.edit.number not in chosen]
+    return sorted([*plan.edits, *left_out], key=lambda planned: planned.edit.number)
 
 
 def _make_diff(caption: str, before: str, after: str, kind: CellKind = "code") -> PromptDetail:
     diff = SourceDiff(before, after)
     return PromptDetail(
-        caption, diff.format(), LANGUAGES.get(kind), size=diff.describe_size(), diff=diff
+        caption, diff.format(), LANGUAGES.get(kind), size_text=diff.describe_size(), diff=diff
     )
 
 
@@ -199,41 +200,41 @@ def _list_conflict_details(review: EditReview) -> Iterator[PromptDetail]:
 
 
 def _list_warnings(plan: EditPlan) -> Iterator[str]:
-    for each in plan.edits:
-        for warning in describe_hidden_characters(each.before, each.after):
-            yield f"Edit {each.edit.number}: {warning}"
+    for planned in plan.edits:
+        for warning in describe_hidden_characters(planned.before, planned.after):
+            yield f"Edit {planned.edit.number}: {warning}"
 
 
-def _loses_outputs(each: PlannedEdit) -> bool:
-    is_rewrite = each.edit.kind in ("replace", "patch") and each.before != each.after
-    return is_rewrite and each.cell is not None and each.cell.has_outputs
+def _loses_outputs(planned: PlannedEdit) -> bool:
+    is_rewrite = planned.edit.kind in ("replace", "patch") and planned.before != planned.after
+    return is_rewrite and planned.cell is not None and planned.cell.has_outputs
 
 
-def _describe_effect(each: PlannedEdit) -> str:
-    if each.edit.kind == "move":
+def _describe_effect(planned: PlannedEdit) -> str:
+    if planned.edit.kind == "move":
         return "The cell keeps its source, outputs, and metadata."
-    return each.before
+    return planned.before
 
 
-def describe_edit(each: PlannedEdit) -> str:
+def describe_edit(planned: PlannedEdit) -> str:
     """Return the title of an edit: its number, kind, and cell."""
-    edit = each.edit
+    edit = planned.edit
     verb = _VERBS[edit.kind]
     runs = ", and run it" if edit.is_run and edit.kind != "run" else ""
 
     if edit.kind == "insert":
         place = _describe_place(edit)
-        return f"Edit {edit.number}: {verb} a new {each.cell_kind} cell {place}{runs}"
+        return f"Edit {edit.number}: {verb} a new {planned.cell_kind} cell {place}{runs}"
 
     name = f"the new cell `{edit.cell}`"
-    if each.cell is not None:
-        name = describe_cell(each.cell)
+    if planned.cell is not None:
+        name = describe_cell(planned.cell)
     title = f"Edit {edit.number}: {verb} {name}"
     if edit.kind == "move":
         title += f", {_describe_place(edit)}"
-    if edit.kind == "delete" and each.cell is not None and each.cell.has_outputs:
+    if edit.kind == "delete" and planned.cell is not None and planned.cell.has_outputs:
         title += ", with its outputs"
-    if _loses_outputs(each):
+    if _loses_outputs(planned):
         title += ", which loses its outputs"
     return f"{title}{runs}"
 
@@ -262,7 +263,8 @@ def _describe_place(edit: CellEdit) -> str:
 def make_choice_prompt(review: EditReview, chosen: frozenset[int]) -> QuestionPrompt:
     """Return the question for the edits to apply, with those in `chosen` checked."""
     options = [
-        Option(value=str(each.edit.number), label=describe_edit(each)) for each in review.plan.edits
+        Option(value=str(planned.edit.number), label=describe_edit(planned))
+        for planned in review.plan.edits
     ]
     question = Question.select("edits", "Which edits?", options, multi=True)
     defaults: list[JsonValue] = [
@@ -275,22 +277,22 @@ def make_choice_prompt(review: EditReview, chosen: frozenset[int]) -> QuestionPr
 def make_pick_prompt(plan: EditPlan) -> QuestionPrompt:
     """Return the question for the edit whose source the user wants to change."""
     options = [
-        Option(value=str(each.edit.number), label=describe_edit(each))
-        for each in plan.edits
-        if can_edit(each)
+        Option(value=str(planned.edit.number), label=describe_edit(planned))
+        for planned in plan.edits
+        if can_edit(planned)
     ]
     return QuestionPrompt(Question.select("edit", "Which edit?", options).with_exclusive())
 
 
-def make_source_prompt(each: PlannedEdit) -> FormPrompt:
+def make_source_prompt(planned: PlannedEdit) -> FormPrompt:
     """Return the editor of the proposed source of an edit."""
-    field = Question.text("source", describe_edit(each)).with_default(each.after)
+    field = Question.text("source", describe_edit(planned)).with_default(planned.after)
     field = field.with_required(False)
     question = Question(
         id="edited",
         text="Edit the proposed source",
         answer_type=FormAnswer(fields=(field,)),
-        default={"source": each.after},
+        default={"source": planned.after},
         exclusive=True,
     )
     page = QuestionPrompt(

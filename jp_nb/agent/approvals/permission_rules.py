@@ -89,9 +89,11 @@ class SessionRules:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The permission of a call, and the `rule` that decided it; None: the setting `run` did.
+    """The permission of a call.
 
-    `origin` is `configuration`, or the scope of a rule that the user kept.
+    Attributes:
+        rule: The rule that decided it; None if the setting `run` did.
+        origin: `configuration`, or the scope of a rule that the user kept.
     """
 
     run: RunMode
@@ -145,15 +147,16 @@ def find_kept(
 
     call = make_judged_call(tool, arguments, root)
     identity = tool.identity
-    for each in rules:
-        is_about = each.identity == identity and each.asked_by == ruling.asked_by
-        if is_about and matches_conditions(each.when, call, only_these=each.only_these):
-            return Ruling("unattended", each.rule, each.scope)
+    for kept_rule in rules:
+        if kept_rule.identity != identity or kept_rule.asked_by != ruling.asked_by:
+            continue
+        if matches_conditions(kept_rule.when, call, only_these=kept_rule.only_these):
+            return Ruling("unattended", kept_rule.rule, kept_rule.scope)
     return None
 
 
 def may_keep(tool: OfferedTool) -> bool:
-    """Return True if the user may keep rules about `tool`: its arguments are no code."""
+    """Return True if the user may keep rules about `tool`: its arguments are not code."""
     return tool.covers != "arguments"
 
 
@@ -177,6 +180,7 @@ def format_rule(rule: ArgumentRule) -> str:
 
 def format_rule_table(tool: str, rule: ArgumentRule) -> str:
     """Return `rule` as it would be written in a configuration file."""
+    # The name of the tool, quoted as TOML needs it.
     key = format_conditions({tool: 0}).removeprefix("{ ").removesuffix(" = 0 }")
     lines = [f"[[conversation.tools.{key}.rules]]", f"when = {format_conditions(rule.when)}"]
     if rule.only_these:

@@ -16,16 +16,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.approvals.permission_rules import (
-    KeptRule,
-    Ruling,
-    make_judged_call,
-)
+from jp_nb.agent.approvals.permission_rules import KeptRule, Ruling, make_judged_call
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.prompting.prompts import (
-    FormPrompt,
-    QuestionPrompt,
-)
+from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
 from jp_nb.config.argument_rules import (
     GLOB_PREFIX,
     INSIDE_PREFIX,
@@ -47,7 +40,7 @@ MAX_CHOICE_CHARS: Final = 60
 _EXACT: Final = "exact"
 _ANY: Final = "any"
 _OTHERS: Final = "other arguments"
-_FORMS: Final = (
+_EXPECTED_FORMS: Final = (
     "expected `inside:FOLDER`, `glob:PATTERN`, or a condition in TOML, such as `{ max = 10 }`"
 )
 _SHORTEN_HINT: Final = 'Write shorter conditions, or choose "any value" for an argument'
@@ -71,7 +64,7 @@ def make_rule(
 
 @dataclass(frozen=True, slots=True)
 class _ArgumentChoice:
-    """The choice of the condition of one argument."""
+    """The question by which the user chooses the condition of one argument."""
 
     argument: str
     question: Question
@@ -84,14 +77,14 @@ class RuleEditor:
         self._tool = tool
         self._arguments = arguments
         self._call = make_judged_call(tool, arguments, root)
-        self._fields = [self._make_field(name) for name in arguments]
+        self._choices = [self._make_choice(name) for name in arguments]
 
     @property
     def can_change(self) -> bool:
         """True if the rule has conditions that the form can change."""
-        return 0 < len(self._fields) < MAX_FIELDS
+        return 0 < len(self._choices) < MAX_FIELDS
 
-    def prompt(self) -> FormPrompt:
+    def make_prompt(self) -> FormPrompt:
         """Return the form."""
         others = Question.select(
             _OTHERS,
@@ -101,7 +94,7 @@ class RuleEditor:
                 Option(value=_ANY, label="any other arguments"),
             ],
         ).with_default("none")
-        fields = (*(each.question for each in self._fields), others)
+        fields = (*(choice.question for choice in self._choices), others)
 
         question = Question(
             id="rule",
@@ -115,12 +108,13 @@ class RuleEditor:
     def change(self, rule: KeptRule, answer: JsonValue) -> KeptRule:
         """Return `rule` with the conditions in the `answer`."""
         answers = as_object(answer)
-        when = check_conditions(self._read_all(answers))
+        when = check_conditions(self._read_conditions(answers))
         return replace(rule, when=when, only_these=_covers_only_these(answers))
 
-    def _read_all(self, answers: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    def _read_conditions(self, answers: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         when = {
-            each.argument: self._read(each, answers.get(each.question.id)) for each in self._fields
+            choice.argument: self._read_answer(choice, answers.get(choice.question.id))
+            for choice in self._choices
         }
         if _covers_only_these(answers):
             return when
@@ -128,50 +122,50 @@ class RuleEditor:
 
     def _check(self, answers: Mapping[str, JsonValue]) -> Mapping[str, str]:
         problems: dict[str, str] = {}
-        for each in self._fields:
+        for choice in self._choices:
             try:
-                condition = self._read(each, answers.get(each.question.id))
-                if not matches_conditions({each.argument: condition}, self._call):
-                    problems[each.question.id] = "this call does not meet the condition"
+                condition = self._read_answer(choice, answers.get(choice.question.id))
+                if not matches_conditions({choice.argument: condition}, self._call):
+                    problems[choice.question.id] = "this call does not meet the condition"
             except ValueError as exc:
-                problems[each.question.id] = str(exc)
+                problems[choice.question.id] = str(exc)
 
         if problems:
             return problems
 
         # Each condition may be short enough, but not all of them together.
         try:
-            check_conditions(self._read_all(answers))
+            check_conditions(self._read_conditions(answers))
         except ValueError as exc:
             return {"": f"{exc}. {_SHORTEN_HINT}"}
         return {}
 
-    def _read(self, each: _ArgumentChoice, answer: JsonValue) -> JsonValue:
+    def _read_answer(self, choice: _ArgumentChoice, answer: JsonValue) -> JsonValue:
         """Return the condition that the user chose.
 
         Raises:
-            ValueError: The user's own text is no condition.
+            ValueError: The user's own text is not a condition.
         """
-        value = self._arguments[each.argument]
+        value = self._arguments[choice.argument]
         match answer:
             case {"custom": str(text)}:
-                return _read_condition(each.argument, text.strip())
-            case str(choice) if choice.startswith(INSIDE_PREFIX):
-                return choice
-            case str(choice) if choice == _ANY:
+                return _read_condition(choice.argument, text.strip())
+            case str(chosen) if chosen.startswith(INSIDE_PREFIX):
+                return chosen
+            case str(chosen) if chosen == _ANY:
                 return ANY
         return make_exact_condition(value)
 
-    def _make_field(self, name: str) -> _ArgumentChoice:
+    def _make_choice(self, name: str) -> _ArgumentChoice:
         question = Question.select(
             f"argument {name}",
             one_line(spell_invisible(name), limit=MAX_CHOICE_CHARS),
-            list(self._options(name)),
+            list(self._iter_options(name)),
             other=True,
         )
         return _ArgumentChoice(name, question.with_default(_EXACT))
 
-    def _options(self, name: str) -> Iterator[Option]:
+    def _iter_options(self, name: str) -> Iterator[Option]:
         value = self._arguments[name]
         shown = one_line(escape_invisible(compact_json(value)), limit=MAX_CHOICE_CHARS)
         yield Option(value=_EXACT, label=f"exactly {shown}")
@@ -209,7 +203,7 @@ def _read_condition(name: str, text: str) -> JsonValue:
         try:
             [(key, condition)] = tomllib.loads(f"condition = {text}").items()
         except (ValueError, RecursionError) as exc:
-            raise ValueError(_FORMS) from exc
+            raise ValueError(_EXPECTED_FORMS) from exc
         if key != "condition":
-            raise ValueError(_FORMS)
+            raise ValueError(_EXPECTED_FORMS)
     return check_conditions({name: condition})[name]

@@ -16,17 +16,9 @@ from jp_nb.agent.approvals.permission_rules import (
     format_rule_table,
 )
 from jp_nb.agent.approvals.rule_editor import RuleEditor
+from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Unavailable, is_back
 from jp_nb.agent.prompting.prompt_queue import SafeAsk
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
-    Answered,
-    FormEnd,
-    NotAnswered,
-    PromptDetail,
-    Unavailable,
-    is_back,
-)
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
 from jp_nb.errors import StorageError
 from jp_nb.text import spell_invisible
 
@@ -53,7 +45,7 @@ class RulePrompts:
         problem = ""
 
         while True:
-            end = await self._ask(self._prompt(rule, problem))
+            end = await self._ask(self._make_prompt(rule, problem))
             if not isinstance(end, Answered):
                 return None if is_back(end) else end
 
@@ -68,15 +60,15 @@ class RulePrompts:
                     else:
                         return kept
                 case "change":
-                    changed = await self._change(rule)
+                    changed = await self._ask_conditions(rule)
                     if not isinstance(changed, KeptRule):
                         return changed
                     rule = changed
                 case _:
                     return None
 
-    async def _change(self, rule: KeptRule) -> KeptRule | NotAnswered | Unavailable:
-        end = await self._ask(self._editor.prompt())
+    async def _ask_conditions(self, rule: KeptRule) -> KeptRule | NotAnswered | Unavailable:
+        end = await self._ask(self._editor.make_prompt())
         if not isinstance(end, FormEnd):
             return rule if is_back(end) else end
 
@@ -85,15 +77,18 @@ class RulePrompts:
             return self._editor.change(rule, answered.value)
         return rule if is_back(answered) else answered
 
-    def _prompt(self, rule: KeptRule, problem: str) -> ActionPrompt:
+    def _make_prompt(self, rule: KeptRule, problem: str) -> ActionPrompt:
         details = [PromptDetail(RULE_CAPTION, format_rule_table(rule.tool, rule.rule), "toml")]
         if problem:
             details.append(PromptDetail("The rule was not kept", problem))
 
-        keep = [KEEP_ACTIONS[scope] for scope in self._kept.scopes]
-        change = [_CHANGE] if self._editor.can_change else []
+        actions = [KEEP_ACTIONS[scope] for scope in self._kept.scopes]
+        if self._editor.can_change:
+            actions.append(_CHANGE)
+        actions.append(_BACK)
+
         return ActionPrompt(
             text=RULE_PROMPT.format(spell_invisible(rule.tool)),
-            actions=(*keep, *change, _BACK),
+            actions=tuple(actions),
             exhibits=tuple(details),
         )

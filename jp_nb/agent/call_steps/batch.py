@@ -27,9 +27,7 @@ from jp_nb.agent.calls.call_response import CANCELED_ITSELF_TEXT, format_stopped
 from jp_nb.agent.calls.cell_functions import CellFunctions
 from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.display import Notice
-from jp_nb.agent.interrupts import (
-    Verdict,
-)
+from jp_nb.agent.interrupts import Verdict
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image
@@ -194,9 +192,9 @@ class Batch:
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
         """Cancel the calls as the user decided; return None if they run again."""
         if verdict.interrupted:
-            await self._cancel_tasks(asked="interrupted")
+            await self._cancel_tasks(question_end="interrupted")
         else:
-            await self._cancel_tasks(asked="cancelled")
+            await self._cancel_tasks(question_end="cancelled")
         later = self._interrupts.take_verdict()
         if later is not None and later.escalated:  # a second interrupt during the cancellation
             verdict = later
@@ -212,15 +210,8 @@ class Batch:
 
         if verdict.escalated:
             self._discard_changes()
-        why = INTERRUPT_FIRST_REASON if verdict.interrupted else STOPPED_FIRST_REASON
-        unsent_message = verdict.text
-        for call in self._open_calls():
-            ran_to_its_end = call.state.result.is_under_review
-            if ran_to_its_end or self._runner.changes.is_approved(call):
-                self._runner.finish(call, UNDELIVERED_TEXT.format(why), skipped=True)
-            else:
-                self._runner.finish(call, format_stopped_response(call, verdict), skipped=True)
-                unsent_message = ""
+        is_message_sent = self._end_open_calls(verdict)
+        unsent_message = "" if is_message_sent else verdict.text
 
         change = self._runner.changes.take()
         if verdict.choice == "reply":
@@ -230,12 +221,27 @@ class Batch:
             return BatchEnd("interrupted", change=change)
         return BatchEnd("stopped", change=change)
 
+    def _end_open_calls(self, verdict: Verdict) -> bool:
+        """Give each open call a response; return True if one has the user's message."""
+        reason = INTERRUPT_FIRST_REASON if verdict.interrupted else STOPPED_FIRST_REASON
+        is_message_sent = False
+
+        for call in self._open_calls():
+            ran_to_its_end = call.state.result.is_under_review
+            if ran_to_its_end or self._runner.changes.is_approved(call):
+                self._runner.finish(call, UNDELIVERED_TEXT.format(reason), skipped=True)
+            else:
+                self._runner.finish(call, format_stopped_response(call, verdict), skipped=True)
+                is_message_sent = True
+
+        return is_message_sent
+
     async def _cancel_tasks(
-        self, *, asked: Literal["cancelled", "interrupted"] = "interrupted"
+        self, *, question_end: Literal["cancelled", "interrupted"] = "interrupted"
     ) -> None:
-        """Cancel all tasks, and give open questions the outcome `asked`."""
-        every = (*(call.task for call in self._calls), self._interrupts.menu)
-        tasks = [task for task in every if task is not None and not task.done()]
+        """Cancel all tasks, and give open questions the outcome `question_end`."""
+        all_tasks = [*(call.task for call in self._calls), self._interrupts.menu]
+        tasks = [task for task in all_tasks if task is not None and not task.done()]
 
         self._interrupts.is_canceling = True
         try:
@@ -260,9 +266,9 @@ class Batch:
         self._interrupts.menu = None
         self._interrupts.error = None
         self._error = None
-        self._functions.settled.set()  # the function before was canceled
+        self._functions.settled.set()  # the last function was canceled: the next may begin
         self._line.clear()
-        self._runner.questions.inquiries.drop(asked)
+        self._runner.questions.inquiries.drop(question_end)
 
 
 def _is_unattended(tool: OfferedTool | None) -> bool:

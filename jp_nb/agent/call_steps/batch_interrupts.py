@@ -106,7 +106,7 @@ class BatchInterrupts:
     async def _show_menu(self, interrupted: Sequence[str]) -> None:
         # The interrupt may have ended functions: the menu offers what is then possible.
         await self._line.functions.wait_until_ended()
-        async with self._line.turn(first=True) as ask:
+        async with self._line.take_screen(first=True) as ask:
             calls = self._open_calls()
             disabled: list[Choice] = []  # choices without effect
             if calls and all(call.state.was_interrupted for call in calls):

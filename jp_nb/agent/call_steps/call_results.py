@@ -66,7 +66,7 @@ class CallResults:
                 log.warning("%s may not propose configuration changes: ignored", tool.name)
 
         limits = self._batch.basis.config.record
-        shown = limit_images(result.images, limits, before=self._turn.image_count)
+        shown = limit_images(result.images, limits, earlier_count=self._turn.image_count)
         short = truncate_result(result.content, tool)
         whole_chars = None if short == result.content else len(result.content)
         if outcome.omits_structured:

@@ -104,8 +104,8 @@ class CallRunner:
         self._line = line
         self._deliveries = DeliveryRequests(turn, line, self._decisions)
         self._plans = PlanApproval(turn, line, self._decisions)
-        # For all calls of the batch: the model wrote them before it knew what the user decides.
-        self._changes_nothing = turn.plan.is_pending
+        # As it was at the start of the batch: the model wrote all calls before the user decided.
+        self._refuses_changes = turn.plan.is_pending
         self.changes = ConfigChanges(turn, batch.basis, line)
         self.progress = ProgressWriter(turn)
         self._results = CallResults(turn, batch, self.changes, self.progress)
@@ -143,14 +143,19 @@ class CallRunner:
             return self._find_recorded_result(call, self._batch.results)
 
         tool = self._prepare(call)
-        call.state.ruling = judge(tool, call.state.arguments, self._turn.shared.get("root", ""))
-        if call.state.ruling.run == "skip" or not tool.executor.proposes_edits:
-            await self._get_permission(call, tool, call.state.ruling)
+        ruling = judge(tool, call.state.arguments, self._turn.shared.get("root", ""))
+        call.state.ruling = ruling
+        # The user decides about proposed edits when they are known, not about the call before.
+        if ruling.run == "skip" or not tool.executor.proposes_edits:
+            await self._get_permission(call, tool, ruling)
+        # The batch has written this for tools that always run unattended.
         if tool.run != "unattended" or tool.rules:
             self.progress.write(call, stage="permitted")
+
         await self._format_arguments(call, tool)
         if tool.executor.plan_argument:
             return await self._request_approval(call, tool)
+
         self._display.show_begin(call, tool)
         return await self._run_until_result(call, tool)
 
@@ -209,7 +214,7 @@ class CallRunner:
         prepared = call.tool.prepare_arguments(call.request.arguments)
         if isinstance(prepared, ToolFailure):
             raise CallEnded(prepared.message, is_error=True)
-        if self._changes_nothing and not call.tool.read_only:
+        if self._refuses_changes and not call.tool.read_only:
             refused = describe_refused_call(call.tool, self._batch.tools)
             raise CallEnded(refused, is_error=True)
         call.state.arguments = prepared
@@ -222,8 +227,8 @@ class CallRunner:
         if ruling.run == "unattended":
             return
 
-        context = self._tool_context(call, tool)
-        if self._permissions.find_kept_rule(call, tool, ruling, context.root):
+        context = self._make_tool_context(call, tool)
+        if self._permissions.use_kept_rule(call, tool, ruling, context.root):
             return
 
         call.state.ruling = None  # the user decides, or the answers file
@@ -237,7 +242,7 @@ class CallRunner:
             # By default, a tool that runs unattended formats first. It does not if a rule asks.
             if tool.format == "unattended" and tool.run != "unattended":
                 await self._format_arguments(call, tool)
-                context = self._tool_context(call, tool)
+                context = self._make_tool_context(call, tool)
             await self._permissions.request_run(call, tool, context, ruling)
 
     async def _request_approval(self, call: Call, tool: OfferedTool) -> Delivery:
@@ -256,7 +261,7 @@ class CallRunner:
         if tool.formatter is None or call.view.formatted is not None:
             return
 
-        context = self._tool_context(call, tool, for_formatter=True)
+        context = self._make_tool_context(call, tool, for_formatter=True)
         await asyncio.sleep(0)  # the other calls of the batch begin first
 
         try:
@@ -272,7 +277,7 @@ class CallRunner:
         if call.view.is_displayed:
             self._display.show_begin(call, tool, asked=call.view.texts_in_prompt)
 
-    def _tool_context(
+    def _make_tool_context(
         self, call: Call, tool: OfferedTool, *, for_formatter: bool = False
     ) -> ToolContext:
         """Return the context for a run of `tool`, or for its formatter, which gets less."""
@@ -300,13 +305,13 @@ class CallRunner:
             action=action,
             call_key=call.key,
             edit_decision=call.state.edit_decision,
-            edit_operation=self._edit_operation(call, tool),
+            edit_operation=self._make_edit_operation(call, tool),
             has_answers=self._has_answers(tool),
             show_progress=show_progress,
             **self._turn.shared,
         )
 
-    def _edit_operation(self, call: Call, tool: OfferedTool) -> EditOperation | None:
+    def _make_edit_operation(self, call: Call, tool: OfferedTool) -> EditOperation | None:
         """Return the change of the notebook that `call` makes: the same one in each of its runs."""
         if not tool.executor.proposes_edits:
             return None
@@ -343,42 +348,8 @@ class CallRunner:
         await asyncio.sleep(0)  # the other calls of the batch begin first
 
         run = ToolRun(call_id=call.key)
-        cell = CellCall(self._functions, call)
-        write_start = partial(self.progress.write, call, stage="started")
-        in_cell = tool.executor.waits_for_cell
-        if in_cell:  # it may wait for others before it starts
-            cell.on_start = write_start
-            cell.on_result = partial(self._results.keep_function_result, call, tool, run)
-        else:
-            write_start()
-
-        call.state.ran = True
-        context = self._tool_context(call, tool)
-        CURRENT_RUN.set(run)  # in the context of this task
-        began = monotonic()
-        error: BaseException | None = None
-        outcome: Outcome | NeedsReview
-
-        try:
-            arguments = copy_json(call.state.arguments)  # a run may change what it gets
-            outcome = await tool.executor.run(arguments, context, cell)
-        except asyncio.CancelledError:
-            raise_if_cancelled()
-            outcome = ToolFailure(CANCELED_ITSELF_TEXT)
-        except ToolError as exc:
-            outcome = ToolFailure(str(exc))
-        except BaseException as exc:
-            # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
-            error = _unwrap_error(exc)
-            outcome = ToolFailure(format_error_text(error))
-        finally:
-            run.is_over = True
-            seconds = cell.total_seconds if in_cell else monotonic() - began
-            call.state.seconds += seconds
-            call.runs.append(self._turn.times.make_span(seconds))
-            if call.state.result.kept is None:
-                # The result is kept before the loop comes to it: what follows does not wait.
-                asyncio.get_running_loop().call_soon(cell.settled.set)
+        cell = self._begin_run(call, tool, run)
+        outcome, error = await self._run_tool(call, tool, run, cell)
 
         if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
             raise asyncio.CancelledError
@@ -386,7 +357,7 @@ class CallRunner:
         if isinstance(error, CallInterrupted) and isinstance(error.__cause__, KeyboardInterrupt):
             call.state.was_interrupted = True
             raise_if_cancelled()
-            verdict = await self._functions.decision_about(cell)
+            verdict = await self._functions.wait_for_decision(cell)
             raise CallEnded(format_stopped_response(call, verdict), skipped=True)
 
         if error is not None:
@@ -397,9 +368,54 @@ class CallRunner:
         outcome = self._refuse_early_change(tool, outcome)
         return self._turn.secrets.hide_in_outcome(outcome)
 
+    def _begin_run(self, call: Call, tool: OfferedTool, run: ToolRun) -> CellCall:
+        """Note the start of a run in the journal, and return its access to the cell's thread."""
+        cell = CellCall(self._functions, call)
+        write_start = partial(self.progress.write, call, stage="started")
+
+        if tool.executor.waits_for_cell:  # it starts when the functions before have ended
+            cell.on_start = write_start
+            cell.on_result = partial(self._results.keep_function_result, call, tool, run)
+        else:
+            write_start()
+
+        call.state.ran = True
+        return cell
+
+    async def _run_tool(
+        self, call: Call, tool: OfferedTool, run: ToolRun, cell: CellCall
+    ) -> tuple[Outcome | NeedsReview, BaseException | None]:
+        """Run `tool` once; return the outcome, and the exception if the tool failed with one."""
+        context = self._make_tool_context(call, tool)
+        CURRENT_RUN.set(run)  # in the context of this task
+        began = monotonic()
+
+        try:
+            arguments = copy_json(call.state.arguments)  # a run may change what it gets
+            return await tool.executor.run(arguments, context, cell), None
+        except asyncio.CancelledError:
+            raise_if_cancelled()
+            return ToolFailure(CANCELED_ITSELF_TEXT), None
+        except ToolError as exc:
+            return ToolFailure(str(exc)), None
+        except BaseException as exc:
+            # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
+            error = _unwrap_error(exc)
+            return ToolFailure(format_error_text(error)), error
+        finally:
+            run.is_over = True
+            seconds = monotonic() - began
+            if tool.executor.waits_for_cell:
+                seconds = cell.total_seconds
+            call.state.seconds += seconds
+            call.runs.append(self._turn.times.make_span(seconds))
+            if call.state.result.kept is None:
+                # The result is kept before the loop comes to it: what follows does not wait.
+                asyncio.get_running_loop().call_soon(cell.settled.set)
+
     def _refuse_early_change(self, tool: OfferedTool, outcome: Outcome) -> Outcome:
         """Return `outcome`; a failure if it changes settings before the plan is approved."""
-        if self._changes_nothing and isinstance(outcome, Success) and outcome.proposes:
+        if self._refuses_changes and isinstance(outcome, Success) and outcome.proposes:
             return ToolFailure(CHANGE_REFUSED_TEXT.format(tool.name))
         return outcome
 

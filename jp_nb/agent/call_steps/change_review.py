@@ -16,7 +16,7 @@ from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.call_steps.proposed_changes import has_no_effect, list_proposed_changes
+from jp_nb.agent.call_steps.proposed_changes import has_no_effect, iter_proposed_changes
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.display import ChangeEnds, Notice, Waits
@@ -27,14 +27,8 @@ from jp_nb.agent.prepared_answers import (
     GivenAnswer,
     OpenDecision,
 )
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    ProposedChange,
-    Unavailable,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, Unavailable
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, ProposedChange
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.config_snapshot import ConfigSnapshot, complete_model_ids
@@ -140,14 +134,14 @@ class ConfigChanges:
         paths: dict[str, None] = {}
         for proposal in proposals:
             paths |= dict.fromkeys(proposal.paths)
-        by = make_proposal_metadata([by for _, by in self._approved])
+        authors = make_proposal_metadata([author for _, author in self._approved])
 
         self._approved.clear()
         return ConfigDelta(
             delta=complete_model_ids(change.delta, self._basis),
             unsets=change.unsets,
             claims=paths,
-            metadata=by,
+            metadata=authors,
         )
 
     async def review(self, call: Call, tool: OfferedTool, outcome: Success) -> bool:
@@ -174,10 +168,10 @@ class ConfigChanges:
                         Notice(NOTHING_TO_CHANGE_NOTICE.format(spell_invisible(tool.name)))
                     )
                     return True
-                proposed = _Proposed(call, tool, reviewed, tuple(list_proposed_changes(reviewed)))
+                proposed = _Proposed(call, tool, reviewed, tuple(iter_proposed_changes(reviewed)))
                 if reviewed.needs_approval:
                     return await self._get_approval(proposed)
-                return self._decide(proposed, True, "grant")
+                return self._decide(proposed, approved=True, by="grant")
             case _:
                 assert_never(reviewed)
 
@@ -187,7 +181,9 @@ class ConfigChanges:
         )
         if isinstance(prepared, GivenAnswer | DeclinedByFile):
             is_approved = isinstance(prepared, GivenAnswer)
-            return self._decide(proposed, is_approved, "person", ANSWERS_CHANNEL)
+            return self._decide(
+                proposed, approved=is_approved, by="person", channel=ANSWERS_CHANNEL
+            )
 
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
@@ -198,7 +194,7 @@ class ConfigChanges:
         prompt = make_approval_prompt(proposed.tool.name, proposed.lines)
         self._turn.display(waits)
 
-        async with self._line.turn(after_run=True) as ask:
+        async with self._line.take_screen(after_run=True) as ask:
             end = await ask(prompt)
             while isinstance(end, NotAnswered) and end.end == "interrupted":  # no decision
                 self._turn.display(waits)
@@ -211,20 +207,24 @@ class ConfigChanges:
             return self._reject_without_user(proposed, NOT_IN_TIME)
 
         approved = isinstance(end, Answered) and end.value == "apply"
-        return self._decide(proposed, approved, "person", end.channel, end.by)
+        return self._decide(
+            proposed, approved=approved, by="person", channel=end.channel, person=end.by
+        )
 
     def _decide(
         self,
         proposed: _Proposed,
+        *,
         approved: bool,
         by: Literal["person", "grant"],
         channel: str | None = None,
         person: str | None = None,
     ) -> bool:
+        """Show the decision; keep an approved change, and reject another one."""
         call = proposed.call
         tool = proposed.tool
         paths = proposed.proposal.paths
-        self._show(proposed, approved, by, channel, person=person)
+        self._show(proposed, applied=approved, by=by, channel=channel, person=person)
 
         if approved:
             author = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
@@ -245,7 +245,7 @@ class ConfigChanges:
         self._turn.note_open(decision)
 
         if proposed.call.state.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
-            self._show(proposed, False, "nobody", reason=reason)
+            self._show(proposed, applied=False, by="nobody", reason=reason)
 
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
         paths = proposed.proposal.paths
@@ -258,8 +258,8 @@ class ConfigChanges:
         call.state.rejections += 1
         if call.state.rejections > MAX_REJECTIONS:
             self._turn.display(Notice(RETRIES_EXHAUSTED_NOTICE.format(tool.name)))
-            where = _format_places(refusal.paths)
-            text = RETRIES_EXHAUSTED_TEXT.format(tool.name, MAX_REJECTIONS, refusal.summary, where)
+            places = _format_places(refusal.paths)
+            text = RETRIES_EXHAUSTED_TEXT.format(tool.name, MAX_REJECTIONS, refusal.summary, places)
             raise CallEnded(text, is_error=True)
 
         self._turn.display(Notice(_format_rejection(tool.name, refusal)))
@@ -269,6 +269,7 @@ class ConfigChanges:
     def _show(
         self,
         proposed: _Proposed,
+        *,
         applied: bool,
         by: Literal["person", "grant", "nobody"],
         channel: str | None = None,
@@ -286,9 +287,9 @@ class ConfigChanges:
 def _format_places(paths: Sequence[str]) -> str:
     """Return the end of the message for the model, which lists at most 10 paths."""
     fields = [shorten_for_error(path) for path in paths[:10]]
-    left = len(paths) - len(fields)
-    if left:
-        fields.append(f"{left} more")
+    more = len(paths) - len(fields)
+    if more:
+        fields.append(f"{more} more")
     return f" at {', '.join(fields)}" if fields else ""
 
 

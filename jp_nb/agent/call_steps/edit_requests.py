@@ -28,15 +28,9 @@ from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import DeclinedByFile, GivenAnswer, OpenDecision
+from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Unavailable, is_back
 from jp_nb.agent.prompting.prompt_queue import SafeAsk
-from jp_nb.agent.prompting.prompts import (
-    Answered,
-    FormEnd,
-    NotAnswered,
-    QuestionPrompt,
-    Unavailable,
-    is_back,
-)
+from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.json_values import as_object
 from jp_nb.toolkit.editing.cell_edits import THIS
@@ -74,7 +68,7 @@ class _EditChoices:
     def are_shown(self, shown: Sequence[PlannedEdit]) -> bool:
         """Return True if the review showed exactly what the chosen edits do."""
         plan = self.plan
-        is_known = all(each in shown for each in plan.edits)
+        is_known = all(planned in shown for planned in plan.edits)
         return bool(plan.edits) and is_known and not plan.dropped.keys() & self.chosen
 
     def decide(self, *, may_run: bool, chosen: frozenset[int] | None = None) -> EditDecision:
@@ -95,12 +89,14 @@ class EditRequests:
         Raises:
             CallEnded: Nothing is to be applied.
         """
-        decided = self._read_file(review)
+        decided = self._read_file_decisions(review)
         unavailable = self._turn.prompter.unavailable()
         is_complete = len(decided) == len(review.edits)
 
         if is_complete or (decided and unavailable is not None):
-            call.state.edit_decision = self._use_file(call, tool, review, decided, unavailable)
+            call.state.edit_decision = self._apply_file_decisions(
+                call, tool, review, decided, unavailable
+            )
             return
         if unavailable is not None:
             self._note_open(call, review, unavailable.reason, decided)
@@ -115,25 +111,25 @@ class EditRequests:
 
         text = f"your review of {len(review.edits)} edits"
         self._turn.display(Waits(call.key, text, person=True))
-        async with self._line.turn(after_run=True) as ask:
+        async with self._line.take_screen(after_run=True) as ask:
             if self._turn.find_permission(tool, call.state.arguments) is False:
                 raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
             call.state.edit_decision = await self._ask_until_decided(ask, call, tool, choices)
 
     # --- answers file ---------------------------------------------------------------------------
 
-    def _read_file(self, review: EditReview) -> dict[int, bool]:
+    def _read_file_decisions(self, review: EditReview) -> dict[int, bool]:
         """Return the decisions of the answers file, by the number of the edit."""
         decided: dict[int, bool] = {}
         if review.warning:
             return decided
-        for each in review.plan.edits:
-            answer = self._turn.prepared.find_edit_decision(list_decision_names(each, review))
+        for planned in review.plan.edits:
+            answer = self._turn.prepared.find_edit_decision(list_decision_names(planned, review))
             if isinstance(answer, GivenAnswer | DeclinedByFile):
-                decided[each.edit.number] = isinstance(answer, GivenAnswer)
+                decided[planned.edit.number] = isinstance(answer, GivenAnswer)
         return decided
 
-    def _use_file(
+    def _apply_file_decisions(
         self,
         call: Call,
         tool: OfferedTool,
@@ -160,11 +156,14 @@ class EditRequests:
         self, call: Call, review: EditReview, reason: str, decided: Mapping[int, bool]
     ) -> None:
         self._turn.unavailable_reason = reason
-        for each in review.plan.edits:
-            if each.edit.number in decided:
+        for planned in review.plan.edits:
+            if planned.edit.number in decided:
                 continue
-            name = list_decision_names(each, review)[0]
-            detail = (describe_edit(each), *format_diff(each.before, each.after).split("\n"))
+            name = list_decision_names(planned, review)[0]
+            detail = (
+                describe_edit(planned),
+                *format_diff(planned.before, planned.after).split("\n"),
+            )
             decision = OpenDecision(
                 "edit", name, reason, detail=detail, arguments=call.state.arguments
             )
@@ -181,7 +180,7 @@ class EditRequests:
                 self._note_open(call, choices.review, end.reason, {})
                 raise CallEnded(UNATTENDED_TEXT.format(end.reason), is_error=True)
             if isinstance(end, NotAnswered):
-                raise _reject(end)
+                raise _make_rejection(end)
 
             shown = list_shown_edits(choices.review, choices.plan)
             if end.picks is not None:
@@ -202,12 +201,12 @@ class EditRequests:
                     await _change_choices(ask, choices, str(end.value))
 
 
-def list_decision_names(each: PlannedEdit, review: EditReview) -> list[str]:
+def list_decision_names(planned: PlannedEdit, review: EditReview) -> list[str]:
     """Return the names by which an answers file decides about an edit: the id, and the tags.
 
     An insertion has those of the cell before it, or `start`, `end`, or `this`.
     """
-    edit = each.edit
+    edit = planned.edit
     wanted = edit.cell
     if edit.kind == "insert":
         wanted = edit.after
@@ -217,7 +216,7 @@ def list_decision_names(each: PlannedEdit, review: EditReview) -> list[str]:
 
     # A cell of the same proposal is decided about as the one that inserts it.
     for other in review.plan.edits:
-        if other.edit.key and other.edit.key == wanted and other is not each:
+        if other.edit.key and other.edit.key == wanted and other is not planned:
             return list_decision_names(other, review)
     return [wanted or THIS]
 
@@ -245,7 +244,7 @@ async def _ask_reason(ask: SafeAsk) -> None:
         content = REJECTED_WITH_REASON_TEXT.format(text) if text else REJECTED_TEXT
         raise CallEnded(content, is_error=True, skipped=True)
     if not is_back(end):
-        raise _reject(end)
+        raise _make_rejection(end)
 
 
 async def _choose(ask: SafeAsk, choices: _EditChoices) -> None:
@@ -254,7 +253,7 @@ async def _choose(ask: SafeAsk, choices: _EditChoices) -> None:
         numbers = [int(str(value)) for value in end.value]
         choices.chosen = frozenset(numbers)
     elif not is_back(end):
-        raise _reject(end)
+        raise _make_rejection(end)
 
 
 async def _pick_edit(
@@ -266,19 +265,20 @@ async def _pick_edit(
     if not editable:  # its check box was cleared
         return None
 
-    which = await ask(make_pick_prompt(plan))
-    if is_back(which):
+    end = await ask(make_pick_prompt(plan))
+    if is_back(end):
         return None
-    if not isinstance(which, Answered):
-        raise _reject(which)
-    [picked] = [each for each in editable if str(each.edit.number) == which.value]
+    if not isinstance(end, Answered):
+        raise _make_rejection(end)
+    [picked] = [planned for planned in editable if str(planned.edit.number) == end.value]
     return picked
 
 
 async def _edit_source(ask: SafeAsk, choices: _EditChoices, number: int | None = None) -> None:
+    """Let the user change the source of edit `number`, or of one that the user picks."""
     plan = choices.plan
-    editable = [each for each in plan.edits if number in (None, each.edit.number)]
-    picked = await _pick_edit(ask, [each for each in editable if can_edit(each)], plan)
+    editable = [planned for planned in plan.edits if number in (None, planned.edit.number)]
+    picked = await _pick_edit(ask, [planned for planned in editable if can_edit(planned)], plan)
     if picked is None:
         return
 
@@ -286,7 +286,7 @@ async def _edit_source(ask: SafeAsk, choices: _EditChoices, number: int | None =
     if is_back(end):
         return
     if not isinstance(end, FormEnd):
-        raise _reject(end)
+        raise _make_rejection(end)
 
     [edited] = end.ends
     if isinstance(edited, Answered):
@@ -294,12 +294,12 @@ async def _edit_source(ask: SafeAsk, choices: _EditChoices, number: int | None =
         if source != picked.after:
             choices.sources[picked.edit.number] = source
     elif not is_back(edited):
-        raise _reject(edited)
+        raise _make_rejection(edited)
 
 
-def _reject(end: object) -> CallEnded:
-    why = None
+def _make_rejection(end: object) -> CallEnded:
+    reason = None
     if isinstance(end, NotAnswered):
-        why = describe_missing_decision(end)
-    content = REJECTED_TEXT if why is None else f"No edit was applied: {why}."
+        reason = describe_missing_decision(end)
+    content = REJECTED_TEXT if reason is None else f"No edit was applied: {reason}."
     return CallEnded(content, is_error=True, skipped=True)

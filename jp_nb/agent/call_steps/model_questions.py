@@ -11,12 +11,14 @@ import asyncio
 import logging
 from functools import partial
 
+from pydantic import JsonValue
+
 from jp_nb.agent.call_steps.open_inquiries import OpenInquiries, OpenInquiry
 from jp_nb.agent.calls.activity import Activity
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.display import Waits
 from jp_nb.agent.inquiries.inquiry import InquiryError, ModelInquiry
-from jp_nb.agent.prompting.prompts import Unavailable
+from jp_nb.agent.prompting.prompt_ends import Unavailable
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entries.token_usage import ModelUsage
@@ -52,7 +54,7 @@ class ModelQuestions:
             return
 
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._ask_model(each, unavailable)) for each in inquiries]
+        tasks = [loop.create_task(self._ask_model(inquiry, unavailable)) for inquiry in inquiries]
         running = len(tasks)
         # They count in place of the call, until the last of them ends.
         self._activity.begin(running - 1)
@@ -78,41 +80,15 @@ class ModelQuestions:
                 raise failure
 
     async def _ask_model(self, inquiry: OpenInquiry, unavailable: Unavailable | None) -> None:
-        """Get the answer of a model, and use it. Without a valid one, the call ends."""
-        batch = inquiry.group.batch
-        call = inquiry.group.call
-        problem = NO_INQUIRY_BACKEND_REASON
-
-        if self._turn.tokens.is_over:
-            problem = NO_TOKENS_LEFT_REASON
-        elif batch.inquiry is not None:
-            request = ModelInquiry(
-                inquiry.id,
-                call.request.id,
-                inquiry.group.tool.name,
-                inquiry.question,
-                call.number,
-                waits=partial(self._wait_for_model, call),
-                on_usage=partial(self._count_usage, inquiry),
-                when_idle=self._activity.when_idle,
-            )
-
-            try:
-                answer = await batch.inquiry.inquire(self._turn.record.context, request)
-                raise_if_cancelled()
-            except InquiryError as exc:
-                problem = str(exc)
-            except asyncio.CancelledError:
-                if is_cancelled():
-                    raise
-                problem = "Inquiry cancelled"
-            except Exception as exc:
-                log.exception("An inquiry failed")
-                problem = type(exc).__name__
-            else:
-                if inquiry.outcome is None:  # else another question has just ended the call
-                    self._inquiries.use_answer(inquiry, answer, "model")
-                return
+        """Ask the model, and use its answer. Without a valid one, the call ends."""
+        try:
+            answer = await self._get_answer(inquiry)
+        except InquiryError as exc:
+            problem = str(exc)
+        else:
+            if inquiry.outcome is None:  # else another question has just ended the call
+                self._inquiries.use_answer(inquiry, answer, "model")
+            return
 
         if unavailable is not None:
             self._turn.unavailable_reason = unavailable.reason
@@ -121,11 +97,49 @@ class ModelQuestions:
         )
         raise self._inquiries.end_call(inquiry.group, text, "failed")
 
+    async def _get_answer(self, inquiry: OpenInquiry) -> JsonValue:
+        """Return the answer of the model.
+
+        Raises:
+            InquiryError: There is no model, no token left, or no valid answer.
+        """
+        backend = inquiry.group.batch.inquiry
+        call = inquiry.group.call
+        if self._turn.tokens.is_over:
+            raise InquiryError(NO_TOKENS_LEFT_REASON)
+        if backend is None:
+            raise InquiryError(NO_INQUIRY_BACKEND_REASON)
+
+        request = ModelInquiry(
+            inquiry.id,
+            call.request.id,
+            inquiry.group.tool.name,
+            inquiry.question,
+            call.number,
+            waits=partial(self._show_wait, call),
+            on_usage=partial(self._count_usage, inquiry),
+            when_idle=self._activity.when_idle,
+        )
+
+        try:
+            answer = await backend.inquire(self._turn.record.context, request)
+            raise_if_cancelled()
+            return answer
+        except InquiryError:
+            raise
+        except asyncio.CancelledError as exc:
+            if is_cancelled():
+                raise
+            raise InquiryError("Inquiry cancelled") from exc
+        except Exception as exc:
+            log.exception("An inquiry failed")
+            raise InquiryError(type(exc).__name__) from exc
+
     def _count_usage(self, inquiry: OpenInquiry, model: str, usage: Usage) -> None:
         tokens = inquiry.usage.tokens + self._turn.tokens.count(usage)
         inquiry.usage = ModelUsage(model, tokens)
 
-    def _wait_for_model(
+    def _show_wait(
         self, call: Call, model: str, *, again: str = "", until: float | None = None
     ) -> None:
         text = f"{model}, which is answering a question of {call.title}"

@@ -49,7 +49,7 @@ class InquiryGroup:
     inquiries: list[OpenInquiry] = field(default_factory=list)
 
     @property
-    def open(self) -> list[OpenInquiry]:
+    def open_inquiries(self) -> list[OpenInquiry]:
         """The questions without an outcome."""
         return [inquiry for inquiry in self.inquiries if inquiry.outcome is None]
 
@@ -134,7 +134,7 @@ class OpenInquiries:
         self, group: InquiryGroup, text: str, end: QuestionEnd, *, skipped: bool = False
     ) -> CallEnded:
         """Close the open questions, and return the end of the call; no error if `skipped`."""
-        for inquiry in group.open:
+        for inquiry in group.open_inquiries:
             self.close(inquiry, QuestionOutcome(end))
         return CallEnded(text, is_error=not skipped, skipped=skipped)
 

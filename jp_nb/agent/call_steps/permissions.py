@@ -25,16 +25,16 @@ from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_dec
 from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
-from jp_nb.agent.prompting.prompts import (
+from jp_nb.agent.prompting.prompt_ends import (
     Answered,
     FormEnd,
     NotAnswered,
     PromptEnd,
-    QuestionPrompt,
     Unavailable,
     is_back,
 )
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.text import escape_invisible, one_line, spell_invisible
 from jp_nb.toolkit.outcome import ToolFailure
@@ -74,7 +74,7 @@ class PermissionRequests:
         self._line = line
         self._decisions = decisions
 
-    def find_kept_rule(self, call: Call, tool: OfferedTool, ruling: Ruling, root: str) -> bool:
+    def use_kept_rule(self, call: Call, tool: OfferedTool, ruling: Ruling, root: str) -> bool:
         """Return True if a rule that the user kept permits `call`, and note the rule.
 
         A decision in the answers file, or a refusal for the rest of the turn, has precedence.
@@ -82,14 +82,14 @@ class PermissionRequests:
         if tool.executor.is_outdated:
             return False
 
-        found = find_kept(self._turn.kept_rules, tool, call.state.arguments, root, ruling)
-        if found is None or self._turn.find_permission(tool, call.state.arguments) is False:
+        permission = find_kept(self._turn.kept_rules, tool, call.state.arguments, root, ruling)
+        if permission is None or self._turn.find_permission(tool, call.state.arguments) is False:
             return False
         prepared = self._turn.prepared.find_decision("permission", tool.name, call.state.arguments)
         if prepared is not None:
             return False
 
-        call.state.ruling = found
+        call.state.ruling = permission
         call.view.needs_redisplay = True
         return True
 
@@ -104,83 +104,84 @@ class PermissionRequests:
             CallEnded: The user does not permit it.
         """
         self._turn.display(Waits(call.key, f"your permission to run {call.title}", person=True))
-        pending = CallDraft(
+        draft = CallDraft(
             tool, call.state.arguments, call.state.arguments, call.view.formatted, context, ruling
         )
         if may_keep(tool) and self._turn.kept_rules.scopes:
-            pending = pending.propose_rule()
+            draft = draft.propose_rule()
 
-        async with self._line.turn() as ask:
+        async with self._line.take_screen() as ask:
             # The user may have decided about this call together with another one meanwhile.
-            if self.find_kept_rule(call, tool, ruling, context.root):
+            if self.use_kept_rule(call, tool, ruling, context.root):
                 return
             remembered = self._turn.find_permission(tool, call.state.arguments, ruling.asked_by)
             if remembered is False:
                 raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
             if remembered:
                 return
-            choice, pending = await self._ask_permission(ask, pending)
+            choice, draft = await self._ask_permission(ask, draft)
 
-        if choice in ("run", "run_turn") and pending.ruling.run == "skip":  # edited arguments
-            call.state.ruling = pending.ruling
-            raise CallEnded(format_skipped_call(pending.ruling), skipped=True)
+        # A rule may skip the call with its edited arguments.
+        if choice in ("run", "run_turn") and draft.ruling.run == "skip":
+            call.state.ruling = draft.ruling
+            raise CallEnded(format_skipped_call(draft.ruling), skipped=True)
         if choice in ("run_turn", "skip_turn"):
             runs = choice == "run_turn"
             self._turn.remember_permission(
-                tool, pending.arguments, runs=runs, asked_by=pending.ruling.asked_by
+                tool, draft.arguments, runs=runs, asked_by=draft.ruling.asked_by
             )
         if choice in ("skip", "skip_turn"):
             raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
 
-        if pending.edited is not None:
-            call.state.arguments = pending.arguments
-            call.state.edited = pending.edited
+        if draft.edited_through is not None:
+            call.state.arguments = draft.arguments
+            call.state.edited_through = draft.edited_through
             call.view.formatted = None
             call.view.needs_redisplay = True
 
-    async def _ask_permission(self, ask: SafeAsk, call: CallDraft) -> tuple[str, CallDraft]:
-        """Return the user's choice about `call`, perhaps with edited arguments.
+    async def _ask_permission(self, ask: SafeAsk, draft: CallDraft) -> tuple[str, CallDraft]:
+        """Return the user's choice about the call, perhaps with edited arguments.
 
         The mode `edit` edits them first. The user sees the final command line of a command before
         it runs: after edited arguments, the question returns.
         """
-        if call.ruling.run == "edit":
-            edited = await _edit_arguments(ask, call)
+        if draft.ruling.run == "edit":
+            edited = await _edit_arguments(ask, draft)
             if is_back(edited):
                 raise CallEnded(SKIPPED_WITH_REASON_TEXT.format("Edit cancelled"), skipped=True)
             if isinstance(edited, NotAnswered | Unavailable):
-                raise self._end_undecided(call, edited)
+                raise self._end_undecided(draft, edited)
 
-            call = edited
-            if call.command() is None:
-                return "run", call
-        return await self._ask_until_decided(ask, call)
+            draft = edited
+            if draft.make_command_line() is None:
+                return "run", draft
+        return await self._ask_until_decided(ask, draft)
 
-    async def _ask_until_decided(self, ask: SafeAsk, call: CallDraft) -> tuple[str, CallDraft]:
+    async def _ask_until_decided(self, ask: SafeAsk, draft: CallDraft) -> tuple[str, CallDraft]:
         while True:
-            end = await ask(call.prompt())
+            end = await ask(draft.make_prompt())
             if not isinstance(end, Answered):
-                raise self._end_undecided(call, end)
+                raise self._end_undecided(draft, end)
 
             match end.value:
                 case "reason":
-                    await _ask_reason(ask, call.tool)
+                    await _ask_reason(ask, draft.tool)
                 case "always":
-                    if await self._keep_rule(ask, call):
-                        return "run", call
+                    if await self._keep_rule(ask, draft):
+                        return "run", draft
                 case "edit":
-                    edited = await _edit_or_go_back(ask, call)
-                    if edited is not None and edited.command() is None:
+                    edited = await _edit_or_go_back(ask, draft)
+                    if edited is not None and edited.make_command_line() is None:
                         return "run", edited
-                    call = edited or call
+                    draft = edited or draft
                 case "run" | "run_turn" | "skip" | "skip_turn" as choice:
-                    return choice, call
+                    return choice, draft
 
-    async def _keep_rule(self, ask: SafeAsk, call: CallDraft) -> bool:
+    async def _keep_rule(self, ask: SafeAsk, draft: CallDraft) -> bool:
         """Show the rule for calls like this one; return True if the user keeps it."""
-        assert call.proposed_rule is not None  # else there is no button
-        editor = RuleEditor(call.tool, call.arguments, call.context.root)
-        kept = await RulePrompts(ask, editor, self._turn.kept_rules).ask(call.proposed_rule)
+        assert draft.proposed_rule is not None  # else there is no button
+        editor = RuleEditor(draft.tool, draft.arguments, draft.context.root)
+        kept = await RulePrompts(ask, editor, self._turn.kept_rules).ask(draft.proposed_rule)
         if isinstance(kept, NotAnswered | Unavailable):
             raise _end_unpermitted(kept)
         if kept is None:
@@ -191,10 +192,10 @@ class PermissionRequests:
         )
         return True
 
-    def _end_undecided(self, call: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
+    def _end_undecided(self, draft: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
         if isinstance(end, Unavailable):
             return self._decisions.fail_without_user(
-                call.tool, "permission", end.reason, arguments=call.arguments
+                draft.tool, "permission", end.reason, arguments=draft.arguments
             )
         return _end_unpermitted(end)
 
@@ -213,13 +214,13 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
         raise _end_unpermitted(end)
 
 
-async def _edit_arguments(ask: SafeAsk, call: CallDraft) -> CallDraft | NotAnswered | Unavailable:
+async def _edit_arguments(ask: SafeAsk, draft: CallDraft) -> CallDraft | NotAnswered | Unavailable:
     """Return the call with the arguments that the user edited."""
-    editor = ArgumentEditor(call.tool, call.arguments)
-    submit = RUN_EDITED_LABEL if call.command() is None else USE_EDITED_LABEL
+    editor = ArgumentEditor(draft.tool, draft.arguments)
+    submit = RUN_EDITED_LABEL if draft.make_command_line() is None else USE_EDITED_LABEL
 
     while True:
-        end = await ask(editor.prompt(submit))
+        end = await ask(editor.make_prompt(submit))
         if not isinstance(end, FormEnd):
             return end
         [edited] = end.ends
@@ -229,12 +230,12 @@ async def _edit_arguments(ask: SafeAsk, call: CallDraft) -> CallDraft | NotAnswe
         # A form sends only what fits. Nothing else may run.
         arguments = editor.read(edited.value)
         if not isinstance(arguments, ToolFailure):
-            return call.edit(arguments, edited.channel)
+            return draft.edit(arguments, edited.channel)
 
 
-async def _edit_or_go_back(ask: SafeAsk, call: CallDraft) -> CallDraft | None:
+async def _edit_or_go_back(ask: SafeAsk, draft: CallDraft) -> CallDraft | None:
     """Return the call with edited arguments; None if the user went back."""
-    edited = await _edit_arguments(ask, call)
+    edited = await _edit_arguments(ask, draft)
     if isinstance(edited, CallDraft):
         return edited
     if is_back(edited):

@@ -18,18 +18,16 @@ from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_dec
 from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.display import Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
+from jp_nb.agent.prompting.prompt_ends import (
     Answered,
     Channel,
     NotAnswered,
     PromptEnd,
-    QuestionPrompt,
     Unavailable,
     is_back,
 )
+from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, QuestionPrompt
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.toolkit.base import MAX_PLAN_CHARS
 from jp_nb.toolkit.question import Question
@@ -74,10 +72,14 @@ NO_BREAK_AT_END: Final = "\\ No newline at end of file"
 
 @dataclass(frozen=True, slots=True)
 class ApprovedPlan:
-    """A plan that the user approved. `edited` is the channel through which the user changed it."""
+    """A plan that the user approved.
+
+    Attributes:
+        edited_through: The channel through which the user changed it; None if unchanged.
+    """
 
     text: str
-    edited: Channel | None = None
+    edited_through: Channel | None = None
 
 
 class PlanApproval:
@@ -109,11 +111,11 @@ class PlanApproval:
         self._turn.plan.is_approved = True
         call.state.approves_plan = True
         call.view.needs_redisplay = True
-        if approved.edited is None:
+        if approved.edited_through is None:
             return Delivery(APPROVED_TEXT)
 
         call.state.arguments = {**call.state.arguments, name: approved.text}
-        call.state.edited = approved.edited
+        call.state.edited_through = approved.edited_through
         return Delivery(EDITED_TEXT.format(format_plan_diff(plan, approved.text), approved.text))
 
     def _refuse_needless_plan(self) -> None:
@@ -133,7 +135,7 @@ class PlanApproval:
             only_buttons=True,
         )
 
-        async with self._line.turn() as ask:
+        async with self._line.take_screen() as ask:
             self._refuse_needless_plan()  # another plan of this response may be approved meanwhile
             while True:
                 end = await ask(prompt)
@@ -151,7 +153,7 @@ class PlanApproval:
                     case Answered(value="reason"):
                         await _ask_reason(ask)
                     case _:
-                        raise _not_approved(end)
+                        raise _make_refusal(end)
 
 
 async def _edit_plan(ask: SafeAsk, plan: str) -> ApprovedPlan | None:
@@ -165,7 +167,7 @@ async def _edit_plan(ask: SafeAsk, plan: str) -> ApprovedPlan | None:
     if is_back(end):
         return None
     if not isinstance(end, Answered):
-        raise _not_approved(end)
+        raise _make_refusal(end)
 
     text = str(end.value)
     if not text.strip():
@@ -179,14 +181,18 @@ async def _ask_reason(ask: SafeAsk) -> None:
     if is_back(end):
         return
     if not isinstance(end, Answered):
-        raise _not_approved(end)
+        raise _make_refusal(end)
 
     reason = str(end.value).strip()
     content = REJECTED_WITH_REASON_TEXT.format(reason) if reason else REJECTED_TEXT
     raise CallEnded(content, skipped=True)
 
 
-def _not_approved(end: PromptEnd[Answered]) -> CallEnded:
+def _make_refusal(end: PromptEnd[Answered]) -> CallEnded:
+    """Return the end of a call whose plan is not approved.
+
+    A user who closes the form rejects the plan. Other ends leave it undecided.
+    """
     why = describe_missing_decision(end)
     if isinstance(end, Unavailable):
         why = end.reason

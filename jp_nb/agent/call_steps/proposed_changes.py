@@ -16,41 +16,41 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompting.prompts import (
-    ProposedChange,
-)
+from jp_nb.agent.prompting.prompts import ProposedChange
 from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.config.partials.partial import Partial, get_identity, get_path
-from jp_nb.config.proposal import (
-    Proposal,
-)
+from jp_nb.config.proposal import Proposal
 from jp_nb.config.schema import SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path
 
 
-def list_proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
+def iter_proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
     """Yield the changes of `proposal`, first the new values, then the unset ones.
 
     A model's provider and name are one change. Possible secrets are hidden.
     """
     now = proposal.basis.values
     after = proposal.after
-    shown = dict[PathKeys, None]()
-    for keys, value in proposal.change.leaves.items():
-        above = node_at(keys[:-1])
-        line = keys[:-1] if above is not None and _is_model(above) else keys
-        if line in shown:
+    shown: set[PathKeys] = set()
+
+    for leaf, value in proposal.change.leaves.items():
+        keys = leaf
+        parent = node_at(leaf[:-1])
+        if parent is not None and _is_model(parent):
+            keys = leaf[:-1]
+        if keys in shown:
             continue
 
-        shown[line] = None
-        if _is_item(line):
-            item = _json(mask_secrets(value, line))
-            has = _format_count(now, line[:-1])
-            yield ProposedChange(format_path(line[:-1]), has, item, added=True)
+        shown.add(keys)
+        if _is_item(keys):
+            item = _format_json(mask_secrets(value, keys))
+            count = _format_count(now, keys[:-1])
+            yield ProposedChange(format_path(keys[:-1]), count, item, added=True)
         else:
-            text = _format_value(after, line)
-            proposed = _json(mask_secrets(value, line)) if text is None else text
-            yield ProposedChange(format_path(line), _format_value(now, line), proposed)
+            proposed = _format_value(after, keys)
+            if proposed is None:
+                proposed = _format_json(mask_secrets(value, keys))
+            yield ProposedChange(format_path(keys), _format_value(now, keys), proposed)
 
     for path in proposal.change.unsets:
         keys = parse_path(path)
@@ -77,12 +77,14 @@ def has_no_effect(proposal: Proposal) -> bool:
 
     now = proposal.basis.values
     after = proposal.after
-    paths = set(map(_path_of_setting, proposal.change.leaves))
+    paths = set(map(_format_setting_path, proposal.change.leaves))
     # Compared as JSON: to Python, 1 is true.
-    return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
+    return all(
+        _format_json(get_path(now, path)) == _format_json(get_path(after, path)) for path in paths
+    )
 
 
-def _path_of_setting(keys: PathKeys) -> str:
+def _format_setting_path(keys: PathKeys) -> str:
     # An item changes its list.
     return format_path(keys[:-1]) if _is_item(keys) else format_path(keys)
 
@@ -92,8 +94,8 @@ def _is_model(node: SchemaNode) -> bool:
 
 
 def _is_item(keys: PathKeys) -> bool:
-    above = node_at(keys[:-1])
-    return isinstance(keys[-1], Element) and above is not None and above.kind == "list"
+    parent = node_at(keys[:-1])
+    return isinstance(keys[-1], Element) and parent is not None and parent.kind == "list"
 
 
 def _format_count(partial: Partial, keys: PathKeys) -> str | None:
@@ -116,7 +118,7 @@ def _format_item(partial: Partial, keys: PathKeys) -> str | None:
         return None
     for item in items:
         if item == name.json or get_identity(node, item) == name:
-            return _json(mask_secrets(item, keys))
+            return _format_json(mask_secrets(item, keys))
     return None
 
 
@@ -126,8 +128,8 @@ def _format_value(partial: Partial, keys: PathKeys) -> str | None:
     node = node_at(keys)
     if node is not None and _is_model(node) and isinstance(value, dict):
         value = f"{value.get('provider', '?')}/{value.get('name', '?')}"
-    return None if value is None else _json(mask_secrets(value, keys))
+    return None if value is None else _format_json(mask_secrets(value, keys))
 
 
-def _json(value: JsonValue) -> str:
+def _format_json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)

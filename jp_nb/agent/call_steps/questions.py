@@ -29,19 +29,16 @@ from jp_nb.agent.prepared_answers import (
     ANSWERS_CHANNEL,
     OpenDecision,
 )
-from jp_nb.agent.prompting.prompts import (
+from jp_nb.agent.prompting.prompt_ends import (
     Answered,
     FormEnd,
-    FormPrompt,
     NotAnswered,
-    Prompt,
     PromptEnd,
-    QuestionPrompt,
     Unavailable,
     apply_timeout_default,
     get_outcome,
-    make_prompt,
 )
+from jp_nb.agent.prompting.prompts import FormPrompt, Prompt, QuestionPrompt, make_prompt
 from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
 from jp_nb.record.entries.outcomes import (
     END_WORDS,
@@ -86,11 +83,11 @@ class ToolQuestions:
             label = SERVER_HEADER.format(tool.executor.server)
 
         group = InquiryGroup(call, tool, needs, batch, label)
-        for asked in needs.questions:
-            self.inquiries.open(group, _open_to_model(tool, asked))
+        for question in needs.questions:
+            self.inquiries.open(group, _open_to_model(tool, question))
 
         unavailable = self._turn.prompter.unavailable()
-        while group.open:
+        while group.open_inquiries:
             for_models, for_user = self._route_all(group, unavailable)
             await self._models.ask(for_models, unavailable)
             if for_user:
@@ -102,26 +99,29 @@ class ToolQuestions:
         self, group: InquiryGroup, unavailable: Unavailable | None
     ) -> tuple[list[OpenInquiry], list[OpenInquiry]]:
         """Use the known outcomes of open questions; return those for models, and for the user."""
-        routes = [(inquiry, self._select_route(inquiry, unavailable)) for inquiry in group.open]
-        refused = [(inquiry, chosen) for inquiry, chosen in routes if isinstance(chosen, Refuse)]
+        routes = [
+            (inquiry, self._select_route(inquiry, unavailable)) for inquiry in group.open_inquiries
+        ]
+        refused = [(inquiry, route) for inquiry, route in routes if isinstance(route, Refuse)]
         for inquiry, refusal in refused:
-            if refusal.open is not None:
-                self._turn.unavailable_reason = refusal.open
-                self._note_open(inquiry, refusal.open)
+            if refusal.open_reason is not None:
+                self._turn.unavailable_reason = refusal.open_reason
+                self._note_open(inquiry, refusal.open_reason)
         if refused:  # before any answer is used
             _, first = refused[0]
             raise self.inquiries.end_call(group, first.text, first.end)
 
-        for inquiry, chosen in routes:
-            self._apply_route(inquiry, chosen)
-        for_models = [inquiry for inquiry, chosen in routes if chosen == "model"]
-        for_user = [inquiry for inquiry, chosen in routes if chosen == "user"]
+        for inquiry, route in routes:
+            self._apply_route(inquiry, route)
+        for_models = [inquiry for inquiry, route in routes if route == "model"]
+        for_user = [inquiry for inquiry, route in routes if route == "user"]
         return for_models, for_user
 
-    def _apply_route(self, inquiry: OpenInquiry, chosen: Route) -> None:
+    def _apply_route(self, inquiry: OpenInquiry, route: Route) -> None:
+        """Use the outcome of `route`, unless a model or the user is asked."""
         group = inquiry.group
 
-        match chosen:
+        match route:
             case UseAnswer(answer=answer, channel=channel):
                 if channel is None:
                     self._note_open(inquiry, OPTIONAL_WITHOUT_USER_REASON)
@@ -178,6 +178,7 @@ class ToolQuestions:
     def _give_outcomes(self, group: InquiryGroup) -> None:
         """Give the outcomes of all questions to the call, for the next run of its tool."""
         ended = [(inquiry, inquiry.outcome) for inquiry in group.inquiries if inquiry.outcome]
+        # First all of them: this may end the call, and then it gets no answer.
         for inquiry, outcome in ended:
             if "timed_out" in (outcome.end, *outcome.marks):
                 self.inquiries.count_automatic_answer(inquiry)
@@ -205,7 +206,7 @@ class ToolQuestions:
         text = f"your answer to {questions} from {who}"
         self._turn.display(Waits(group.call.key, text, person=True))
 
-        async with self._line.turn(after_run=True) as ask:
+        async with self._line.take_screen(after_run=True) as ask:
             for inquiry in inquiries:  # another call may have asked the same question meanwhile
                 answer = self._turn.find_remembered_answer(group.tool.name, inquiry.question)
                 if answer is not None:
@@ -214,7 +215,7 @@ class ToolQuestions:
             if not shown:
                 return None
 
-            end = await _ask_until(ask(_make_prompt(group, shown)), group.needs.withdrawn)
+            end = await _ask_until_withdrawn(ask(_make_prompt(group, shown)), group.needs.withdrawn)
             raise_if_cancelled()
             if isinstance(end, Unavailable):
                 return end
@@ -267,16 +268,19 @@ class ToolQuestions:
     def _stop_turn(self, group: InquiryGroup, end: Answered | NotAnswered) -> CallEnded:
         """Close the questions, and return the end of the call. Unsent input is discarded."""
         self._line.hold()  # no other prompt appears before the turn ends
-        for inquiry in group.open:
+        for inquiry in group.open_inquiries:
             self.inquiries.close(inquiry, QuestionOutcome("cancelled", end.channel, by=end.by))
         return CallEnded(STOPPED_BY_USER_TEXT, is_error=True, skipped=True, stops_turn=True)
 
 
-async def _ask_until(
+async def _ask_until_withdrawn(
     asking: Coroutine[Any, Any, PromptEnd[Answered | FormEnd]],
     withdrawn: asyncio.Future[None] | None,
 ) -> PromptEnd[Answered | FormEnd]:
-    """Return the end of a prompt. It is removed if it is `withdrawn` before."""
+    """Return the end of a prompt, which is closed if the tool withdraws its question before.
+
+    A server may do so: `withdrawn` is then done.
+    """
     if withdrawn is None:
         return await asking
 
@@ -309,7 +313,7 @@ def _make_prompt(group: InquiryGroup, inquiries: list[OpenInquiry]) -> Prompt[An
     needs = group.needs
     tool = group.tool
     may_stay_open = needs.partial and not needs.decline
-    alone = len(needs.questions) == 1 and not (needs.partial or needs.menu or needs.decline)
+    is_alone = len(needs.questions) == 1 and not (needs.partial or needs.menu or needs.decline)
     tool_name = None if tool.hidden else tool.name
 
     pages = tuple(
@@ -317,7 +321,7 @@ def _make_prompt(group: InquiryGroup, inquiries: list[OpenInquiry]) -> Prompt[An
             inquiry.question,
             label=inquiry.label,
             tool=tool_name,
-            remember=alone and _is_rememberable(inquiry.question),
+            remember=is_alone and _is_rememberable(inquiry.question),
         )
         for inquiry in inquiries
     )

@@ -12,18 +12,9 @@ from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_dec
 from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.display import Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
+from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, Unavailable, is_back
 from jp_nb.agent.prompting.prompt_queue import SafeAsk
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    PromptDetail,
-    PromptEnd,
-    QuestionPrompt,
-    Unavailable,
-    is_back,
-)
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail, QuestionPrompt
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.images import Image
 from jp_nb.text import spell_invisible
@@ -80,7 +71,7 @@ class DeliveryRequests:
         self._turn.display(
             Waits(call.key, f"your decision on the result of {call.title}", person=True)
         )
-        async with self._line.turn(after_run=True) as ask:
+        async with self._line.take_screen(after_run=True) as ask:
             if tool.result == "edit":
                 edited = await _edit_result(ask, tool, result)
                 if isinstance(edited, Unavailable):

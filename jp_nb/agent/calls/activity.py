@@ -32,20 +32,20 @@ class Activity:
 
     async def when_idle(self) -> None:
         """Wait until each other task is done, or waits here or for a prompt."""
-        turn = asyncio.get_running_loop().create_future()
-        self._waiters.append(turn)
+        wake = asyncio.get_running_loop().create_future()
+        self._waiters.append(wake)
         self.end()
 
         try:
-            await turn
+            await wake
         finally:
-            if turn in self._waiters:  # the wait was canceled
-                self._waiters.remove(turn)
+            if wake in self._waiters:  # the wait was canceled
+                self._waiters.remove(wake)
                 self._busy += 1
 
     def _wake_waiter(self) -> None:
         if self._busy == 0 and self._waiters:
-            turn = self._waiters.popleft()
+            wake = self._waiters.popleft()
             self._busy += 1
-            if not turn.done():
-                turn.set_result(None)
+            if not wake.done():
+                wake.set_result(None)

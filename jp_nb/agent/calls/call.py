@@ -20,7 +20,7 @@ from jp_nb.agent.approvals.permission_rules import Ruling
 from jp_nb.agent.calls.image_limits import NO_IMAGES, LimitedImages
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.prompting.prompts import Channel
+from jp_nb.agent.prompting.prompt_ends import Channel
 from jp_nb.agent.turn_times import TimedSpan
 from jp_nb.record.entries.events import (
     ToolCallRequest,
@@ -77,7 +77,7 @@ class CallState:
 
     Attributes:
         arguments: Complete arguments, perhaps edited by the user; empty before they are read.
-        edited: The channel through which the user changed the arguments; None if unchanged.
+        edited_through: The channel through which the user changed the arguments; None if unchanged.
         ruling: The permission of the call, by a rule or by `run`; None if the user decided.
         ran: True once the tool has started.
         seconds: Duration of all runs, without the time for prompts.
@@ -90,7 +90,7 @@ class CallState:
     """
 
     arguments: dict[str, JsonValue] = field(default_factory=dict)
-    edited: Channel | None = None
+    edited_through: Channel | None = None
     ruling: Ruling | None = None
     answers: CallAnswers = field(default_factory=CallAnswers)
     ran: bool = False

@@ -21,11 +21,7 @@ from jp_nb.agent.prepared_answers import (
     GivenAnswer,
     OpenDecision,
 )
-from jp_nb.agent.prompting.prompts import (
-    Answered,
-    NotAnswered,
-    PromptEnd,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entries.outcomes import NOT_IN_TIME
 from jp_nb.text import spell_invisible

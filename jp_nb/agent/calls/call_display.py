@@ -53,7 +53,7 @@ class CallDisplay:
             tool.hidden,
             shown,
             formatted=view.formatted,
-            edited=call.state.edited is not None,
+            edited=call.state.edited_through is not None,
             texts=texts,
             asked=asked,
             rule=rule,

@@ -82,8 +82,8 @@ def make_call_response(
 
     if call.tool is not None:
         metadata |= make_server_marks(call.tool.executor.server, call.tool.executor.server_tool)
-    if state.edited is not None:
-        metadata |= make_edit_metadata(copy_json(state.arguments), state.edited)
+    if state.edited_through is not None:
+        metadata |= make_edit_metadata(copy_json(state.arguments), state.edited_through)
     if result.structured is not None and not skipped and content == result.delivered:
         metadata["structured"] = copy_nested_json(result.structured)
     if state.ruling is not None and state.ruling.metadata is not None:

@@ -65,7 +65,7 @@ class CellFunctions:
         self._changed.set()
         self.cell.release()
 
-    async def decision_about(self, interrupted: CellCall) -> Verdict:
+    async def wait_for_decision(self, interrupted: CellCall) -> Verdict:
         """Wait until the turn continues after the interrupt that ended a function of `interrupted`.
 
         Return the decision. The function may end before the interrupt itself arrives here, or after
@@ -120,7 +120,7 @@ class CellCall:
     """
 
     def __init__(self, functions: CellFunctions, call: Call) -> None:
-        self._all = functions
+        self._functions = functions
         self._call = call
         self.on_start: Callable[[], None] = lambda: None
         self.on_result: Callable[[object], bool] = lambda result: False
@@ -143,17 +143,17 @@ class CellCall:
 
         def begin() -> T:
             token = CURRENT_RUN.set(run)  # on the cell's thread, for code that copies the context
-            self.interrupts = self._all.interrupts
-            self._all.on_begin(self)
-            self._all.display(FunctionBegins(self._call.key, self._call.title))
-            before = self._all.settled
-            self._all.settled = self.settled
+            self.interrupts = self._functions.interrupts
+            self._functions.on_begin(self)
+            self._functions.display(FunctionBegins(self._call.key, self._call.title))
+            previous_settled = self._functions.settled
+            self._functions.settled = self.settled
             began = monotonic()
 
             try:
-                # On the agent's thread, waiting would block the recording.
-                if before is not self.settled and get_ident() != agent:
-                    before.wait(SETTLE_S)
+                # The agent's thread records the previous result, so it cannot wait for it.
+                if previous_settled is not self.settled and get_ident() != agent:
+                    previous_settled.wait(SETTLE_S)
                     began = monotonic()
 
                 self.on_start()
@@ -166,14 +166,14 @@ class CellCall:
             finally:
                 CURRENT_RUN.reset(token)
                 self.seconds += monotonic() - began
-                self._all.display(FunctionEnds(self._call.key))
+                self._functions.display(FunctionEnds(self._call.key))
 
-        self._all.pending += 1
+        self._functions.pending += 1
         try:
-            return await self._all.cell.call(begin)
+            return await self._functions.cell.call(begin)
         finally:
-            self._all.on_end(self)
+            self._functions.on_end(self)
 
     def release(self) -> None:
         """Let waiting functions run."""
-        self._all.cell.release()
+        self._functions.cell.release()

@@ -35,8 +35,8 @@ class LimitedImages:
 NO_IMAGES: Final = LimitedImages()
 
 
-def limit_images(images: Iterable[Image], limits: Record, *, before: int) -> LimitedImages:
-    """Return the `images` within `limits`, if the turn has that many images `before` them."""
+def limit_images(images: Iterable[Image], limits: Record, *, earlier_count: int) -> LimitedImages:
+    """Return the `images` within `limits`, if the turn has `earlier_count` images already."""
     kept: dict[str, Image] = {}
     omitted: list[str] = []
 
@@ -44,15 +44,15 @@ def limit_images(images: Iterable[Image], limits: Record, *, before: int) -> Lim
         if image.digest in kept:
             continue
         if len(image.content) > limits.image_max_bytes:
-            why: str | None = f"record.image_max_bytes is {limits.image_max_bytes}"
-        elif before + len(kept) >= limits.images_per_turn:
-            why = f"record.images_per_turn is {limits.images_per_turn}"
+            reason: str | None = f"record.image_max_bytes is {limits.image_max_bytes}"
+        elif earlier_count + len(kept) >= limits.images_per_turn:
+            reason = f"record.images_per_turn is {limits.images_per_turn}"
         else:
-            why = find_image_problem(image)
+            reason = find_image_problem(image)
 
-        if why is None:
+        if reason is None:
             kept[image.digest] = image
         else:
-            omitted.append(image.left_out(why))
+            omitted.append(image.left_out(reason))
 
     return LimitedImages(tuple(kept.values()), tuple(omitted))

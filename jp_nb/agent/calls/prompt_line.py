@@ -21,6 +21,8 @@ from jp_nb.toolkit.cancellation import raise_if_cancelled
 
 
 class _Place:
+    """The place of a call in the line. `granted` is done when it may use the screen."""
+
     def __init__(self, *, first: bool) -> None:
         self.first = first
         self.granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -45,7 +47,9 @@ class PromptLine:
         self._queue = PromptQueue[_Place](self._grant)
 
     @asynccontextmanager
-    async def turn(self, *, first: bool = False, after_run: bool = False) -> AsyncIterator[SafeAsk]:
+    async def take_screen(
+        self, *, first: bool = False, after_run: bool = False
+    ) -> AsyncIterator[SafeAsk]:
         """Wait for the screen, and keep it in the block, for one prompt or several.
 
         `first` goes in front of all others, and ends `hold`. Set `after_run` if the tool of the
@@ -72,7 +76,7 @@ class PromptLine:
     async def wait_again(self) -> None:
         """Let the menu of an interrupt use the screen, if one waits, then take the screen again.
 
-        Call it inside `turn`. The prompts of other calls wait longer.
+        Call it inside `take_screen`. The prompts of other calls wait longer.
         """
         raise_if_cancelled()
         place = self._queue.shown

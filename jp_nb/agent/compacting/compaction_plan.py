@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
 
-from jp_nb.agent.token_estimates import (
-    ContextTokens,
-)
+from jp_nb.agent.token_estimates import ContextTokens
 from jp_nb.config.tree.compaction_settings import (
     CompactionRule,
     TurnBound,
@@ -45,7 +43,7 @@ class CompactionStep:
     turns: TurnRange
     rule: CompactionRule
 
-    def entry(self, summary: str | None = None) -> Compaction:
+    def make_entry(self, summary: str | None = None) -> Compaction:
         """Return the entry for the record, with the `summary` if the rule needs one."""
         first = self.turns.first
         last = self.turns.last
@@ -81,7 +79,7 @@ class CompactionPlan:
     outcome: ConversationStream
 
     @property
-    def frees(self) -> int:
+    def saved_tokens(self) -> int:
         """Estimated number of tokens that the compaction saves."""
         return self.before - self.after
 
@@ -107,7 +105,7 @@ class CompactionPlanner:
         self._bounds = CompactionBounds(stream, now, in_turn=in_turn)
         self._active = list_active_compactions(stream.entries)
 
-    def steps(
+    def make_steps(
         self,
         rules: Iterable[CompactionRule],
         *,
@@ -134,27 +132,27 @@ class CompactionPlanner:
 
         return steps
 
-    def plan(
+    def make_plan(
         self, steps: Iterable[CompactionStep], *, wants_summary: bool = False
     ) -> CompactionPlan:
         """Return a plan with the steps that save tokens. `wants_summary` includes any summary."""
-        copy = self._stream.until(len(self._stream))
-        before = self._estimate_size(copy)
-        size = before
+        outcome = self._stream.until(len(self._stream))
+        original_size = self._estimate_size(outcome)
+        size = original_size
         kept: list[CompactionStep] = []
 
         for step in steps:
-            entry = step.entry(_join_summaries(copy, step.turns))
-            copy.append(entry)
-            after = self._estimate_size(copy)
+            entry = step.make_entry(_join_summaries(outcome, step.turns))
+            outcome.append(entry)
+            size_with_step = self._estimate_size(outcome)
             is_wanted = wants_summary and step.rule.summary is not None
-            if after < size or is_wanted:
+            if size_with_step < size or is_wanted:
                 kept.append(step)
-                size = after
+                size = size_with_step
             else:
-                copy = copy.until(len(copy) - 1)
+                outcome = outcome.until(len(outcome) - 1)
 
-        return CompactionPlan(tuple(kept), before, size, copy)
+        return CompactionPlan(tuple(kept), original_size, size, outcome)
 
     def _estimate_size(self, stream: ConversationStream) -> int:
         context = build_context(stream, self._providers, in_turn=self._in_turn)
@@ -164,12 +162,18 @@ class CompactionPlanner:
 def _join_summaries(stream: ConversationStream, turns: TurnRange) -> str:
     """Return the text of the current summaries of `turns`, without duplicates."""
     treatments = list_turn_treatments(stream)[turns.first : turns.last + 1]
-    summaries = {id(x.summary): x.summary.summary for x in treatments if x.summary is not None}
+    # All turns of a summary have the same object.
+    summaries = {
+        id(treatment.summary): treatment.summary.summary
+        for treatment in treatments
+        if treatment.summary is not None
+    }
     return "\n".join(text.summary for text in summaries.values() if text is not None)
 
 
 def count_uncompacted_turns(stream: ConversationStream) -> int:
     """Return the number of turns without a compaction."""
+    # Changes of the number of compactions from one turn to the next.
     edges = [0] * (stream.turn_count + 1)
     for placed in list_active_compactions(stream.entries):
         entry = placed.effective
@@ -177,5 +181,5 @@ def count_uncompacted_turns(stream: ConversationStream) -> int:
             edges[entry.from_turn] += 1
             edges[entry.to_turn + 1] -= 1
 
-    depths = accumulate(edges[:-1])
-    return sum(depth == 0 for depth in depths)
+    counts = accumulate(edges[:-1])
+    return sum(count == 0 for count in counts)

@@ -19,8 +19,9 @@ from jp_nb.agent.compacting.compaction_plan import (
 from jp_nb.agent.compacting.summarizer import Summarizer, make_compactions
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompt_queue import SafeAsk
-from jp_nb.agent.prompting.prompts import Action, ActionPrompt, Answered, PromptDetail
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
 from jp_nb.agent.token_estimates import (
     ContextTokens,
     estimate_attachment_tokens,
@@ -62,19 +63,19 @@ class ContextSize:
     tokens: int = 0
     turns: int = 0
 
-    def has_grown_since(self, before: ContextSize, auto: AutoCompaction) -> bool:
-        """Return True if a compaction that failed at the size `before` should be tried again.
+    def has_grown_since(self, failed: ContextSize, auto: AutoCompaction) -> bool:
+        """Return True if a compaction that failed at the size `failed` should be tried again.
 
         The context has grown enough, is smaller than before, or is of another conversation.
         """
-        tokens = self.tokens - before.tokens
-        turns = self.turns - before.turns
-        if self.stream is not before.stream or tokens < 0 or turns < 0:
+        new_tokens = self.tokens - failed.tokens
+        new_turns = self.turns - failed.turns
+        if self.stream is not failed.stream or new_tokens < 0 or new_turns < 0:
             return True
 
-        if auto.max_tokens and tokens * MIN_EFFECT_DIVISOR >= auto.max_tokens:
+        if auto.max_tokens and new_tokens * MIN_EFFECT_DIVISOR >= auto.max_tokens:
             return True
-        return bool(auto.max_turns) and turns * MIN_EFFECT_DIVISOR >= auto.max_turns
+        return bool(auto.max_turns) and new_turns * MIN_EFFECT_DIVISOR >= auto.max_turns
 
 
 @dataclass(slots=True)
@@ -113,27 +114,30 @@ class Compactor:
         stream = self.turn.record.stream
         auto = settings.auto
 
+        # Without a limit, there is no need to count.
         tokens = 0
-        size = 0
+        request_tokens = 0
+        turns = 0
         if auto.max_tokens:
             tokens = self.settings.tokens.of(self.turn.record.context)
-            size = tokens + _estimate_overhead(resolved, request_text)
-        turns = count_uncompacted_turns(stream) if auto.max_turns else 0
+            request_tokens = tokens + _estimate_overhead(resolved, request_text)
+        if auto.max_turns:
+            turns = count_uncompacted_turns(stream)
         context = ContextSize(stream, tokens, turns)
 
-        is_long = size > auto.max_tokens
-        many_turns = 0 < auto.max_turns < context.turns
-        if not (is_long or many_turns):
+        is_long = request_tokens > auto.max_tokens
+        has_many_turns = 0 < auto.max_turns < turns
+        if not (is_long or has_many_turns):
             return
         if not context.has_grown_since(self.settings.last_failure, auto):
             return
 
         plan = self._plan(settings.effective_rules)
         # After a small effect, compaction would be due again in the next turn.
-        is_worth_it = many_turns or plan.frees * MIN_EFFECT_DIVISOR >= auto.max_tokens
+        is_worth_it = has_many_turns or plan.saved_tokens * MIN_EFFECT_DIVISOR >= auto.max_tokens
         why = f"More than {auto.max_turns} turns"
-        if is_long and size:
-            why = f"About {size:,} tokens, limit {auto.max_tokens:,}"
+        if is_long:
+            why = f"About {request_tokens:,} tokens, limit {auto.max_tokens:,}"
 
         is_done = False
         if plan.steps and is_worth_it:
@@ -172,7 +176,7 @@ class Compactor:
         stream = self.turn.record.stream
         providers = self.settings.providers()
         planner = CompactionPlanner(stream, providers, now=self.settings.now(), in_turn=in_turn)
-        return planner.plan(planner.steps(rules))
+        return planner.make_plan(planner.make_steps(rules))
 
     async def _apply(
         self, plan: CompactionPlan, resolved: Resolved, *, why: str, in_turn: bool = False
@@ -230,8 +234,8 @@ def _make_plan_prompt(plans: dict[str, CompactionPlan]) -> ActionPrompt:
 
     exhibits: list[PromptDetail] = []
     for choice, plan in plans.items():
-        made = format_compactions([step.entry() for step in plan.steps])
-        text = f"{made}: about {plan.frees:,} tokens less"
+        made = format_compactions([step.make_entry() for step in plan.steps])
+        text = f"{made}: about {plan.saved_tokens:,} tokens less"
         exhibits.append(PromptDetail(_NAMES[choice], text))
 
     return ActionPrompt(

@@ -74,7 +74,7 @@ async def make_compactions(
         summary = None
         if step.rule.summary is not None:
             summary = await summarize_turns(step, step.turns)
-        entries.append(step.entry(summary))
+        entries.append(step.make_entry(summary))
 
     return mark_as_one_step(entries)
 

@@ -64,9 +64,9 @@ class LlmInquiryBackend:
     async def inquire(self, context: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """Implement `InquiryBackend.inquire`."""
         model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
-        schema = answer_schema(inquiry)
+        schema = make_answer_schema(inquiry)
         request = model.make_request(
-            with_open_question(context, inquiry),
+            ask_in_context(context, inquiry),
             attachments=self.attachments,
             tools=self.tools,
             schema=schema,
@@ -93,7 +93,7 @@ class LlmInquiryBackend:
         return extract_answer(entries, inquiry)
 
 
-def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
+def make_answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
     """Return the JSON schema of the answer, with `inquiry_id` (`docs/decisions.md` D2)."""
     return {
         "type": "object",
@@ -106,7 +106,7 @@ def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
     }
 
 
-def with_open_question(context: RequestContext, inquiry: ModelInquiry) -> RequestContext:
+def ask_in_context(context: RequestContext, inquiry: ModelInquiry) -> RequestContext:
     """Return a copy of `context` in which the call is paused and its question is asked.
 
     Each open call gets a response: the paused one, other calls of the batch without a result yet,
@@ -115,7 +115,7 @@ def with_open_question(context: RequestContext, inquiry: ModelInquiry) -> Reques
     items: list[ContextItem] = []
     open_calls: list[tuple[str, str]] = []  # ids and providers
 
-    def respond(*, in_batch: bool) -> None:
+    def respond_to_open_calls(*, in_batch: bool) -> None:
         same_id_count = 0
         for call_id, provider in open_calls:
             if call_id == inquiry.call_id:
@@ -135,13 +135,13 @@ def with_open_question(context: RequestContext, inquiry: ModelInquiry) -> Reques
                 open_calls.append((call_id, item.provider))
             case ToolCallResponse(id=call_id):
                 # Ids repeat: the n-th response of an id answers its n-th request.
-                ids = [known for known, _ in open_calls]
+                ids = [open_id for open_id, _ in open_calls]
                 if call_id in ids:
                     del open_calls[ids.index(call_id)]
             case ChatRequest():
-                respond(in_batch=False)
+                respond_to_open_calls(in_batch=False)
         items.append(item)
-    respond(in_batch=True)
+    respond_to_open_calls(in_batch=True)
 
     question = inquiry.question
     parts = [
@@ -152,7 +152,7 @@ def with_open_question(context: RequestContext, inquiry: ModelInquiry) -> Reques
     ]
     request = ChatRequest(
         content="\n\n".join(part for part in parts if part.strip()),
-        schema=answer_schema(inquiry),
+        schema=make_answer_schema(inquiry),
         metadata={INQUIRY_KEY: f"{inquiry.tool}.{question.id}"},
     )
     provider = items[-1].provider if items else ""

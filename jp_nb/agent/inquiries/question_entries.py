@@ -83,8 +83,8 @@ def _list_fields(kind: InquiryAnswerType) -> dict[str, JsonValue]:
     fields = kind.to_raw().get("fields")
     if not isinstance(fields, list):
         return {}
-    objects = [as_object(each) for each in fields]
-    return {str(each.get("id")): each for each in objects}
+    objects = [as_object(field) for field in fields]
+    return {str(field.get("id")): field for field in objects}
 
 
 def make_closing_entry(

@@ -23,11 +23,14 @@ from jp_nb.agent.prepared_answers import (
     PreparedDecision,
 )
 from jp_nb.config.tree.tool_settings import QuestionConfig
-from jp_nb.record.entries.outcomes import (
-    QuestionEnd,
-)
+from jp_nb.record.entries.outcomes import QuestionEnd
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.question_types.answer_types import Misfit
+
+HUMAN_ONLY_TEXT = (
+    "{} requires a human answer and cannot be routed to the assistant. Do not retry this tool call "
+    "in this turn."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,16 @@ class UseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """End the call with the error `text`. `open` is the reason if a user could have helped."""
+    """End the call with the error `text`.
+
+    Attributes:
+        end: The outcome of the question.
+        open_reason: Why the question stays open, if a user could have answered it; else None.
+    """
 
     text: str
     end: QuestionEnd
-    open: str | None = None
+    open_reason: str | None = None
 
 
 Route = UseAnswer | Refuse | Literal["leave_open", "decline", "user", "model"]
@@ -68,7 +76,7 @@ def select_route(
     config = config or QuestionConfig()
 
     if config.answer is not None:
-        return _configured_route(tool, question, config.answer)
+        return _route_configured_answer(tool, question, config.answer)
 
     match prepared:
         case GivenAnswer(value=value):
@@ -104,7 +112,7 @@ def format_no_user_error(tool: str) -> str:
     )
 
 
-def _configured_route(tool: str, question: Question, configured: JsonValue) -> Route:
+def _route_configured_answer(tool: str, question: Question, configured: JsonValue) -> Route:
     answer = question.answer_type.normalized(configured)
     misfit = question.misfit(answer)
     if misfit is None:
@@ -119,9 +127,3 @@ def _configured_route(tool: str, question: Question, configured: JsonValue) -> R
     path = f"conversation.tools.{tool}.questions.{question.id}.answer"
     text = f"{tool}: the configured {path} value {problem}. Update the configuration; do not retry."
     return Refuse(text, "invalid")
-
-
-HUMAN_ONLY_TEXT = (
-    "{} requires a human answer and cannot be routed to the assistant. Do not retry this tool call "
-    "in this turn."
-)

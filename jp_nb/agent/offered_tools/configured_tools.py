@@ -33,19 +33,21 @@ def is_enabled_or_forced(name: str, config: AppConfig) -> bool:
 
 
 def is_used(source: ToolSource, config: AppConfig) -> bool:
-    """Return True if `config` has tools of `source` that are on."""
+    """Return True if `config` has tools of `source` that are on, or may have one."""
     toolset = config.conversation.toolsets.get(source.name)
     if toolset is not None and toolset.state:
         return True
-    if any(is_enabled_or_forced(name, config) for name in _list_tools_of(source, config)):
+    if any(is_enabled_or_forced(name, config) for name in _iter_tool_names(source, config)):
         return True
 
+    # The tool choice may name a tool that this kernel has not discovered yet.
     choice = config.assistant.tool_choice
     is_known = choice in CHOICES_WITHOUT_TOOL or choice in config.conversation.tools
     return not is_known and source.may_have(choice)
 
 
-def _list_tools_of(source: ToolSource, config: AppConfig) -> Iterator[str]:
+def _iter_tool_names(source: ToolSource, config: AppConfig) -> Iterator[str]:
+    """Yield the names of the configured tools of `source`."""
     for name, tool in config.conversation.tools.items():
         if name == STAR:
             continue
@@ -56,56 +58,76 @@ def _list_tools_of(source: ToolSource, config: AppConfig) -> Iterator[str]:
             yield name  # switched on before this kernel has discovered it
 
 
-def find_source_name(tool: ToolConfig, names: Collection[str]) -> str | None:
-    """Return the longest beginning of the setting `source` that is the name of a source."""
+def find_source_name(tool: ToolConfig, source_names: Collection[str]) -> str | None:
+    """Return the longest beginning of the setting `source` that is one of `source_names`."""
     parts = (tool.source or "").split(".")
     prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((prefix for prefix in prefixes if prefix in names), None)
+    return next((prefix for prefix in prefixes if prefix in source_names), None)
 
 
 def add_registrations(
     config: AppConfig,
     discovered: Mapping[str, ToolRegistrations],
-    finders: Sequence[ToolSource] = (),
+    discovering: Sequence[ToolSource] = (),
 ) -> AppConfig:
-    """Return `config` with the `discovered` tools of the sources `finders`.
+    """Return `config` with the `discovered` tools, by the name of their source.
 
-    The settings of a tool are completed with its registration. A tool that is configured with the
-    same source under another name has only that name.
+    Tools that are configured without a source belong to the source of `discovering` that may have
+    them. The toolset of such a source is off, unless it is configured.
     """
-    tools = dict(config.conversation.tools)
-    found: dict[str, Mapping[str, JsonValue]] = {}
-    for registrations in discovered.values():
-        found |= registrations
-    sources_with_other_names = {tool.source for name, tool in tools.items() if name not in found}
+    conversation = config.conversation
+    tools = dict(conversation.tools)
+    _add_discovered(tools, discovered)
+    _assign_undiscovered(tools, conversation.tools, discovering)
 
-    for name, registration in found.items():
-        own = tools.get(name)
-        if registration.get("source") in sources_with_other_names:
-            tools.pop(name, None)
-        elif own is None or own.source is None:
-            tools[name] = _register(name, registration, own)
-
-    for name, tool in config.conversation.tools.items():
-        owner = next((each.name for each in finders if each.may_have(name)), None)
-        if name in tools and owner is not None and tools[name].source is None:
-            tools[name] = _register(name, {"source": owner, "toolset": owner}, tool)
-
-    toolsets = dict(config.conversation.toolsets)
-    for source in finders:
+    toolsets = dict(conversation.toolsets)
+    for source in discovering:
         toolsets.setdefault(source.name, Enable(state=False))
-    conversation = config.conversation.model_copy(update={"tools": tools, "toolsets": toolsets})
+
+    conversation = conversation.model_copy(update={"tools": tools, "toolsets": toolsets})
     return config.model_copy(update={"conversation": conversation})
 
 
+def _add_discovered(
+    tools: dict[str, ToolConfig], discovered: Mapping[str, ToolRegistrations]
+) -> None:
+    """Add the discovered tools to the configured `tools`, whose settings have precedence."""
+    registrations: dict[str, Mapping[str, JsonValue]] = {}
+    for of_source in discovered.values():
+        registrations |= of_source
+    other_tools = [tool for name, tool in tools.items() if name not in registrations]
+    renamed_sources = {tool.source for tool in other_tools}
+
+    for name, registration in registrations.items():
+        configured = tools.get(name)
+        if registration.get("source") in renamed_sources:
+            tools.pop(name, None)  # the user configured this tool under another name
+        elif configured is None or configured.source is None:
+            tools[name] = _register(name, registration, configured)
+
+
+def _assign_undiscovered(
+    tools: dict[str, ToolConfig],
+    configured: Mapping[str, ToolConfig],
+    discovering: Sequence[ToolSource],
+) -> None:
+    """Give `configured` tools that are not discovered yet the source that may have them."""
+    for name, tool in configured.items():
+        if name not in tools or tools[name].source is not None:
+            continue
+        source = next((source.name for source in discovering if source.may_have(name)), None)
+        if source is not None:
+            tools[name] = _register(name, {"source": source, "toolset": source}, tool)
+
+
 def _register(
-    name: str, registration: Mapping[str, JsonValue], own: ToolConfig | None
+    name: str, registration: Mapping[str, JsonValue], configured: ToolConfig | None
 ) -> ToolConfig:
-    """Return the settings `own` of a tool on top of its `registration`."""
-    if own is None:
+    """Return the `configured` settings of a tool on top of its `registration`."""
+    if configured is None:
         return ToolConfig.model_validate(registration)
 
     path = f"conversation.tools.{name}"
-    settings = own.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    settings = configured.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     merged = merge_partials(build_partial(path, dict(registration)), build_partial(path, settings))
     return ToolConfig.model_validate(get_path(merged, path))

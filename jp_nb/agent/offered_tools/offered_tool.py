@@ -56,7 +56,7 @@ class OfferedTool:
         inline_results: Number of displayed lines of a result; None: the result is folded.
         inline_errors: The same for an error; None: as `inline_results`.
         access: Configured access rules, for the tool; `grants` has those of the configuration.
-        described: Parameters in the configuration.
+        configured_parameters: Parameters in the configuration.
     """
 
     name: str
@@ -86,7 +86,7 @@ class OfferedTool:
     description: str | None = None
     examples: str | None = None
     result_max_chars: int = MAX_RESULT_CHARS
-    described: Mapping[str, JsonValue] = field(default_factory=dict)
+    configured_parameters: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def prepare_arguments(
         self, arguments: Mapping[str, JsonValue]
@@ -101,11 +101,10 @@ class OfferedTool:
         clean = as_object(make_storable(copy))
         if self.executor.needs_exact_text and clean != copy:
             return ToolFailure(HALF_CHARACTER_TEXT)
-        coerced = coerce_arguments(clean, schema)
-        given = drop_optional_nulls(coerced, schema)
+        typed = drop_optional_nulls(coerce_arguments(clean, schema), schema)
 
         try:
-            prepared = self.executor.prepare(self.name, given, schema)
+            prepared = self.executor.prepare(self.name, typed, schema)
         except Exception as exc:  # a tool's own code
             return ToolFailure(summarize_error(exc))
         return prepared if isinstance(prepared, ToolFailure) else dict(prepared)
@@ -137,10 +136,10 @@ class OfferedTool:
         """Schema of the arguments with all descriptions, also those that requests omit."""
         schema = self.executor.schema
         if schema is None:
-            return {"properties": dict(self.described)}
+            return {"properties": dict(self.configured_parameters)}
 
         nodes = dict(as_object(schema.get("properties")))
-        for name, configured in self.described.items():
+        for name, configured in self.configured_parameters.items():
             node = nodes.get(name)
             if isinstance(node, dict) and isinstance(configured, dict):
                 texts = {key: text for key, text in configured.items() if key in DESCRIPTION_KEYS}

@@ -131,14 +131,14 @@ async def offer_tools(
 
     found = await sources.find(config, wanted, attempt)
     offered = ToolSet(
-        {},
-        found.missing,
-        found.clashes,
-        found.problems,
-        found.failures,
-        config,
-        found.notices,
-        found.instructions,
+        tools={},
+        missing=found.missing,
+        clashes=found.clashes,
+        problems=found.problems,
+        failures=found.failures,
+        config=config,
+        notices=found.notices,
+        instructions=found.instructions,
     )
 
     for name, tool in enabled.items():
@@ -146,9 +146,9 @@ async def offer_tools(
             offered.missing[name] = f"conversation.tools.{name}.source is not set"
         elif name in found.tools:
             executor, source = found.tools[name]
-            configured = any(question.answer is not None for question in tool.questions.values())
             lacks_user = executor.needs_user and unavailable_reason is not None
-            if lacks_user and not configured and not answered(name):
+            is_answered = answered(name) or _has_configured_answer(tool)
+            if lacks_user and not is_answered:
                 offered.missing[name] = NEEDS_USER_REASON
             else:
                 offered.tools[name] = _make_offered_tool(name, tool, star, executor, source)
@@ -156,23 +156,28 @@ async def offer_tools(
     return offered
 
 
+def _has_configured_answer(tool: ToolConfig) -> bool:
+    return any(question.answer is not None for question in tool.questions.values())
+
+
 def _make_offered_tool(
     name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, origin: ToolSource
 ) -> OfferedTool:
+    """Return the tool with its settings: its own, else those of `*`, else the default."""
     style = tool.style
-    default = star.style
+    star_style = star.style
     run = tool.run or star.run or origin.run
     format_mode: FormatMode = "unattended" if run == "unattended" else "ask"
 
-    parameters = _first_set(style.parameters, default.parameters, None)
+    parameters = _first_set(style.parameters, star_style.parameters, None)
     formatter: CommandFormatter | None = None
     if isinstance(parameters, Command):
         formatter = CommandFormatter(parameters, name_in_source(name, tool))
         parameters = None
 
-    described: dict[str, JsonValue] = {
-        name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-        for name, node in tool.parameters.items()
+    configured_parameters: dict[str, JsonValue] = {
+        parameter: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        for parameter, node in tool.parameters.items()
     }
     description = tool.description
     if not tool.summary and not description:
@@ -180,7 +185,7 @@ def _make_offered_tool(
     definition = ToolDefinition(
         name,
         tool.summary or description or "",
-        executor.schema or make_parameters_schema(described),
+        executor.schema or make_parameters_schema(configured_parameters),
     )
 
     command: JsonValue = None
@@ -202,7 +207,7 @@ def _make_offered_tool(
         cancellation_response=(
             tool.cancellation_response or star.cancellation_response or CANCELLATION
         ),
-        hidden=_first_set(style.hidden, default.hidden, False),
+        hidden=_first_set(style.hidden, star_style.hidden, False),
         questions=tool.questions,
         options=tool.options,
         origin=origin.title,
@@ -215,14 +220,14 @@ def _make_offered_tool(
         format=tool.format or star.format or format_mode,
         formatter=formatter,
         parameters=parameters,
-        inline_results=_first_set(style.inline_results, default.inline_results, None),
-        inline_errors=_first_set(style.error.inline_results, default.error.inline_results, None),
+        inline_results=_first_set(style.inline_results, star_style.inline_results, None),
+        inline_errors=_first_set(style.error.inline_results, star_style.error.inline_results, None),
         access=access,
         grants=grants,
         summary=tool.summary,
         description=description,
         examples=tool.examples,
-        described=described,
+        configured_parameters=configured_parameters,
     )
 
 

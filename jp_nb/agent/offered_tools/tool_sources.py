@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+NOT_STARTED_REASON: Final = "the tool source {!r} has not started. It starts with the next turn"
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFailure:
@@ -102,26 +104,30 @@ class ToolSources:
         A source is asked if `config` uses one of its tools, or if it is `named`, or `only_named`.
         """
         sources = self.available(config)
-        finding = [source for source in sources if source.discovers]
-        asked = [each for each in finding if each.name in named]
-        if not only_named:
-            asked = [each for each in finding if each in asked or is_used(each, config)]
+        discovering = [source for source in sources if source.discovers]
+        asked = [
+            source
+            for source in discovering
+            if source.name in named or (not only_named and is_used(source, config))
+        ]
 
         async with self._lock:
             await self._close_outdated(sources)
-            found = await asyncio.gather(*(self._discover_tools(x, attempt) for x in asked))
+            answers = await asyncio.gather(
+                *(self._discover_tools(source, attempt) for source in asked)
+            )
 
-        known = {source.name for source in finding}
-        now = {name: tools for name, tools in self.discovered.items() if name in known}
-
-        for source, tools in zip(asked, found, strict=True):
+        # A source that was not asked, or failed, keeps the tools of the last time.
+        configured = {source.name for source in discovering}
+        discovered = {name: tools for name, tools in self.discovered.items() if name in configured}
+        for source, tools in zip(asked, answers, strict=True):
             if tools is not None:
-                now[source.name] = tools
-        self.discovered = now
+                discovered[source.name] = tools
+        self.discovered = discovered
 
-        if not finding:
+        if not discovering:
             return config
-        return add_registrations(config, now, finding)
+        return add_registrations(config, discovered, discovering)
 
     async def find(
         self, config: AppConfig, wanted: Mapping[str, ToolConfig], attempt: SourceAttempt
@@ -134,56 +140,62 @@ class ToolSources:
         shares: dict[str, dict[str, ToolConfig]] = {}
         missing: dict[str, str] = {}
         for name, tool in wanted.items():
-            own = find_source_name(tool, sources)
-            if own is None:
-                missing[name] = _list_missing_in_source(tool)
+            source_name = find_source_name(tool, sources)
+            if source_name is None:
+                missing[name] = _describe_missing(tool)
             else:
-                shares.setdefault(own, {})[name] = tool
+                shares.setdefault(source_name, {})[name] = tool
 
         async with self._lock:
             await self._close_outdated(sources.values())
-            asked = (self._list_tools(sources[own], shares[own], attempt) for own in shares)
-            lists = await asyncio.gather(*asked)
+            lists = await asyncio.gather(
+                *(self._list_tools(sources[own], share, attempt) for own, share in shares.items())
+            )
 
         tools: dict[str, tuple[Tool, ToolSource]] = {}
-        for (own, share), found in zip(shares.items(), lists, strict=True):
+        for (source_name, share), listed in zip(shares.items(), lists, strict=True):
             for name, tool in share.items():
-                if found is None:
-                    missing[name] = attempt.failures[own].text
-                elif name in found:
-                    tools[name] = found[name], sources[own]
+                if listed is None:
+                    missing[name] = attempt.failures[source_name].text
+                elif name in listed:
+                    tools[name] = listed[name], sources[source_name]
                 else:
-                    missing[name] = _list_missing_in_source(tool)
+                    missing[name] = _describe_missing(tool)
 
         clashes: dict[str, str] = {}
         for source in sources.values():
             clashes |= source.clashes(config.conversation.tools)
 
-        failures = [x for own, x in attempt.failures.items() if own in sources]
-        optional = dict.fromkeys(each.text for each in failures if not each.is_required)
-        required = dict.fromkeys(each.text for each in failures if each.is_required)
-        used = {source.name for _, source in tools.values()}
-        running = list(self._running.values())
-        texts = [each.instructions for each in running if each.name in used]
-        notices: list[str] = []
-        for source in running:
-            notices += source.take_notices()
-
+        failures = [failure for name, failure in attempt.failures.items() if name in sources]
+        used_names = {source.name for _, source in tools.values()}
         return FoundTools(
             tools,
             missing,
             clashes,
-            problems=tuple(optional),
-            failures=tuple(required),
-            notices=tuple(notices),
-            instructions=tuple(sorted(filter(None, texts))),
+            problems=_list_texts(failures, are_required=False),
+            failures=_list_texts(failures, are_required=True),
+            notices=self._take_notices(),
+            instructions=self._list_instructions(used_names),
         )
+
+    def _take_notices(self) -> tuple[str, ...]:
+        notices: list[str] = []
+        for source in self._running.values():
+            notices += source.take_notices()
+        return tuple(notices)
+
+    def _list_instructions(self, source_names: Collection[str]) -> tuple[str, ...]:
+        """Return the instructions of the running sources with these names, in a stable order."""
+        texts = [
+            source.instructions for source in self._running.values() if source.name in source_names
+        ]
+        return tuple(sorted(text for text in texts if text))
 
     def list_starting(self) -> list[str]:
         """Return the servers, or the names of the sources, that start now."""
         return list(self._starting.values())
 
-    def running(self, name: str) -> ToolSource | None:
+    def find_running(self, name: str) -> ToolSource | None:
         """Return the running source of that name."""
         return self._running.get(name)
 
@@ -230,7 +242,7 @@ class ToolSources:
             attempt.failures[source.name] = SourceFailure(NOT_STARTED_REASON.format(source.name))
             return None
 
-        failed = "did not start"
+        failed_step = "did not start"
         self._starting[source.name] = source.owner or source.name
         limit = asyncio.timeout(source.start_timeout_s or None)
 
@@ -239,7 +251,7 @@ class ToolSources:
                 if not is_running:
                     self._running[source.name] = source
                     await source.start()
-                failed = "did not list its tools"
+                failed_step = "did not list its tools"
                 if is_running and source.name not in attempt.renewed:
                     await self._running[source.name].renew()
                 attempt.renewed.add(source.name)
@@ -261,7 +273,7 @@ class ToolSources:
             reason = summarize_error(cause)
             if limit.expired():
                 reason = f"no response within {source.start_timeout_s:g} s"
-            text = f"the tool source {source.name!r} {failed}: {reason}"
+            text = f"the tool source {source.name!r} {failed_step}: {reason}"
 
         attempt.failures[source.name] = SourceFailure(text, source.is_required)
         self.last_failures[source.name] = text
@@ -269,16 +281,16 @@ class ToolSources:
 
     async def _close_outdated(self, sources: Collection[ToolSource]) -> None:
         current = {source.name: source for source in sources}
-        await self._close(*(x for x in self._running.values() if current.get(x.name) != x))
+        outdated = [
+            source for source in self._running.values() if current.get(source.name) != source
+        ]
+        await self._close(*outdated)
 
     async def _close(self, *sources: ToolSource) -> None:
         """Close `sources` concurrently, because one may hang."""
-        found = [self._running.pop(source.name, None) for source in sources]
-        running = [source for source in found if source is not None]
+        popped = [self._running.pop(source.name, None) for source in sources]
+        running = [source for source in popped if source is not None]
         await asyncio.gather(*map(_close_one, running))
-
-
-NOT_STARTED_REASON: Final = "the tool source {!r} has not started. It starts with the next turn"
 
 
 async def _close_one(source: ToolSource) -> None:
@@ -298,5 +310,14 @@ def _find_cause(exc: BaseException) -> BaseException:
     return exc
 
 
-def _list_missing_in_source(tool: ToolConfig) -> str:
+def _list_texts(failures: Sequence[SourceFailure], *, are_required: bool) -> tuple[str, ...]:
+    """Return the texts of the failures of required sources, or of the others, without duplicates.
+
+    Tools of one source may fail for the same reason.
+    """
+    texts = [failure.text for failure in failures if failure.is_required is are_required]
+    return tuple(dict.fromkeys(texts))
+
+
+def _describe_missing(tool: ToolConfig) -> str:
     return f"the source {tool.source!r} has no tool of this name"

@@ -16,19 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jp_nb.agent.prompting.prompts import (
+from jp_nb.agent.prompting.prompt_ends import (
     REFUSED_MARK,
-    ActionPrompt,
     Answered,
     AnyEnd,
-    AnyPrompt,
     Channel,
     FormEnd,
-    FormPrompt,
     NotAnswered,
-    QuestionPrompt,
     apply_timeout_default,
 )
+from jp_nb.agent.prompting.prompts import ActionPrompt, AnyPrompt, FormPrompt, QuestionPrompt
 
 Screen = Literal["page", "summary", "menu", "discard"]
 """A page, the summary before sending, the menu of Cancel, or the question before discarding."""

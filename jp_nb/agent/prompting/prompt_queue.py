@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic
 
-from jp_nb.agent.prompting.prompts import Prompt, PromptEnd, Prompter, T, Unavailable
+from jp_nb.agent.prompting.prompt_ends import PromptEnd, T, Unavailable
+from jp_nb.agent.prompting.prompts import Prompt, Prompter
 from jp_nb.agent.turn_times import TurnTimes
 from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 

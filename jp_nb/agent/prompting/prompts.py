@@ -1,7 +1,7 @@
-"""Prompts for the user, their ends, and the port through which they are asked.
+"""Prompts for the user, and the port through which they are asked.
 
-A prompt is a question, a decision among buttons (*actions*), or a form with pages of questions. Its
-*end* is an answer, or the reason why there is none. A `Prompter` of the front end displays it.
+A prompt is a question, a decision among buttons (*actions*), or a form with pages of questions. A
+`Prompter` of the front end displays it. `prompt_ends.py` has the outcomes.
 
 Source: `docs/prompts.md`, `docs/turns.md`.
 """
@@ -9,78 +9,22 @@ Source: `docs/prompts.md`, `docs/turns.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.record.entries.outcomes import AnswerMark, QuestionOutcome
+from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, PromptEnd, T, Unavailable
 from jp_nb.text import one_line, spell_invisible
 from jp_nb.toolkit.question import FormAnswer, Question
 
 if TYPE_CHECKING:  # most turns edit no cells
     from jp_nb.toolkit.editing.source_diff import SourceDiff
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-Channel = Literal["form", "stdin", "terminal"]
-EMPTY_MARK: Final[frozenset[AnswerMark]] = frozenset({"empty"})
-"""Mark of an empty answer that the user confirmed."""
-REFUSED_MARK: Final[frozenset[AnswerMark]] = frozenset({"refused"})
-"""Mark of a question that the user declined, and did not only leave open."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A valid answer to a question, or the value of an action, `by` a user of a shared notebook."""
-
-    value: JsonValue
-    channel: Channel
-    remember: bool = False
-    marks: frozenset[AnswerMark] = frozenset()
-    by: str | None = None
-    picks: frozenset[str] | None = None
-    """Keys of the checked items of a decision; None where the prompt has no check boxes."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotAnswered:
-    """A prompt without an answer. `channel` is None if it was dropped before its display."""
-
-    end: Literal["declined", "cancelled", "timed_out", "interrupted"]
-    channel: Channel | None = None
-    by: str | None = None
-    marks: frozenset[AnswerMark] = field(default=frozenset(), repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class FormEnd:
-    """The outcome of a form that was not cancelled or interrupted as a whole.
-
-    `ends` has one for each page: `declined` for a question left open on purpose, `cancelled` for
-    one that was open when the user chose `reply` (with `text` to the model) or `stop` in the menu.
-    """
-
-    ends: tuple[Answered | NotAnswered, ...]
-    then: Literal["submitted", "reply", "stop"] = "submitted"
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """No user is available, for the `reason`."""
-
-    reason: str
-
-
-def is_back(end: object) -> bool:
-    """Return True if the user closed a prompt to return to the previous one."""
-    return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
-
-
-PromptEnd: TypeAlias = T | NotAnswered | Unavailable
-"""The outcome of a `Prompt[T]`."""
+UNSET_VALUE = "(unset)"
+"""Text for a value that is not set."""
 
 
 class Prompt(Generic[T_co]):
@@ -91,10 +35,14 @@ class Prompt(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button that decides at once. `key` is its key on stdin, `on_form` False if only there.
+    """A button that decides at once.
 
-    If it `is_separated`, a line is between it and the buttons before. `format_label` returns the
-    label for a number of checked items; the button needs at least one.
+    Attributes:
+        key: Its key on stdin.
+        on_form: False if only a dialogue on stdin offers it.
+        is_separated: True if a line separates it from the buttons before.
+        format_label: Returns the label for a number of checked items. The button needs at least
+            one.
     """
 
     key: str
@@ -139,14 +87,18 @@ class QuestionPrompt(Prompt[Answered]):
         if not isinstance(kind, FormAnswer):
             return (self,)
 
-        return tuple(QuestionPrompt(x, is_code=x.id in self.code_fields) for x in kind.fields)
+        return tuple(
+            QuestionPrompt(field, is_code=field.id in self.code_fields) for field in kind.fields
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class PromptItem:
     """A part of a decision that the user can leave out, by a check box on a form.
 
-    `key` is its name in `Answered.picks`. `actions` are buttons beside the check box.
+    Attributes:
+        key: Its name in `Answered.picks`.
+        actions: Buttons beside the check box.
     """
 
     key: str
@@ -159,15 +111,17 @@ class PromptItem:
 class PromptDetail:
     """Exact content that the user decides about: an object key by key, a text line by line.
 
-    `language` is the one of code, such as `python`. `size` are words behind the caption, in place
-    of the number of lines of a text. `diff` is the difference whose text is `value`: a form shows
-    it with the code of `language`. With an `item`, the user can leave it out.
+    Attributes:
+        language: Language of a code, such as `python`.
+        size_text: Text behind the caption, in place of the number of lines of `value`.
+        diff: The difference whose text is `value`. A form shows it as code of `language`.
+        item: The check box by which the user can leave the content out.
     """
 
     caption: str
     value: Mapping[str, JsonValue] | str
     language: str | None = None
-    size: str | None = None
+    size_text: str | None = None
     diff: SourceDiff | None = None
     item: PromptItem | None = None
 
@@ -176,8 +130,10 @@ class PromptDetail:
 class PromptCell:
     """A cell of the notebook that a decision is about, which a page can outline and show.
 
-    With `is_place`, the decision is about the place below it; `start` is the start of the notebook.
-    A page shows it by a button beside the `item` with this key.
+    Attributes:
+        cell_id: Id of the cell, or `start` for the place above the first cell.
+        is_place: True if the decision is about the place below the cell.
+        item: Key of the `PromptItem` beside whose check box a button shows the cell.
     """
 
     cell_id: str
@@ -244,16 +200,12 @@ class ProposedChange:
         return f"{self.path}: {now} → {self.becomes}"
 
 
-UNSET_VALUE = "(unset)"
-"""Text for a value that is not set."""
-
-
 @dataclass(frozen=True, slots=True)
 class FormPrompt(Prompt[FormEnd]):
     """A form with at least one page. Answers take effect only with Submit.
 
     Attributes:
-        pages: One question each, which may have several fields. None offers "for this turn".
+        pages: One question each, which may have several fields. No page offers "for this turn".
         partial: True if required questions may stay open: the tool accepts missing answers.
         menu: True if Cancel offers to reply to the model, to stop the turn, and to go back.
         declines: True if the user may decline each question, which is not the same as Cancel.
@@ -272,7 +224,10 @@ def make_prompt(
     menu: bool = False,
     declines: bool = False,
 ) -> QuestionPrompt | FormPrompt:
-    """Return a form, or the only page if it needs none: a required question without fields."""
+    """Return the prompt for `pages`: a form, or the page itself.
+
+    A single required question without fields needs no form, unless one of the options is set.
+    """
     question = pages[0].question
     if len(pages) > 1 or partial or menu or declines or not question.required:
         return FormPrompt(pages, partial, menu, declines)
@@ -283,46 +238,13 @@ def make_prompt(
 
 SimplePrompt = QuestionPrompt | ActionPrompt
 AnyPrompt = SimplePrompt | FormPrompt
-AnyEnd = PromptEnd[Answered | FormEnd]
-
-
-def get_outcome(end: Answered | NotAnswered) -> QuestionOutcome:
-    """Return the outcome of a question whose prompt had this `end`."""
-    if isinstance(end, NotAnswered):
-        return QuestionOutcome(end.end, end.channel, end.marks, end.by)
-    return QuestionOutcome("answered", end.channel, end.marks, end.by)
-
-
-def apply_timeout_default(question: Question, end: NotAnswered) -> Answered | NotAnswered:
-    """Return `end`, or the automatic answer if the time for an optional question is over."""
-    if end.end != "timed_out" or question.automatic is None or end.channel is None:
-        return end
-    return Answered(question.automatic, end.channel, marks=frozenset({"auto", "timed_out"}))
-
-
-def with_sender(end: AnyEnd, name: str | None) -> AnyEnd:
-    """Return `end` with the name of the user who decided. Automatic outcomes get no name."""
-    match end:
-        case FormEnd(ends=ends):
-            signed = [replace(one, by=_get_sender(one, name)) for one in ends]
-            return replace(end, ends=tuple(signed))
-        case Answered() | NotAnswered():
-            return replace(end, by=_get_sender(end, name))
-        case Unavailable():
-            return end
-
-
-def _get_sender(end: Answered | NotAnswered, name: str | None) -> str | None:
-    if isinstance(end, NotAnswered):
-        return name if end.end in ("declined", "cancelled") else None
-    return None if end.marks & {"auto", "timed_out"} else name
 
 
 class Prompter(Protocol):
     """Asks the user of the notebook."""
 
     def unavailable(self) -> Unavailable | None:
-        """Return the reason if no user is available in the running cell (R083-99).
+        """Return the reason if no user is available in the running cell.
 
         It is fast, and safe on any thread. If it is None, a user may be available.
         """

@@ -18,7 +18,8 @@ from typing import Final
 
 import nbformat
 
-from jp_nb.agent.prompting.prompts import AnyEnd, AnyPrompt
+from jp_nb.agent.prompting.prompt_ends import AnyEnd
+from jp_nb.agent.prompting.prompts import AnyPrompt
 from jp_nb.batch.inboxes.inbox import Inbox
 from jp_nb.batch.inboxes.inbox_dialogue import AskPrompt, InboxDialogue
 from jp_nb.errors import PromptUnavailable, UsageError

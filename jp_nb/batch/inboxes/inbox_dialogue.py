@@ -21,17 +21,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.agent.prompting.prompt_ends import Answered, AnyEnd, FormEnd, Unavailable, is_back
 from jp_nb.agent.prompting.prompts import (
     Action,
     ActionPrompt,
-    Answered,
-    AnyEnd,
     AnyPrompt,
-    FormEnd,
     PromptDetail,
     QuestionPrompt,
-    Unavailable,
-    is_back,
     make_prompt,
 )
 from jp_nb.batch.inboxes.decision_actions import DecisionActions

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from jp_nb.agent.prompting.prompts import Unavailable
+from jp_nb.agent.prompting.prompt_ends import Unavailable
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.cassette_command import describe_cassette

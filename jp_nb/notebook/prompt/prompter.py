@@ -15,20 +15,22 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, assert_never
 
+from jp_nb.agent.prompting.prompt_ends import (
+    AnyEnd,
+    Channel,
+    NotAnswered,
+    PromptEnd,
+    T,
+    Unavailable,
+    add_sender,
+)
 from jp_nb.agent.prompting.prompt_queue import PromptQueue
 from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
-    AnyEnd,
     AnyPrompt,
-    Channel,
     FormPrompt,
-    NotAnswered,
     Prompt,
-    PromptEnd,
     QuestionPrompt,
-    T,
-    Unavailable,
-    with_sender,
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.forms.form_output import FormOutput, SeparateOutput
@@ -365,7 +367,7 @@ class NotebookPrompter:
                         end = ask_on_stdin(prompt, InputConsole(kernel), channel)
 
             if channel == "stdin":  # the input box is in the page that ran the cell
-                end = with_sender(end, find_sender("execute_request"))
+                end = add_sender(end, find_sender("execute_request"))
         except Expired:
             if waiting.withdrawn:
                 end = NotAnswered("cancelled", channel)

@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from jp_nb.agent.prompting.prompts import (
-    ActionPrompt,
+from jp_nb.agent.prompting.prompt_ends import (
     Answered,
     AnyEnd,
-    AnyPrompt,
     FormEnd,
-    FormPrompt,
     NotAnswered,
     PromptEnd,
+    get_outcome,
+)
+from jp_nb.agent.prompting.prompts import (
+    ActionPrompt,
+    AnyPrompt,
+    FormPrompt,
     QuestionPrompt,
     SimplePrompt,
-    get_outcome,
 )
 from jp_nb.record.entries.outcomes import end_in_words
 from jp_nb.rendering.markdown import escape_markup

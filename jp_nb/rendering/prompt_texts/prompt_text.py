@@ -15,12 +15,8 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompting.prompts import (
-    ActionPrompt,
-    Answered,
-    QuestionPrompt,
-    SimplePrompt,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered
+from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePrompt
 from jp_nb.rendering.prompt_texts.change_text import summarize_changes
 from jp_nb.text import (
     ONE_LINE,
@@ -158,7 +154,7 @@ def list_exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
         else:
             lines = format_object(exhibit.value)
 
-        size = exhibit.size
+        size = exhibit.size_text
         if size is None:
             size = "" if count == ONE_LINE else count
         caption = f"{exhibit.caption}: {size}" if size else exhibit.caption

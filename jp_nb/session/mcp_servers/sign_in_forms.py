@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from jp_nb.agent.prompting.prompts import Answered, AnyEnd, NotAnswered, QuestionPrompt
+from jp_nb.agent.prompting.prompt_ends import Answered, AnyEnd, NotAnswered
+from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.errors import PromptCancelled, PromptUnavailable
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.toolkit.question import Question

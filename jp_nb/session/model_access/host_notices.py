@@ -10,7 +10,7 @@ Source: `docs/providers.md`, `docs/decisions.md`.
 from __future__ import annotations
 
 from jp_nb.agent.display import Notice
-from jp_nb.agent.effective_model import host_of
+from jp_nb.agent.effective_model import get_host
 from jp_nb.agent.provider import Provider
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.record.request_context.host_marks import LastHost, format_other_host, read_recorded_host
@@ -48,7 +48,7 @@ class HostNotices:
         Any thread may call it.
         """
         record = self._record
-        host = host_of(provider)
+        host = get_host(provider)
         last = self._last_host if record is None else record.last_host
         if last is None or not host:
             return

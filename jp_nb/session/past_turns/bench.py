@@ -18,7 +18,8 @@ from typing import Any, Final
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from jp_nb.agent.call_steps.bench_run import BenchRun, CallOutcome
+from jp_nb.agent.call_steps.bench_run import BenchRun
+from jp_nb.agent.call_steps.call_outcome import CallOutcome
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.inquiries.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
@@ -78,7 +79,7 @@ class ToolBench:
         request = ToolCallRequest(id="bench", name=tool.name, arguments=converted)
         run = self.run(tools, [[Call(request, tool)]], {})
 
-        outcome = next((outcome for _, outcome in run.outcomes()), None)
+        outcome = next((outcome for _, outcome in run.iter_outcomes()), None)
         if outcome is not None:
             self._show_outcome(outcome, tool, tools.offered)
 

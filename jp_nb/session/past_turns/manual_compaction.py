@@ -84,8 +84,8 @@ class ManualCompaction:
         update = {name: bound for name, bound in bounds.items() if bound is not None}
         given = [rule.model_copy(update=update) for rule in rules]
 
-        steps = planner.steps(given, first=options.first, last=options.last)
-        return planner.plan(steps, wants_summary=options.rules is not None)
+        steps = planner.make_steps(given, first=options.first, last=options.last)
+        return planner.make_plan(steps, wants_summary=options.rules is not None)
 
     @property
     def _providers(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class ManualCompaction:
         if any(step.rule.summary is not None for step in plan.steps):
             return self._with_summaries(plan, options)
 
-        entries = mark_as_one_step([step.entry() for step in plan.steps])
+        entries = mark_as_one_step([step.make_entry() for step in plan.steps])
         self._record(entries)
         return entries
 

@@ -154,7 +154,7 @@ class PastRequests:
         context = self._turns.contexts.build(self._stream, resolved)
         context.contents = dict(context.contents)
         context.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
-        request = resolved.model_request(
+        request = resolved.make_turn_request(
             context, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
 
@@ -204,7 +204,7 @@ class PastRequests:
         schema = turn.schema if turn is not None else None
         context = build_context(then, projection.providers(), in_turn=True)
         context.contents = dict(self._turns.contexts.contents)
-        request = resolved.model_request(
+        request = resolved.make_turn_request(
             context,
             choice=self._find_tool_choice(span, then, basis.config),
             schema=schema,

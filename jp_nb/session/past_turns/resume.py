@@ -11,15 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    PromptDetail,
-    PromptEnd,
-    Unavailable,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, Unavailable
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
 from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.entries.events import ToolCallRequest, ToolCallResponse

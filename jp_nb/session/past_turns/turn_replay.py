@@ -120,7 +120,7 @@ def _repeat_calls(batch: RecordedBatch, tools: BenchTools) -> list[Call]:
 
 
 def _compare(batches: Sequence[RecordedBatch], run: BenchRun) -> Iterator[Replayed]:
-    outcomes = {id(call): outcome for call, outcome in run.outcomes()}
+    outcomes = {id(call): outcome for call, outcome in run.iter_outcomes()}
 
     for number, batch in enumerate(batches):
         for before, call in zip(batch.calls, run.batches[number], strict=True):

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jp_nb.agent.prompting.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
+from jp_nb.agent.prompting.prompt_ends import Answered, Unavailable
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
 from jp_nb.errors import PromptCancelled, PromptUnavailable
 from jp_nb.record.entries.events import ToolCallRequest
 from jp_nb.rendering.prompt_texts.prompt_text import spell_name

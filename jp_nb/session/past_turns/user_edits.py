@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.call_steps.bench_run import CallOutcome
+from jp_nb.agent.call_steps.call_outcome import CallOutcome
 from jp_nb.agent.calls.call import Call
 from jp_nb.errors import ToolError, UsageError
 from jp_nb.record.entries.events import ToolCallRequest
@@ -100,7 +100,7 @@ def review_user_edits(bench: ToolBench, name: str, make_review: MakeReview) -> C
     request = ToolCallRequest(id="bench", name=name, arguments={})
     run = bench.run(tools, [[Call(request, tool)]], {})
     raise_for_end(run)
-    [(_, outcome)] = run.outcomes()
+    [(_, outcome)] = run.iter_outcomes()
     return outcome
 
 

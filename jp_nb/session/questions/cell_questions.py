@@ -11,14 +11,8 @@ from functools import partial
 from typing import Any
 
 from jp_nb.agent.display import CodeAsks, Display, Notice
-from jp_nb.agent.prompting.prompts import (
-    ActionPrompt,
-    Answered,
-    AnyEnd,
-    AnyPrompt,
-    PromptEnd,
-    Unavailable,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered, AnyEnd, PromptEnd, Unavailable
+from jp_nb.agent.prompting.prompts import ActionPrompt, AnyPrompt
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import PromptUnavailable
 from jp_nb.rendering.prompt_texts.prompt_summary import summarize_prompt

@@ -21,16 +21,8 @@ from jp_nb.agent.prepared_answers import (
     OpenDecision,
     PreparedAnswers,
 )
-from jp_nb.agent.prompting.prompts import (
-    Answered,
-    AnyEnd,
-    FormEnd,
-    FormPrompt,
-    NotAnswered,
-    QuestionPrompt,
-    Unavailable,
-    make_prompt,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered, AnyEnd, FormEnd, NotAnswered, Unavailable
+from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt, make_prompt
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR

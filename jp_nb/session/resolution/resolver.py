@@ -281,7 +281,7 @@ class Resolver:
 
     def running_server(self, name: str) -> ToolSource | None:
         """Return the source of the MCP server `name`, if it runs or starts."""
-        return self._sources.running(f"mcp.{name}")
+        return self._sources.find_running(f"mcp.{name}")
 
     def last_server_failure(self, name: str) -> str:
         """Return why the MCP server `name` did not start when it was last tried; else ""."""

@@ -14,7 +14,8 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from jp_nb.agent.display import Waits
-from jp_nb.agent.prompting.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
+from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, PromptEnd
+from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.threads.cell_jobs import Timer

@@ -13,14 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    PromptEnd,
-    Unavailable,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, Unavailable
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt
 from jp_nb.errors import PromptCancelled
 from jp_nb.record.changes.config_changes import (
     select_changes_before_first_turn,

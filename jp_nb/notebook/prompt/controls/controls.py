@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from jp_nb.agent.prompting.prompts import ActionPrompt, Answered, QuestionPrompt
+from jp_nb.agent.prompting.prompt_ends import Answered
+from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt
 from jp_nb.notebook.prompt.controls.form_control import FormControl
 from jp_nb.notebook.prompt.controls.select_controls import make_select_control
 from jp_nb.notebook.prompt.controls.text_controls import (

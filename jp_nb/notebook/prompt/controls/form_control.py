@@ -18,7 +18,7 @@ from typing import Final
 import ipywidgets as widgets
 from pydantic import JsonValue
 
-from jp_nb.agent.prompting.prompts import Answered
+from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.notebook.prompt.answer_widgets import SecretField
 from jp_nb.rendering.prompt_texts import prompt_text
 

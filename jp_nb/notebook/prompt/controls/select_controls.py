@@ -11,7 +11,8 @@ from typing import Final
 
 import ipywidgets as widgets
 
-from jp_nb.agent.prompting.prompts import EMPTY_MARK, Answered, QuestionPrompt
+from jp_nb.agent.prompting.prompt_ends import EMPTY_MARK, Answered
+from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.notebook.prompt.answer_widgets import NO_SUCH_OPTION, Choices
 from jp_nb.notebook.prompt.controls.form_control import (
     FormControl,

@@ -19,14 +19,13 @@ import ipywidgets as widgets
 from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import FormDraft
+from jp_nb.agent.prompting.prompt_ends import Answered, Unavailable
 from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
-    Answered,
     AnyPrompt,
     FormPrompt,
     QuestionPrompt,
     SimplePrompt,
-    Unavailable,
 )
 from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import ipywidgets as widgets
 
-from jp_nb.agent.prompting.prompts import Answered, QuestionPrompt
+from jp_nb.agent.prompting.prompt_ends import Answered
+from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.notebook.prompt.answer_widgets import SecretField
 from jp_nb.notebook.prompt.controls.controls import make_question_control
 from jp_nb.notebook.prompt.controls.form_control import FormMessage, NoValidAnswer

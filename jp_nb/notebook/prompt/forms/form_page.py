@@ -13,7 +13,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import PageDraft
-from jp_nb.agent.prompting.prompts import ActionPrompt, Answered, SimplePrompt
+from jp_nb.agent.prompting.prompt_ends import Answered
+from jp_nb.agent.prompting.prompts import ActionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.controls.controls import make_action_buttons
 from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.controls.form_widgets import (

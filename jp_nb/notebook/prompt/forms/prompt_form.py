@@ -18,12 +18,8 @@ from html import escape
 
 import ipywidgets as widgets
 
-from jp_nb.agent.prompting.prompts import (
-    AnyEnd,
-    AnyPrompt,
-    SimplePrompt,
-    with_sender,
-)
+from jp_nb.agent.prompting.prompt_ends import AnyEnd, add_sender
+from jp_nb.agent.prompting.prompts import AnyPrompt, SimplePrompt
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.pending_output import show_figures
 from jp_nb.notebook.prompt.controls.form_control import FormMessage
@@ -225,7 +221,7 @@ class PromptForm(ABC):
 
     def _finish(self, end: AnyEnd) -> None:
         # `find_sender` is None after a deadline, because no message of a page is handled then.
-        sent = with_sender(end, find_sender("comm_msg"))
+        sent = add_sender(end, find_sender("comm_msg"))
         self._loop.post(lambda: self._context.on_end(sent))
 
     # --- deadlines -----------------------------------------------------------------------------

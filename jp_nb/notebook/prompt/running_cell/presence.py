@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from jp_nb.agent.prompting.prompts import Unavailable
+from jp_nb.agent.prompting.prompt_ends import Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.prompt.running_cell.current_page import get_running_kernel

@@ -16,14 +16,8 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import BLANK, FormDraft, PageDraft, Screen
-from jp_nb.agent.prompting.prompts import (
-    Answered,
-    AnyEnd,
-    AnyPrompt,
-    FormPrompt,
-    QuestionPrompt,
-    SimplePrompt,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered, AnyEnd
+from jp_nb.agent.prompting.prompts import AnyPrompt, FormPrompt, QuestionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.running_cell.deadlines import Expired
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     HELP_KEY,

@@ -13,10 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
-from jp_nb.agent.prompting.prompts import (
-    EMPTY_MARK,
-    Answered,
-)
+from jp_nb.agent.prompting.prompt_ends import EMPTY_MARK, Answered
 from jp_nb.text import BAR, force_left_to_right
 
 ATTEMPTS: Final = 5

@@ -9,12 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from jp_nb.agent.prompting.prompts import (
-    ActionPrompt,
-    Answered,
-    QuestionPrompt,
-    SimplePrompt,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered
+from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     EMPTY_TEXT_KEY,
     HELP_KEY,

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from jp_nb.agent.prompting.prompts import (
-    Answered,
-    QuestionPrompt,
-)
+from jp_nb.agent.prompting.prompt_ends import Answered
+from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     EMPTY_TEXT_KEY,
     HELP_KEY,
