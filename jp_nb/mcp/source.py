@@ -118,19 +118,23 @@ class McpSource(ToolSource):
         """
         if not has_library():
             raise ToolSourceError(NOT_INSTALLED)
+
         if self.connection is None:
-            self.connection = await self._connect()
+            self.connection = await self._make_connection()
         try:
             await self._start_connection(self.connection)
         except ServerNotStarted as exc:
             raise ToolSourceError(str(exc)) from exc
+
         await self._read_tools()
 
     async def _start_connection(self, connection: Connection) -> None:
+        """Start the connection, a second time after a sign-in if the server needs one."""
         try:
             await connection.start()
         except ServerNotStarted:
-            if not connection.needs_sign_in or not await self._sign_in(connection):
+            has_signed_in = connection.needs_sign_in and await self._sign_in(connection)
+            if not has_signed_in:
                 raise
             await connection.start()
 
@@ -148,7 +152,7 @@ class McpSource(ToolSource):
                 f"the MCP server {self.server} needs a sign-in. {exc} {again}"
             ) from exc
 
-    async def _connect(self) -> Connection:
+    async def _make_connection(self) -> Connection:
         settings = self.settings
         try:
             launch = await self._host.resolve(self.server, settings)
@@ -201,18 +205,20 @@ class McpSource(ToolSource):
         A server that has ended starts again. Its tools are listed again if it announced others.
         """
         await self._refresh(if_expired=False)
-        return {each.name: self._register(each) for each in self.definitions.usable}
+        tools = self.definitions.usable
+        return {definition.name: self._register(definition) for definition in tools}
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
         """Return the wanted tools that the server has."""
         await self._refresh(if_expired=False)
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for name, configured in wanted.items():
-            own = (configured.source or "").removeprefix(self.name).removeprefix(".") or name
-            definition = self.definitions.find(own)
+            # `mcp.SERVER.TOOL`, or `mcp.SERVER` for a tool with the same name there.
+            server_tool = (configured.source or "").removeprefix(self.name).removeprefix(".")
+            definition = self.definitions.find(server_tool or name)
             if definition is not None:
-                found[name] = self._make_tool(name, definition)
-        return found
+                tools[name] = self._make_tool(name, definition)
+        return tools
 
     def take_notices(self) -> Sequence[str]:
         """Return the notices since the last call."""
@@ -238,6 +244,10 @@ class McpSource(ToolSource):
         return format_instructions(self.server, text)
 
     async def _refresh(self, *, if_expired: bool) -> None:
+        """Start the server if it does not run, and list its tools again if it announced others.
+
+        With `if_expired`, they are also listed again if the list has expired.
+        """
         connection = self.connection
         if connection is None or connection.state != "running":
             await self.start()
@@ -264,24 +274,28 @@ class McpSource(ToolSource):
 
         before = self.definitions
         self.definitions = read_definitions(self.server, tools)
-
-        known = {(each.name, each.reason) for each in before.unusable}
-        for each in self.definitions.unusable:
-            if (each.name, each.reason) not in known:
-                self._notices.append(
-                    f"the tool {one_line(each.name, limit=80)!r} of the MCP server {self.server} "
-                    f"is not offered: {each.reason}"
-                )
+        self._note_unusable_tools(before)
         self._note_changes(find_changes(before, self.definitions))
 
+    def _note_unusable_tools(self, before: ServerDefinitions) -> None:
+        """Add a notice for each tool that cannot be offered, once."""
+        for tool in self.definitions.unusable:
+            if tool not in before.unusable:
+                self._notices.append(
+                    f"the tool {one_line(tool.name, limit=80)!r} of the MCP server {self.server} "
+                    f"is not offered: {tool.reason}"
+                )
+
     def _note_changes(self, changed: Sequence[str]) -> None:
+        """Add a notice about the tools with these names, which the server has changed."""
         if not changed:
             return
 
-        more = len(changed) - MAX_LISTED_LINES
         names = ", ".join(changed[:MAX_LISTED_LINES])
-        if more > 0:
-            names += f" and {more} more"
+        omitted_count = len(changed) - MAX_LISTED_LINES
+        if omitted_count > 0:
+            names += f" and {omitted_count} more"
+
         self._notices.append(
             f"the MCP server {self.server} changed its tools {names}. Permissions for them have "
             f"ended. Show a tool: `%jp tools NAME`"
@@ -296,31 +310,36 @@ class McpSource(ToolSource):
 
     def _make_tool(self, name: str, definition: McpDefinition) -> Tool:
         """Return the tool of `definition`; the same one until the server changes it."""
-        before, tool = self._tools.get(name, (None, None))
-        if before is None or tool is None or before.digest != definition.digest:
-            assert self.connection is not None
-            tool = McpTool(
-                self.connection,
-                definition.tool.name,
-                self.calls,
-                description=definition.description,
-                schema=definition.schema,
-                output_schema=definition.tool.output_schema,
-                check=definition.check_arguments,
-            )
+        known = self._tools.get(name)
+        if known is not None:
+            known_definition, known_tool = known
+            if known_definition.digest == definition.digest:
+                return known_tool
 
-            tool.server_entry = make_name_digest([self.entry_digest, definition.digest])
-            tool.hints = read_hints(definition.tool.hints)
-            says_read_only = tool.hints.get("read_only", False)
-            tool.read_only = self.settings.trust_read_only_hint and says_read_only
-            is_idempotent = tool.hints.get("idempotent", False)
-            tool.is_repeatable = self.settings.repeat_lost_calls and is_idempotent
+        assert self.connection is not None
+        tool = McpTool(
+            self.connection,
+            definition.tool.name,
+            self.calls,
+            description=definition.description,
+            schema=definition.schema,
+            output_schema=definition.tool.output_schema,
+            check=definition.check_arguments,
+        )
+        tool.server_entry = make_name_digest([self.entry_digest, definition.digest])
 
-            launch = self.connection.launch
-            if isinstance(launch, StdioLaunch) and launch.folder is not None:
-                tool.folder = str(launch.folder)
+        # Nothing checks the hints of a server, so each counts only if the user has allowed it.
+        tool.hints = read_hints(definition.tool.hints)
+        says_read_only = tool.hints.get("read_only", False)
+        tool.read_only = self.settings.trust_read_only_hint and says_read_only
+        says_idempotent = tool.hints.get("idempotent", False)
+        tool.is_repeatable = self.settings.repeat_lost_calls and says_idempotent
 
-            self._tools[name] = definition, tool
+        launch = self.connection.launch
+        if isinstance(launch, StdioLaunch) and launch.folder is not None:
+            tool.folder = str(launch.folder)
+
+        self._tools[name] = (definition, tool)
         return tool
 
 

@@ -12,12 +12,8 @@ from jp_nb.mcp.tool_calls.calls import ServerCalls
 from jp_nb.mcp.tool_calls.mcp_tool import McpTool
 from jp_nb.mcp.tool_calls.results import read_result
 from jp_nb.mcp.tool_definitions.definitions import read_definitions
-from jp_nb.mcp.transports.launch_resolution import (
-    LaunchContext,
-    find_inputs,
-    find_missing_variables,
-    resolve_launch,
-)
+from jp_nb.mcp.transports.launch_resolution import LaunchContext, resolve_launch
+from jp_nb.mcp.transports.server_references import find_inputs, find_missing_variables
 from jp_nb.storage.server_lists import mcp_entries, mcp_files
 from tests.kit.kinds import make
 

@@ -22,10 +22,10 @@ class CallClock:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._left_s = limit_s
-        self._used_s = 0.0
-        self._pauses = 0
-        self._counted_until = 0.0
+        self._left_s = limit_s  # until the limit; progress begins it again
+        self._used_s = 0.0  # in all
+        self._pauses = 0  # number of pauses that overlap now
+        self._counted_until = 0.0  # time of the loop up to which both are counted
         self._timeout = asyncio.timeout(None)
 
     async def __aenter__(self) -> Self:
@@ -61,6 +61,7 @@ class CallClock:
         self._schedule()
 
     def _count(self) -> None:
+        """Count the time since the last call, unless the clock stood still."""
         now = asyncio.get_running_loop().time()
         if not self._pauses:
             self._used_s += now - self._counted_until
@@ -68,11 +69,12 @@ class CallClock:
         self._counted_until = now
 
     def _schedule(self) -> None:
+        """Set the time at which the call ends."""
         if self._timeout.expired() or not self._limit_s:
             return
         if self._pauses:
             self._timeout.reschedule(None)
             return
 
-        hard_s = HARD_LIMIT_FACTOR * self._limit_s - self._used_s
-        self._timeout.reschedule(self._counted_until + min(self._left_s, hard_s))
+        hard_left_s = HARD_LIMIT_FACTOR * self._limit_s - self._used_s
+        self._timeout.reschedule(self._counted_until + min(self._left_s, hard_left_s))

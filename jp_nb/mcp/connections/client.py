@@ -55,8 +55,7 @@ def make_client(
     """Return the client of the library for `transport`."""
 
     async def answer(context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
-        given = await elicit(params)
-        return _convert_answer(given)
+        return _convert_answer(await elicit(params))
 
     async def handle(message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -91,12 +90,15 @@ async def list_tools(client: Client) -> tuple[list[ServerTool], float | None]:
         tools += map(_convert_tool, page.tools)
         if len(tools) > MAX_TOOLS:
             raise ValueError(f"it lists more than {MAX_TOOLS:,} tools")
-        if page.ttl_ms is not None:
+
+        if page.ttl_ms is not None:  # the shortest time of all pages counts
             valid_ms = page.ttl_ms if valid_ms is None else min(valid_ms, page.ttl_ms)
+
         cursor = page.next_cursor
-        if cursor is None:
+        if cursor is None:  # the last page
             valid_s = None if valid_ms is None else valid_ms / 1000
             return tools, valid_s
+
     raise ValueError(f"its list of tools has more than {MAX_LIST_PAGES} pages")
 
 
@@ -120,7 +122,7 @@ async def call_tool(
     responses = {key: _convert_answer(answer) for key, answer in (answers or {}).items()}
     parameters = types.CallToolRequestParams(
         name=tool,
-        arguments=_clean(dict(arguments)),
+        arguments=_replace_surrogates(dict(arguments)),
         input_responses=cast("Any", responses or None),
         request_state=cast("str | None", state),
     )
@@ -135,6 +137,7 @@ async def call_tool(
     if isinstance(result, types.InputRequiredResult):
         return InputRequired(dict(_convert_questions(result)), result.request_state)
 
+    # `repair_result` has moved the result there, so that the library does not refuse parts of it.
     raw: Any = (result.meta or {})[RAW_RESULT]
     return ServerResult(tuple(raw["content"]), raw["structuredContent"], raw["isError"])
 
@@ -143,7 +146,8 @@ async def read_resource(client: Client, uri: str) -> list[dict[str, JsonValue]]:
     """Return the contents of the resource at `uri`."""
     result = await client.session.read_resource(uri)
     return [
-        each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in result.contents
+        content.model_dump(by_alias=True, mode="json", exclude_none=True)
+        for content in result.contents
     ]
 
 
@@ -158,7 +162,7 @@ def is_lost_answer(exc: Exception) -> bool:
 def _convert_answer(answer: ServerAnswer) -> types.ElicitResult:
     content = None
     if answer.content is not None:
-        content = _clean(dict(answer.content))
+        content = _replace_surrogates(dict(answer.content))
     return types.ElicitResult(action=answer.action, content=content)
 
 
@@ -188,14 +192,14 @@ def _convert_tool(tool: types.Tool) -> ServerTool:
     )
 
 
-def _clean(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     """Return the JSON `value` without single surrogates, which no transport can encode."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, dict):
-        return {replace_surrogates(key): _clean(item) for key, item in value.items()}
+        return {replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(item) for item in value]
+        return [_replace_surrogates(item) for item in value]
     return value
 
 

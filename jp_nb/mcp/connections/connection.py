@@ -46,6 +46,8 @@ _LONGEST_DELAY_S: Final = 0.25
 
 @dataclass(slots=True)
 class _Rounds:
+    """The rounds of one call: each time that the server has asked instead of returning a result."""
+
     began: float
     count: int = 0
 
@@ -89,10 +91,10 @@ class Connection:
         self._open_calls = OpenCalls(name, on_question)
         self._starting = asyncio.Lock()
         self._listing = asyncio.Lock()
-        self._session: ServerSession | None = None
-        self._last_session: ServerSession | None = None  # it may have ended
-        self._rounds: dict[str, _Rounds] = {}
-        self._ends: list[float] = []
+        self._session: ServerSession | None = None  # the running one
+        self._last_session: ServerSession | None = None  # it may be starting, or have ended
+        self._rounds: dict[str, _Rounds] = {}  # by id of the call
+        self._ends: list[float] = []  # times at which the server ended by itself
 
     @property
     def version(self) -> str | None:
@@ -349,17 +351,19 @@ class Connection:
             outcome = await self._send(tool, arguments, answers, state, report)
             if isinstance(outcome, ServerResult):
                 return outcome
-            self._check_rounds(rounds, tool)
+
+            self._count_round(rounds, tool)
             if outcome.questions:
                 return outcome
 
-            # Only a state: the server is not ready yet.
+            # Only a state, without questions: the server is not ready yet, and is asked again.
             await asyncio.sleep(delay)
             delay = min(2 * delay, _LONGEST_DELAY_S)
             answers = None
             state = outcome.state
 
-    def _check_rounds(self, rounds: _Rounds, tool: str) -> None:
+    def _count_round(self, rounds: _Rounds, tool: str) -> None:
+        """Count a round, and raise `ServerError` if the server asks without end."""
         rounds.count += 1
         elapsed = asyncio.get_running_loop().time() - rounds.began
         if rounds.count > MAX_CALL_ROUNDS:
@@ -375,10 +379,12 @@ class Connection:
         state: object,
         report: ProgressHandler,
     ) -> ServerResult | InputRequired:
+        """Send one request of a call, a second time if the server refused it unread."""
         session = self._require_session(tool)
         try:
             return await session.call(tool, arguments, answers, state, report)
         except UnreadRequestError as exc:
+            # Either the session was lost, or the request does not fit the tools of the server.
             if exc.is_session_lost:
                 await self._connect_again(session)
             else:
@@ -391,6 +397,7 @@ class Connection:
             raise exc.error from exc
 
     async def _connect_again(self, lost: ServerSession) -> None:
+        """Replace the session that the server has forgotten, unless another call already did."""
         async with self._starting:
             if self._session is lost:
                 self._session = None
@@ -401,6 +408,7 @@ class Connection:
         self, clock: CallClock, on_progress: ProgressHandler | None
     ) -> ProgressHandler:
         def report(progress: Progress) -> None:
+            # A server that reports progress still works.
             clock.restart()
             if on_progress is not None:
                 on_progress(progress)

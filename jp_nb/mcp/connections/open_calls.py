@@ -21,8 +21,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _WaitingCall:
+    """A call that waits for its result, and the number of questions since it was sent."""
+
     clock: CallClock
-    questions: int = 0
+    question_count: int = 0
 
 
 class OpenCalls:
@@ -50,22 +52,23 @@ class OpenCalls:
         """Return the user's answer to a question with the `params` of the protocol."""
         from jp_nb.mcp.connections import client as library
 
-        calls = [*self._calls]
-        is_excess = self._open_questions >= MAX_OPEN_QUESTIONS
-        if self._on_question is None or not calls or is_excess:
+        call_ids = [*self._calls]
+        has_too_many = self._open_questions >= MAX_OPEN_QUESTIONS
+        if self._on_question is None or not call_ids or has_too_many:
             return CANCEL
 
-        # The protocol does not say which call the question belongs to.
-        oldest = self._calls[calls[0]]
-        oldest.questions += 1
+        # The protocol does not say which call the question belongs to: the oldest counts it.
+        oldest = self._calls[call_ids[0]]
+        oldest.question_count += 1
         key = "elicitation"
-        if oldest.questions > 1:
-            key = f"elicitation-{oldest.questions}"
+        if oldest.question_count > 1:
+            key = f"elicitation-{oldest.question_count}"
+
         question = library.convert_question(key, params)
 
         with self._pause_clocks():
             try:
-                return await self._on_question(question, calls)
+                return await self._on_question(question, call_ids)
             except Exception:
                 _log.exception("A question of the MCP server %s failed", self._name)
                 return CANCEL

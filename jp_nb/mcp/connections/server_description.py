@@ -6,12 +6,8 @@ Source: `docs/mcp.md`, Protocols, transports, limits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jp_nb.mcp.exchange import Era, ServerTool
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(slots=True)

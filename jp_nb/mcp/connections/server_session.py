@@ -98,10 +98,12 @@ class ServerSession:
         self._on_end = on_end
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests: set[asyncio.Task[ServerResult | InputRequired]] = set()
-        self._stop = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()  # tells the owner to leave the client
+        # Ends when the tools are listed, or with the reason why the server did not start.
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready.add_done_callback(_retrieve_error)
-        self._owner: asyncio.Task[None] | None = None
+
         self._client: library.Client | None = None
         self._repaired: RepairedTransport | None = None
 
@@ -128,6 +130,7 @@ class ServerSession:
             await asyncio.wait([owner], timeout=OWNER_CLOSE_SECONDS)
 
     async def _run_until_stopped(self) -> None:
+        """Run the session in its owner, and report its end."""
         reason = ""
         try:
             with without_library_log():
@@ -136,7 +139,7 @@ class ServerSession:
             if not self._stop.is_set():
                 raise
         except Exception as exc:
-            error = self._translate("", exc)
+            error = self._convert_error("", exc)
             reason = error.message
             if not self._ready.done():
                 self._ready.set_exception(error)
@@ -213,9 +216,9 @@ class ServerSession:
             await self._stop.wait()
 
     def _mark_started(self) -> None:
-        http = self.transport
-        if http is not None and hasattr(http, "is_starting"):
-            http.is_starting = False
+        transport = self.transport
+        if transport is not None and hasattr(transport, "is_starting"):  # over HTTP
+            transport.is_starting = False
         if not self._ready.done():
             self._ready.set_result(None)
 
@@ -237,8 +240,8 @@ class ServerSession:
         try:
             tools, valid_s = await library.list_tools(self._client)
         except Exception as exc:
-            server.has_changed_tools = True
-            raise self._translate("", exc) from exc
+            server.has_changed_tools = True  # list them again
+            raise self._convert_error("", exc) from exc
 
         server.tools = tuple(tools)
         server.list_notes = tuple(self._repaired.notes)
@@ -281,11 +284,11 @@ class ServerSession:
         try:
             return request.result()
         except Exception as exc:
-            error = self._translate(tool, exc)
+            error = self._convert_error(tool, exc)
             error.is_lost = library.is_lost_answer(exc)
             if error.code in (library.HEADER_MISMATCH, library.LOST_SESSION):
-                is_lost = error.code == library.LOST_SESSION
-                raise UnreadRequestError(error, is_session_lost=is_lost) from exc
+                is_session_lost = error.code == library.LOST_SESSION
+                raise UnreadRequestError(error, is_session_lost=is_session_lost) from exc
             raise error from exc
 
     async def read_resource(self, uri: str) -> list[dict[str, JsonValue]]:
@@ -296,10 +299,10 @@ class ServerSession:
         try:
             return await library.read_resource(self._client, uri)
         except Exception as exc:
-            raise self._translate("", exc) from exc
+            raise self._convert_error("", exc) from exc
 
-    def _translate(self, tool: str, exc: Exception) -> ServerError:
-        """Return the error for the user. It ends the session if its transport must not be used."""
+    def _convert_error(self, tool: str, exc: Exception) -> ServerError:
+        """Return the error for the user. End the session if its transport must not be used."""
         while isinstance(exc, ExceptionGroup):
             exc = exc.exceptions[0]
         if isinstance(exc, ServerError):

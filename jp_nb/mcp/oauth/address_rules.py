@@ -25,7 +25,7 @@ class AddressRules:
     def __init__(self, server_url: str) -> None:
         parts = urlsplit(server_url)
         self._host = (parts.hostname or "").lower()
-        self._own_kinds: set[str] | None = None
+        self._own_kinds: set[str] | None = None  # of networks; None before they are needed
 
     async def check(self, url: str) -> None:
         """Check an address of the flow.
@@ -70,22 +70,25 @@ class AddressRules:
 
 
 async def _find_network_kinds(host: str) -> set[str]:
-    """Return the kinds of special networks of `host`; none for addresses of the internet."""
+    """Return the kinds of networks of `host`, such as `a private network`, except the internet."""
     try:
         addresses: list[IPv4Address | IPv6Address] = [ip_address(host)]
     except ValueError:
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(host, None)
-        except (OSError, UnicodeError):
+            entries = await loop.getaddrinfo(host, None)
+        except (OSError, UnicodeError):  # the name is not known
             return {"this computer"} if is_loopback(host) else set()
-        addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
 
-    kinds = {_network_kind(address) for address in addresses}
+        texts = [str(socket_address[0]) for *_, socket_address in entries]
+        addresses = [ip_address(text.partition("%")[0]) for text in texts]  # `%` begins a zone
+
+    kinds = {_find_network_kind(address) for address in addresses}
     return kinds - {""}
 
 
-def _network_kind(address: IPv4Address | IPv6Address) -> str:
+def _find_network_kind(address: IPv4Address | IPv6Address) -> str:
+    """Return the kind of network of an address; "" for the internet."""
     mapped = getattr(address, "ipv4_mapped", None)
     if mapped is not None:
         address = mapped

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 
 from jp_nb.errors import JpNbError
-from jp_nb.json_values import as_object
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.mcp.errors import SignInError, StartError
 from jp_nb.mcp.oauth.address_rules import AddressRules
 from jp_nb.mcp.oauth.browser_return import Redirect, first_value, listen, read_return
@@ -179,13 +179,17 @@ class _CheckedFlow(httpx2.Auth):
         try:
             outgoing = await anext(flow)
             while True:
-                if outgoing is not request:
+                # All but the original request go to addresses that servers have named.
+                is_original = outgoing is request
+                if not is_original:
                     self.has_signed_in = True
                     await self._rules.check(str(outgoing.url))
+
                 outgoing.headers["accept-encoding"] = "identity"
                 response = yield outgoing
-                if outgoing is request and response.status_code < httpx2.codes.BAD_REQUEST:
+                if is_original and response.status_code < httpx2.codes.BAD_REQUEST:
                     return
+
                 body = await read_bounded(response)
                 self.refusal = _describe_answer(response, body)
                 outgoing = await flow.asend(response)
@@ -207,9 +211,9 @@ def _make_provider(
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
     rules = AddressRules(launch.url)
-    pages: list[SignInPage] = []
+    pages: list[SignInPage] = []  # the last one is the current one
 
-    async def open_page(url: str) -> None:
+    async def keep_page(url: str) -> None:
         rules.check_form(url)
         await rules.check(url)
         pages.append(SignInPage(url, name))
@@ -222,20 +226,19 @@ def _make_provider(
             raise SignInError(OTHER_SIGN_IN)
         return AuthorizationCodeResult(code=code, state=state, iss=issuer)
 
+    metadata = {
+        "client_name": client_name,
+        "redirect_uris": [redirect.url],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
     memory = _FlowMemory(launch.url, store)
     provider = OAuthClientProvider(
         launch.url,
-        OAuthClientMetadata.model_validate(
-            {
-                "client_name": client_name,
-                "redirect_uris": [redirect.url],
-                "grant_types": ["authorization_code", "refresh_token"],
-                "response_types": ["code"],
-                "token_endpoint_auth_method": "none",
-            }
-        ),
+        OAuthClientMetadata.model_validate(metadata),
         memory,
-        redirect_handler=open_page,
+        redirect_handler=keep_page,
         callback_handler=wait_for_return,
     )
     memory.provider = provider
@@ -278,11 +281,19 @@ class _FlowMemory:
         assert self.provider is not None
         context = self.provider.context
         metadata = context.oauth_metadata
-        issuer = str(metadata.issuer) if metadata else context.auth_server_url or self._server_url
-        client = self._client.model_dump(mode="json", exclude_none=True) if self._client else {}
-        endpoint = metadata.token_endpoint if metadata else None
+
+        # A server of an early protocol may publish no metadata.
         base = context.get_authorization_base_url(self._server_url)
-        token_endpoint = str(endpoint) if endpoint else f"{base}/token"
+        issuer = context.auth_server_url or self._server_url
+        token_endpoint = f"{base}/token"
+        if metadata is not None:
+            issuer = str(metadata.issuer)
+            if metadata.token_endpoint:
+                token_endpoint = str(metadata.token_endpoint)
+
+        client: JsonObject = {}
+        if self._client is not None:
+            client = self._client.model_dump(mode="json", exclude_none=True)
 
         self._store.save(
             issuer,

@@ -66,16 +66,17 @@ class StoredTokens(httpx2.Auth):
     @property
     def needs_sign_in(self) -> bool:
         """True if the server refused the stored token, or a request without one."""
-        return self._is_refused and _access_token(self._store.load()) == self._refused_token
+        return self._is_refused and _get_access_token(self._store.load()) == self._refused_token
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Yield `request` with the token, after a renewal if the token has expired."""
-        if _origin(str(request.url)) != _origin(self._launch.url):
+        if _get_origin(str(request.url)) != _get_origin(self._launch.url):
             yield request
             return
 
+        # First renew a token that has expired.
         async with self._lock:
             credentials = self._store.load()
             if credentials is not None and _is_expired(credentials):
@@ -89,18 +90,20 @@ class StoredTokens(httpx2.Auth):
             self._is_refused = False
             return
 
+        # The server refused the token: renew it, unless another kernel already did.
         await read_bounded(response)
         async with self._lock:
-            # Another kernel may have renewed the token.
             latest = self._store.load()
-            if latest is not None and _access_token(latest) == _access_token(credentials):
+            if latest is not None and _get_access_token(latest) == _get_access_token(credentials):
                 renewal = await self._make_renewal(latest)
                 if renewal is None:
                     raise self._note_refusal(latest)
                 latest = await self._read_renewal(latest, (yield renewal))
-        if latest is None or _access_token(latest) == _access_token(credentials):
+
+        if latest is None or _get_access_token(latest) == _get_access_token(credentials):
             raise self._note_refusal(latest)
 
+        # Send the request a second time, with the new token.
         _authorize(request, latest)
         response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED:
@@ -109,11 +112,13 @@ class StoredTokens(httpx2.Auth):
         self._is_refused = False
 
     def _note_refusal(self, credentials: JsonObject | None) -> SignInNeededError:
+        """Note that the server refused this token, and return the error for the user."""
         self._is_refused = True
-        self._refused_token = _access_token(credentials)
+        self._refused_token = _get_access_token(credentials)
         return make_sign_in_needed(self._name, self._launch)
 
     async def _make_renewal(self, credentials: JsonObject) -> httpx2.Request | None:
+        """Return the request for a new token; None if there is no token to renew."""
         tokens = as_object(credentials.get("tokens"))
         client = as_object(credentials.get("client"))
         token = tokens.get("refresh_token")
@@ -122,27 +127,27 @@ class StoredTokens(httpx2.Auth):
             return None
         await self._rules.check(endpoint)
 
-        data = {"grant_type": "refresh_token", "refresh_token": token}
-        data["client_id"] = str(client.get("client_id", ""))
-        data["resource"] = str(credentials.get("resource") or self._launch.url)
-        auth: tuple[str, str] | None = None
-        secret = client.get("client_secret")
-        if isinstance(secret, str):
-            if client.get("token_endpoint_auth_method") == "client_secret_basic":
-                auth = (data["client_id"], secret)
-            else:
-                data["client_secret"] = secret
+        client_id = str(client.get("client_id", ""))
+        data = {
+            "grant_type": "refresh_token",
+            "refresh_token": token,
+            "client_id": client_id,
+            "resource": str(credentials.get("resource") or self._launch.url),
+        }
 
-        request = httpx2.Request(
-            "POST", endpoint, data=data, headers={"accept-encoding": "identity"}
-        )
-        if auth is not None:
-            request = next(httpx2.BasicAuth(*auth).sync_auth_flow(request))
+        secret = client.get("client_secret")
+        in_header = client.get("token_endpoint_auth_method") == "client_secret_basic"
+        if isinstance(secret, str) and not in_header:
+            data["client_secret"] = secret
+
+        headers = {"accept-encoding": "identity"}
+        request = httpx2.Request("POST", endpoint, data=data, headers=headers)
+        if isinstance(secret, str) and in_header:
+            request = next(httpx2.BasicAuth(client_id, secret).sync_auth_flow(request))
         return request
 
-    async def _read_renewal(
-        self, credentials: JsonObject, response: httpx2.Response
-    ) -> JsonObject | None:
+    async def _read_renewal(self, credentials: JsonObject, response: httpx2.Response) -> JsonObject:
+        """Store the new token in `response`; return the credentials that are valid now."""
         body = await read_bounded(response)
         if response.status_code != httpx2.codes.OK:
             return credentials  # the token may still work; otherwise the server rejects it
@@ -164,13 +169,13 @@ class StoredTokens(httpx2.Auth):
         return renewed
 
 
-def _access_token(credentials: Mapping[str, JsonValue] | None) -> str | None:
+def _get_access_token(credentials: Mapping[str, JsonValue] | None) -> str | None:
     token = as_object((credentials or {}).get("tokens")).get("access_token")
     return token if isinstance(token, str) else None
 
 
 def _authorize(request: httpx2.Request, credentials: Mapping[str, JsonValue] | None) -> None:
-    token = _access_token(credentials)
+    token = _get_access_token(credentials)
     if token is not None:
         request.headers["Authorization"] = f"Bearer {token}"
 
@@ -187,7 +192,7 @@ def compute_expiry_time(seconds: object) -> float | None:
     return time.time() + max(float(seconds), 0.0)
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
+def _get_origin(url: str) -> tuple[str, str, int | None]:
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     port = parts.port or {"https": 443, "http": 80}.get(scheme)

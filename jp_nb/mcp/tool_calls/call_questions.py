@@ -61,7 +61,8 @@ class CallQuestions:
         self._server = server
         self._title = title
         self._notes = notes
-        self._accepted: dict[str, JsonObject] = {}  # the last content, by key
+        # The last answer to each question, by key, to suggest it if the call starts again.
+        self._accepted: dict[str, JsonObject] = {}
 
     def make(self, asked: ServerQuestion, used_ids: set[str], *notes: str) -> AskedQuestion | None:
         """Return the question for the user, with an id that is none of `used_ids`.
@@ -108,8 +109,8 @@ def make_question_form(questions: Sequence[Question], *ends: asyncio.Future[Any]
         if not withdrawn.done():
             withdrawn.set_result(None)
 
-    for each in ends:
-        each.add_done_callback(withdraw)
+    for end in ends:
+        end.add_done_callback(withdraw)
     return NeedsInput(*questions, partial=True, decline=True, withdrawn=withdrawn)
 
 

@@ -67,11 +67,12 @@ class ServerCalls:
         The protocol does not say to which one. A call with prepared answers is preferred, because
         answers are prepared for the tool that asks.
         """
-        known = [self._open[key] for key in calls if key in self._open]
-        if not known:
+        possible = [self._open[key] for key in calls if key in self._open]
+        if not possible:
             return CANCEL
 
-        names = [call.title for call in known] if len(known) > 1 else []
-        prepared = [call for call in known if call.has_answers]
-        asking = (prepared or known)[0]
-        return await asking.receive(question, names)
+        # The user is told which calls these are if there are several.
+        titles = [call.title for call in possible] if len(possible) > 1 else []
+        prepared = [call for call in possible if call.has_answers]
+        receiver = (prepared or possible)[0]
+        return await receiver.receive(question, titles)

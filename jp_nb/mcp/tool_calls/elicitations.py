@@ -111,7 +111,7 @@ def _make_form(
         raise UsageError(f"its form has more than {MAX_FORM_CHARS} characters")
 
     parts = form_of(schema, of_server=True)
-    fields = [_make_field(server, each, earlier) for each in parts.fields]
+    fields = [_make_field(server, arguments, earlier) for arguments in parts.fields]
     check = parts.check  # of the whole answer; None if the fields check everything
     has_secret = any(isinstance(field.answer_type, SecretAnswer) for field in fields)
     if check is None and has_secret:
@@ -133,6 +133,10 @@ def _make_form(
 def _make_field(
     server: str, arguments: Mapping[str, object], earlier: Mapping[str, JsonValue]
 ) -> Question:
+    """Return a field of a form, a password field if it seems to ask for a secret.
+
+    `arguments` are those of `Question`, and `earlier` has answers to suggest, by field.
+    """
     field = Question.model_validate(arguments).model_copy(update={"context_is_text": True})
     kind = field.answer_type
     if isinstance(kind, SelectAnswer) and len(kind.options) > MAX_OPTIONS:
@@ -153,9 +157,11 @@ def _make_field(
 
 
 def _make_check_with_secrets(schema: Mapping[str, JsonValue]) -> SchemaCheck | None:
-    # `_make_field` made password fields of text fields. A password field accepts every text, so
-    # conditions such as `minLength` are checked for the whole answer. There is no check of a schema
-    # that would take too many steps.
+    """Return a check of the whole answer to a form with password fields.
+
+    `_make_field` made password fields of text fields. A password field accepts every text, so
+    conditions such as `minLength` are checked here. None if the check would take too many steps.
+    """
     if find_schema_problem(schema) is not None:
         return None
 

@@ -73,13 +73,13 @@ class PendingCall:
         self._arguments = arguments
         self._progress = ProgressLine()
         self._progress.show = context.show_progress
-        self._request: asyncio.Task[ServerResult | InputRequired] | None = None
-        self._changed = asyncio.Event()
-        self._sent_state = False
+        self._request: asyncio.Task[ServerResult | InputRequired] | None = None  # the last one
+        self._changed = asyncio.Event()  # the request has ended, or a question has arrived
+        self._sent_state = False  # the last request had a state of the server
         self._was_repeated = False
         self._url_rounds = 0
         self._refusal: ToolFailure | None = None  # the user did not open an address
-        self._notes: list[str] = []
+        self._notes: list[str] = []  # for the model, below the result
         self._questions = CallQuestions(tool.server, context.name, self._notes)
         self._pushed = PushedQuestions(self._questions, self._changed)
         self._round: Round | None = None
@@ -123,21 +123,22 @@ class PendingCall:
     def _read_request(self, request: asyncio.Task[ServerResult | InputRequired]) -> Outcome | None:
         """Return the outcome of a request that ended; None if another one was sent."""
         try:
-            found = request.result()
+            result = request.result()
         except ServerError as exc:
             return self._handle_error(exc)
 
-        if isinstance(found, InputRequired):
-            round_ = Round("answers", self._questions, found.questions.values(), found.state)
+        if isinstance(result, InputRequired):
+            round_ = Round("answers", self._questions, result.questions.values(), result.state)
             return self._begin_round(round_)
 
         self._progress.stop()
-        read = read_result(found, self._tool.output_schema, self._notes)
+        read = read_result(result, self._tool.output_schema, self._notes)
         for text in read.for_user:
             print(text)  # it appears below the line of the call
         return read.outcome
 
     def _handle_error(self, error: ServerError) -> Outcome | None:
+        """Return the outcome of a request that failed; None if another one was sent."""
         is_state_refused = error.code == INVALID_PARAMETERS and self._sent_state
         if is_state_refused and not self._questions.was_restarted:
             # The state has expired while the user thought, or with a restart of the server.
@@ -189,9 +190,12 @@ class PendingCall:
         else:
             self._refusal = ToolFailure(NOT_CONFIRMED.format(self._tool.server))
 
-    async def receive(self, asked: ServerQuestion, names: Sequence[str]) -> ServerAnswer:
-        """Ask the user a question of a server of 2025, after the earlier ones of the call."""
-        return await self._pushed.receive(asked, names)
+    async def receive(self, asked: ServerQuestion, titles: Sequence[str]) -> ServerAnswer:
+        """Ask the user a question of a server of 2025, after the earlier ones of the call.
+
+        `titles` are those of the calls to which it may belong, if there are several.
+        """
+        return await self._pushed.receive(asked, titles)
 
     def give_answers(self, context: ToolContext) -> None:
         """Give the outcomes of the last questions to the server."""
@@ -211,25 +215,26 @@ class PendingCall:
     async def close(self) -> None:
         """Answer the open questions with `cancel`, then cancel the request."""
         self._progress.stop()
-        limit = 0.0
+        grace_s = 0.0
         if self._pushed.are_open:
             self._pushed.cancel()
-            limit = CANCEL_GRACE_S
+            grace_s = CANCEL_GRACE_S
 
         if self._round is not None and self._round.kind == "answers":
             self.send(self._round.cancel(), self._round.state)
-            limit = LAST_ROUND_S
+            grace_s = LAST_ROUND_S
 
-        await self._end_request(limit)
+        await self._end_request(grace_s)
         self._tool.connection.forget(self.key)
 
-    async def _end_request(self, limit: float) -> None:
+    async def _end_request(self, grace_s: float) -> None:
+        """Cancel the last request, if it does not end by itself in time."""
         request = self._request
         if request is None:
             return
 
-        if not request.done() and limit:
-            await asyncio.wait([request], timeout=limit)
+        if not request.done() and grace_s:
+            await asyncio.wait([request], timeout=grace_s)
 
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
@@ -242,14 +247,16 @@ def _read_addresses(data: JsonValue) -> list[ServerQuestion]:
         return []
 
     questions: list[ServerQuestion] = []
-    for number, each in enumerate(listed, start=1):
-        asked = as_object(each)
-        url = asked.get("url")
-        message = asked.get("message")
-        if isinstance(url, str):
-            key = "elicitation" if number == 1 else f"elicitation-{number}"
-            text = message if isinstance(message, str) else ""
-            questions.append(ServerQuestion(key, "url", text, None, url))
+    for number, item in enumerate(listed, start=1):
+        elicitation = as_object(item)
+        url = elicitation.get("url")
+        if not isinstance(url, str):
+            continue
+
+        key = "elicitation" if number == 1 else f"elicitation-{number}"
+        message = elicitation.get("message")
+        text = message if isinstance(message, str) else ""
+        questions.append(ServerQuestion(key, "url", text, None, url))
     return questions
 
 

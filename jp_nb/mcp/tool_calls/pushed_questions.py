@@ -23,7 +23,9 @@ MAY_BELONG: Final = "The question belongs to one of these running calls: {}."
 
 
 @dataclass(slots=True, eq=False)
-class _Pushed:
+class _PushedQuestion:
+    """A question, and the future with its answer, for which the server waits."""
+
     asked: AskedQuestion
     reply: asyncio.Future[ServerAnswer]
 
@@ -38,8 +40,8 @@ class PushedQuestions:
     def __init__(self, questions: CallQuestions, changed: asyncio.Event) -> None:
         self._questions = questions
         self._changed = changed
-        self._waiting: deque[_Pushed] = deque()
-        self._shown: _Pushed | None = None
+        self._waiting: deque[_PushedQuestion] = deque()
+        self._shown: _PushedQuestion | None = None
 
     @property
     def are_waiting(self) -> bool:
@@ -62,12 +64,12 @@ class PushedQuestions:
         The question may belong to any of the running calls with these `titles`.
         """
         notes = [MAY_BELONG.format(", ".join(titles))] if titles else []
-        made = self._questions.make(asked, set(), *notes)
-        if made is None:
+        question = self._questions.make(asked, set(), *notes)
+        if question is None:
             return CANCEL
 
         reply: asyncio.Future[ServerAnswer] = asyncio.get_running_loop().create_future()
-        pushed = _Pushed(made, reply)
+        pushed = _PushedQuestion(question, reply)
         self._waiting.append(pushed)
         self._changed.set()
 
@@ -98,6 +100,6 @@ class PushedQuestions:
         for pushed in self._waiting:
             self._reply(pushed, CANCEL)
 
-    def _reply(self, pushed: _Pushed, answer: ServerAnswer) -> None:
+    def _reply(self, pushed: _PushedQuestion, answer: ServerAnswer) -> None:
         if not pushed.reply.done():
             pushed.reply.set_result(answer)

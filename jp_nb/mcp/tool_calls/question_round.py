@@ -43,23 +43,23 @@ class Round:
         self._not_shown: list[str] = []
 
         used_ids = set[str]()
-        for each in received:
-            asked = questions.make(each, used_ids)
-            if asked is None or len(self.asked) == MAX_QUESTIONS:
-                self._not_shown.append(each.key)
+        for server_question in received:
+            question = questions.make(server_question, used_ids)
+            if question is None or len(self.asked) == MAX_QUESTIONS:
+                self._not_shown.append(server_question.key)
             else:
-                self.asked.append(asked)
+                self.asked.append(question)
 
     def ask(self, server_end: asyncio.Future[None]) -> NeedsInput:
         """Return the form with the questions. It closes if the server ends."""
-        return make_question_form([each.question for each in self.asked], server_end)
+        return make_question_form([asked.question for asked in self.asked], server_end)
 
     def make_answers(self, context: ToolContext) -> dict[str, ServerAnswer]:
         """Return the answers for the server, by key."""
-        answers = {each.key: self._questions.make_answer(each, context) for each in self.asked}
+        answers = {asked.key: self._questions.make_answer(asked, context) for asked in self.asked}
         return {**answers, **dict.fromkeys(self._not_shown, CANCEL)}
 
     def cancel(self) -> dict[str, ServerAnswer]:
         """Return `cancel` for each question, by key."""
-        keys = [each.key for each in self.asked]
+        keys = [asked.key for asked in self.asked]
         return dict.fromkeys([*keys, *self._not_shown], CANCEL)

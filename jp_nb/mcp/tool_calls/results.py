@@ -52,7 +52,13 @@ class ReadResult:
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of a result so far. `texts` are those of text blocks only, in order."""
+    """The parts of a result so far.
+
+    Attributes:
+        lines: The text for the model, with a line about each block that is no text.
+        texts: The texts of text blocks only.
+        for_user: Texts for the user only.
+    """
 
     lines: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -69,8 +75,10 @@ def read_result(
     parts = _Parts()
     for block in result.content[:MAX_BLOCKS]:
         _add_block(parts, block)
-    if (more := len(result.content) - MAX_BLOCKS) > 0:
-        parts.lines.append(f"[{more} more content blocks are omitted]")
+
+    omitted_count = len(result.content) - MAX_BLOCKS
+    if omitted_count > 0:
+        parts.lines.append(f"[{omitted_count} more content blocks are omitted]")
 
     structured = make_storable(result.structured)
     parts.lines = merge_structured(parts.lines, parts.texts, structured)
@@ -149,14 +157,16 @@ def _read_name(value: JsonValue, limit: int = 200) -> str:
 def _format_link(block: Mapping[str, JsonValue]) -> str:
     name = _read_name(block.get("title")) or _read_name(block.get("name"))
     uri = _read_name(block.get("uri"), limit=_MAX_URI_CHARS)
-    about = [_read_name(block.get("mimeType"), limit=80)]
+
+    details = [_read_name(block.get("mimeType"), limit=80)]
     size = block.get("size")
     if type(size) is int and 0 <= size < 2**63:
-        about.append(format_bytes(size))
+        details.append(format_bytes(size))
+    known_details = ", ".join(filter(None, details))
+    suffix = f" ({known_details})" if known_details else ""
+
+    line = f"[link: {name}: {uri}{suffix}]"
     description = _read_name(block.get("description"), limit=500)
-    details = ", ".join(filter(None, about))
-    about_file = f" ({details})" if details else ""
-    line = f"[link: {name}: {uri}{about_file}]"
     return f"{line} {description}" if description else line
 
 
@@ -172,7 +182,8 @@ def _add_file(parts: _Parts, noun: str, data: JsonValue, mime_type: JsonValue, u
     """Add a file in Base64: an image or a PDF for models, or else a line about it."""
     kind = _read_name(mime_type, limit=80).lower() or "unknown type"
     name = f"{noun}: {uri}" if uri else noun
-    content = _decode(data)
+
+    content = _decode_base64(data)
     if content is None:
         parts.lines.append(f"[{name}, {kind}: its data is not Base64]")
         return
@@ -187,11 +198,11 @@ def _add_file(parts: _Parts, noun: str, data: JsonValue, mime_type: JsonValue, u
     if problem is None:
         parts.images.append(image)
         parts.lines.append(f"[{image.noun} {len(parts.images)}: {image.words}]")
-    else:
+    else:  # too large, or damaged
         parts.lines.append(image.left_out(problem))
 
 
-def _decode(data: JsonValue) -> bytes | None:
+def _decode_base64(data: JsonValue) -> bytes | None:
     if not isinstance(data, str):
         return None
     try:

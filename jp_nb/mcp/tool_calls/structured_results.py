@@ -40,25 +40,33 @@ def merge_structured(lines: list[str], texts: list[str], structured: JsonValue) 
         return lines
 
     first = lines.index(texts[0])
-    if len(texts) > 1:
-        copies = set(texts)
-        others = [line for line in lines if line not in copies]
-        return [*others[:first], compact, *others[first:]]
-    if len(compact) < len(texts[0]):
+    if len(texts) == 1:
+        if len(texts[0]) <= len(compact):
+            return lines
         return [*lines[:first], compact, *lines[first + 1 :]]
-    return lines
+
+    copies = set(texts)
+    others = [line for line in lines if line not in copies]
+    return [*others[:first], compact, *others[first:]]
 
 
 def _is_copy(texts: list[str], structured: JsonValue) -> bool:
+    """Return True if the texts of a result are its structured content as JSON."""
     values = [_parse(text) for text in texts]
-    wrapped = structured
+
+    # The library for Python wraps a value that is not an object: `{"result": [1, 2]}`.
+    content = structured
     if isinstance(structured, dict) and structured.keys() == {"result"}:
-        wrapped = structured["result"]  # how the library of Python wraps what is no object
-    if len(texts) == 1 and values[0] in (structured, wrapped):
-        return True
-    if len(texts) == 1 and texts[0] == wrapped:
-        return False  # a plain text is shorter than its JSON
-    return isinstance(wrapped, list) and (values == wrapped or texts == wrapped)
+        content = structured["result"]
+
+    if len(texts) == 1:
+        if values[0] in (structured, content):
+            return True
+        if texts[0] == content:
+            return False  # a plain text is shorter than its JSON
+
+    # A list may be sent as one text for each item.
+    return isinstance(content, list) and (values == content or texts == content)
 
 
 def _parse(text: str) -> JsonValue:

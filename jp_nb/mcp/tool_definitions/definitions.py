@@ -106,7 +106,10 @@ class ServerDefinitions:
 
     def find(self, tool: str) -> McpDefinition | None:
         """Return the definition of the tool that the server calls `tool`."""
-        return next((each for each in self.usable if each.tool.name == tool), None)
+        for definition in self.usable:
+            if definition.tool.name == tool:
+                return definition
+        return None
 
 
 def read_definitions(server: str, tools: Sequence[ServerTool]) -> ServerDefinitions:
@@ -133,7 +136,7 @@ def read_definitions(server: str, tools: Sequence[ServerTool]) -> ServerDefiniti
 def hash_definition(tool: ServerTool) -> str:
     """Return the digest of everything that a server says about `tool`."""
     output_schema = None if tool.output_schema is None else dict(tool.output_schema)
-    said: JsonValue = {
+    described: JsonValue = {
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
@@ -141,15 +144,21 @@ def hash_definition(tool: ServerTool) -> str:
         "outputSchema": output_schema,
         "hints": dict(tool.hints),
     }
-    return make_name_digest(make_storable(said))
+    return make_name_digest(make_storable(described))
 
 
 def find_changes(before: ServerDefinitions, now: ServerDefinitions) -> list[str]:
-    """Return the names for the model of the tools that changed, in the order of `before`."""
-    digests = {each.name: each.digest for each in now.usable}
-    return [
-        each.name for each in before.usable if digests.get(each.name, each.digest) != each.digest
-    ]
+    """Return the names for the model of the tools that changed, in the order of `before`.
+
+    A tool that is missing now has not changed.
+    """
+    digests = {definition.name: definition.digest for definition in now.usable}
+    changed = []
+    for definition in before.usable:
+        digest = digests.get(definition.name)
+        if digest is not None and digest != definition.digest:
+            changed.append(definition.name)
+    return changed
 
 
 _HINTS: Final[Mapping[str, str]] = {
@@ -162,8 +171,12 @@ _HINTS: Final[Mapping[str, str]] = {
 
 def read_hints(annotations: Mapping[str, JsonValue]) -> dict[str, bool]:
     """Return the hints that a server gives about its tool, by our names. Nothing checks them."""
-    given = {name: annotations.get(key) for key, name in _HINTS.items()}
-    return {name: value for name, value in given.items() if isinstance(value, bool)}
+    hints: dict[str, bool] = {}
+    for key, name in _HINTS.items():
+        value = annotations.get(key)
+        if isinstance(value, bool):
+            hints[name] = value
+    return hints
 
 
 def cut_text(text: str, limit: int) -> str:

@@ -40,17 +40,19 @@ def map_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     collides all the same is not in the result.
     """
     own_names = list(dict.fromkeys(tools))
-    plain_names = {own: _accept_name(server, own) for own in own_names}
+    plain_names = {own: _make_plain_name(server, own) for own in own_names}
+    hashed_names = {own: _add_hash(plain_names[own], server, own) for own in own_names}
+
     counts = Counter(plain_names.values())
-    hashed = {own: _add_hash(plain_names[own], server, own) for own in own_names}
-    taken = {hashed[own] for own in own_names if counts[plain_names[own]] > 1}
+    shared = {own for own in own_names if counts[plain_names[own]] > 1}
+    taken = {hashed_names[own] for own in shared}
 
     names: dict[str, str] = {}
     used: set[str] = set()
     for own in own_names:
         name = plain_names[own]
-        if counts[name] > 1 or name in taken:
-            name = hashed[own]
+        if own in shared or name in taken:
+            name = hashed_names[own]
         if name not in used:
             names[own] = name
             used.add(name)
@@ -59,19 +61,22 @@ def map_names(server: str, tools: Iterable[str]) -> dict[str, str]:
 
 def may_be_name(server: str, name: str) -> bool:
     """Return True if `map_names` may give `name` to a tool of `server`."""
-    return name.startswith(_prefix(server)) and len(name) > len(_prefix(server))
+    prefix = _make_prefix(server)
+    return name.startswith(prefix) and len(name) > len(prefix)
 
 
-def _prefix(server: str) -> str:
+def _make_prefix(server: str) -> str:
     prefix = _NOT_ACCEPTED.sub("_", server) + SEPARATOR
     return prefix if _FIRST_ACCEPTED.match(prefix) else f"_{prefix}"
 
 
-def _accept_name(server: str, tool: str) -> str:
-    prefix = _prefix(server)
-    name = prefix + _NOT_ACCEPTED.sub("_", tool)
+def _make_plain_name(server: str, tool: str) -> str:
+    """Return the name of a tool without a hash, unless it has a form that needs one."""
+    name = _make_prefix(server) + _NOT_ACCEPTED.sub("_", tool)
+
     # `a__b` of the server `c`, and `b` of the server `c__a`, are different tools.
-    is_ambiguous = name.partition(SEPARATOR)[0] != server or name.partition(SEPARATOR)[2] == ""
+    name_of_server, _, name_of_tool = name.partition(SEPARATOR)
+    is_ambiguous = name_of_server != server or not name_of_tool
     if is_ambiguous or len(name) > MAX_TOOL_NAME_CHARS:
         return _add_hash(name, server, tool)
     return name

@@ -88,8 +88,9 @@ def _is_valid_keyword(keyword: str, value: JsonValue) -> bool:
     types = _KEYWORD_TYPES.get(keyword)
     if types is None:
         return True
-    is_bool = isinstance(value, bool)
-    return bool in types if is_bool else isinstance(value, types)
+    if isinstance(value, bool):  # True is also an `int` in Python
+        return bool in types
+    return isinstance(value, types)
 
 
 _KEYWORD_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -120,13 +121,13 @@ def _modernize(part: JsonObject) -> JsonObject:
 
 def _count_values(value: object, limit: int) -> int:
     """Return the number of values in `value`, and stop above `limit`."""
-    waiting: list[object] = [value]
+    stack: list[object] = [value]
     count = 0
-    while waiting and count <= limit:
-        item = waiting.pop()
+    while stack and count <= limit:
+        item = stack.pop()
         count += 1
         if isinstance(item, Mapping):
-            waiting += item.values()
+            stack += item.values()
         elif isinstance(item, list):
-            waiting += item
+            stack += item
     return count

@@ -49,6 +49,7 @@ _REFUSALS: dict[int, str] = {
 _NOT_CONNECTED: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 _SESSION_ID: Final = "mcp-session-id"
 _MANY_BRACKETS: Final = 100
+"""JSON with fewer brackets is not nested too deeply, so it is not searched."""
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -118,7 +119,7 @@ class ServerHttpClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send `request`, and return its response, or an error of JSON-RPC as a response."""
         if request.method == "GET":  # the stream of messages outside of calls
-            return await self._read_response(await super().send(request, **options))
+            return await self._prepare_response(await super().send(request, **options))
 
         await request.aread()  # the library builds the request after a redirect with a stream
         message = _read_body(request)
@@ -128,7 +129,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         identifier = message["id"]
         try:
             response = await self._send_when_ready(request, options)
-            return await self._read_response(response, identifier)
+            return await self._prepare_response(response, identifier)
         except (httpx2.TransportError, httpx2.InvalidURL, JpNbError) as exc:
             # A `JpNbError` is about the tokens of a sign-in.
             if self.is_starting:
@@ -139,7 +140,10 @@ class ServerHttpClient(httpx2.AsyncClient):
     async def _send_notice(
         self, request: httpx2.Request, options: dict[str, Any]
     ) -> httpx2.Response:
-        # The library sends messages one after the other: a server must not delay the next one.
+        """Send a message that gets no answer, and do not wait long for its response.
+
+        The library sends messages one after the other: a server must not delay the next one.
+        """
         seconds = NOTICE_SECONDS
         if request.method == "DELETE":
             seconds = CLOSE_SECONDS
@@ -157,24 +161,36 @@ class ServerHttpClient(httpx2.AsyncClient):
     async def _send_when_ready(
         self, request: httpx2.Request, options: dict[str, Any]
     ) -> httpx2.Response:
-        wait = _FIRST_WAIT_S
+        """Send a request, again after a wait while the server is busy.
+
+        The server says how long to wait. If it does not, each wait is twice as long as the last.
+        """
+        wait_s = _FIRST_WAIT_S
+
         for _ in range(MAX_HTTP_WAITS):
             response = await super().send(request, **options)
             if response.status_code not in _BUSY:
                 return response
-            asked = _read_wait_s(response)
-            if asked is not None:
-                wait = asked
-            if wait > MAX_HTTP_WAIT_S:
+
+            requested_s = _read_wait_s(response)
+            if requested_s is not None:
+                wait_s = requested_s
+            if wait_s > MAX_HTTP_WAIT_S:
                 return response
+
             await response.aclose()
-            await asyncio.sleep(wait)
-            wait *= 2
+            await asyncio.sleep(wait_s)
+            wait_s *= 2
+
         return await super().send(request, **options)
 
-    async def _read_response(
+    async def _prepare_response(
         self, response: httpx2.Response, identifier: object = None
     ) -> httpx2.Response:
+        """Return a response that the library can read, of a bounded size.
+
+        `identifier` is the id of the request; None for the stream of messages outside of calls.
+        """
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding != "identity":
             await response.aclose()
@@ -266,19 +282,19 @@ class _EventLines(httpx2.AsyncByteStream):
         self._client = client
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        parts: list[bytes] = []
+        parts: list[bytes] = []  # of the line that is not complete yet
         size = 0
         assert isinstance(self._stream, httpx2.AsyncByteStream)
 
         async for chunk in self._stream:
-            *ends, rest = chunk.split(b"\n")
-            for end in ends:
-                yield _repair_line(b"".join([*parts, end])) + b"\n"
+            *line_ends, line_start = chunk.split(b"\n")
+            for line_end in line_ends:
+                yield _repair_line(b"".join([*parts, line_end])) + b"\n"
                 parts = []
                 size = 0
 
-            parts.append(rest)
-            size += len(rest)
+            parts.append(line_start)
+            size += len(line_start)
             if size > self._limit:
                 self._client.report_size()
                 raise MessageTooLargeError(self._client.fault)
@@ -291,6 +307,7 @@ class _EventLines(httpx2.AsyncByteStream):
 
 
 def _repair_line(line: bytes) -> bytes:
+    """Return a line of a stream of events, such as `data: {…}`, without parts that are too deep."""
     prefix, colon, data = line.partition(b":")
     if prefix != b"data" or not _may_be_deep(data):
         return line
@@ -308,6 +325,7 @@ def _may_be_deep(data: bytes) -> bool:
 
 
 def _may_have_arrived(exc: Exception) -> bool:
+    """Return True if the server may have got the request, whose answer was then lost."""
     is_answered = isinstance(exc, MessageTooLargeError | UnreadableAnswerError)
     is_sent = not isinstance(exc, _NOT_CONNECTED)
     return isinstance(exc, httpx2.TransportError) and is_sent and not is_answered

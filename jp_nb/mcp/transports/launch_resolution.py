@@ -12,15 +12,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from jp_nb.config.secret_settings.references import Reference, expand_references, list_references
+from jp_nb.config.secret_settings.references import Reference, expand_references
 from jp_nb.config.secret_settings.server_risks import is_loading_variable
 from jp_nb.config.secret_settings.server_secrets import hide_arguments
 from jp_nb.config.secrets import is_secret, is_secret_name
@@ -28,17 +27,13 @@ from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpChecksum, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.file_reading import open_regular, read_regular
+from jp_nb.mcp.transports.env_file import parse_env_line
 from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
 from jp_nb.mcp.transports.loopback import is_loopback
 
 MAX_ENV_FILE_BYTES: Final = 1_000_000
 MAX_PROGRAM_BYTES: Final = 2 * 1024**3
 _CHUNK_BYTES: Final = 1024 * 1024
-_LINE: Final = re.compile(
-    r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*?)\s*", re.DOTALL
-)
-_COMMENT: Final = re.compile(r"\s+#.*$", re.DOTALL)
-_ESCAPES: Final = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
 
 
 def read_env_file(path: Path) -> bytes:
@@ -62,44 +57,6 @@ class LaunchContext:
     home: Path = field(default_factory=lambda: Path(os.path.expanduser("~")))
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
     read_file: Callable[[Path], bytes] = read_env_file
-
-
-def list_server_texts(server: McpServer) -> Iterator[str]:
-    """Yield the settings of `server` that may contain references."""
-    single = (server.command, server.cwd, server.env_file, server.url)
-    yield from (text for text in single if text is not None)
-    yield from server.arguments
-    yield from server.env.values()
-    yield from server.headers.values()
-
-
-def find_inputs(server: McpServer) -> dict[str, str]:
-    """Return the label of each `${input:ID}` of `server` by its id: the user is asked for them."""
-    references = list_references(list_server_texts(server))
-    ids = [reference.name for reference in references if reference.kind == "input"]
-    return {name: server.inputs.get(name) or name for name in ids}
-
-
-def find_missing_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
-    """Return the names in `variables` that are not set. The server starts without them."""
-    return [name for name in server.variables if name not in environ]
-
-
-def find_unset_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
-    """Return the variables in references of `server` that have no value and no default.
-
-    The server does not start without them.
-    """
-    references = list_references(list_server_texts(server))
-    needed = [each.name for each in references if each.kind == "variable" and each.default is None]
-    return [name for name in dict.fromkeys(needed) if name not in environ]
-
-
-def needs_inputs_to_be_found(server: McpServer) -> bool:
-    """Return True if the place of the program, or the address, refers to the user's inputs."""
-    places = (server.command, server.cwd, server.env_file, server.url)
-    texts = [text for text in places if text is not None]
-    return any(each.kind == "input" for each in list_references(texts))
 
 
 def resolve_launch(name: str, server: McpServer, context: LaunchContext) -> Launch:
@@ -154,8 +111,11 @@ class _Resolution:
         if server.checksum is not None:
             self._verify(command, server.checksum)
 
-        hidden = zip(arguments, hide_arguments(arguments), strict=True)
-        self._secrets |= {text.rpartition("=")[2] for text, shown in hidden if text != shown}
+        # An argument that is not shown whole has a secret, such as `--token=…`.
+        for text, shown in zip(arguments, hide_arguments(arguments), strict=True):
+            if text != shown:
+                self._secrets.add(text.rpartition("=")[2])
+
         return StdioLaunch(
             str(command),
             tuple(arguments),
@@ -177,39 +137,39 @@ class _Resolution:
         return environment
 
     def _read_env_file(self, text: str) -> dict[str, str]:
-        path = self._place(text)
+        path = self._make_path(text)
         try:
             lines = self._context.read_file(path).decode("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError, ValueError) as exc:
             reason = getattr(exc, "strerror", None) or exc
             raise self._error("env_file", f"{path} cannot be read: {reason}") from exc
 
-        found: dict[str, str] = {}
+        variables: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
-            read = _LINE.fullmatch(line)
-            if read is None:
+            parsed = parse_env_line(line)
+            if parsed is None:
                 raise self._error(
                     "env_file", f"line {number} of {path} is not a line such as NAME=VALUE"
                 )
-            found[read["name"]] = _unquote(read["value"])
+            variables[parsed.name] = parsed.value
 
-        # The user consented to the entry, not to the content of this file.
-        for name in found:
+        # The user consented to the settings of the server, not to the content of this file.
+        for name in variables:
             if is_loading_variable(name) and name not in self._server.env:
                 raise self._error(
                     "env_file",
                     f"{path} sets {name}, which changes the code that a program loads. Set it in "
                     "`env` of the server if this is intended",
                 )
-        return found
+        return variables
 
     def _resolve_folder(self) -> Path:
         if self._server.cwd is None:
             return self._context.workspace
 
-        folder = self._place(self._expand(self._server.cwd, "cwd"))
+        folder = self._make_path(self._expand(self._server.cwd, "cwd"))
         if not folder.is_dir():
             raise self._error("cwd", f"the folder {folder} does not exist")
         return folder
@@ -220,25 +180,31 @@ class _Resolution:
 
         path = environment.get("PATH", self._context.environ.get("PATH"))
         has_folder = os.path.dirname(command) or command.startswith("~")
-        searched = str(self._place(command, folder)) if has_folder else command
-        found = shutil.which(searched, path=path)
-        if found is not None:
-            return os.path.abspath(found) if os.path.dirname(found) else found
+        searched = command
+        if has_folder:
+            searched = str(self._make_path(command, folder))
+
+        program = shutil.which(searched, path=path)
+        if program is not None:
+            return os.path.abspath(program) if os.path.dirname(program) else program
 
         if has_folder and os.path.exists(searched):
             raise self._error("command", f"{searched} is not an executable program")
         if len(command.split()) > 1 and not has_folder:
             hint = "`command` is only the program: put the other words into `arguments`"
             raise self._error("command", f"there is no program {command!r}. {hint}")
-        place = "" if has_folder else " on the PATH"
+
+        where = "" if has_folder else " on the PATH"
         raise self._error(
-            "command", f"the program {command!r} was not found{place}. Install it, or give its path"
+            "command", f"the program {command!r} was not found{where}. Install it, or give its path"
         )
 
     def _verify(self, command: str, checksum: McpChecksum) -> None:
+        """Check that the program is the one whose digest is configured."""
         if not checksum.is_complete:
             expected = f"the hexadecimal digits of a {checksum.algorithm} digest"
             raise self._error("checksum", f"expected {expected}", "value")
+
         try:
             digest = _hash_file(Path(command), checksum.algorithm)
         except (OSError, ValueError) as exc:
@@ -297,6 +263,8 @@ class _Resolution:
     # --- references ------------------------------------------------------------------------------
 
     def _expand(self, text: str, *keys: str) -> str:
+        """Return `text` with its references replaced; `keys` is the path of its setting."""
+
         def get_value(reference: Reference) -> str:
             match reference.kind:
                 case "workspaceFolder":
@@ -310,10 +278,11 @@ class _Resolution:
 
         try:
             expanded = expand_references(text, get_value)
-        except ConfigError:
+        except ConfigError:  # of `get_value`; it has the path already
             raise
         except ValueError as exc:
             raise self._error(keys[0], str(exc), *keys[1:]) from exc
+
         if "\0" in expanded:
             raise self._error(keys[0], "the value has a null character", *keys[1:])
         return expanded
@@ -333,7 +302,7 @@ class _Resolution:
     def _get_variable(self, reference: Reference, keys: Sequence[str]) -> str:
         value = self._context.environ.get(reference.name)
         if reference.default is not None:
-            value = value or reference.default
+            value = value or reference.default  # also for an empty variable, as in a shell
         if value is None:
             raise self._error(
                 keys[0],
@@ -346,30 +315,20 @@ class _Resolution:
             self._secrets.add(value)
         return value
 
-    def _place(self, text: str, folder: Path | None = None) -> Path:
-        # A relative path, from the folder of the workspace, and `~` at its beginning.
+    def _make_path(self, text: str, folder: Path | None = None) -> Path:
+        """Return a path: a relative one begins at `folder`, by default that of the workspace."""
         if text == "~" or text.startswith(("~/", "~\\")):
             return self._context.home / text[2:]
         return Path(os.path.normpath((folder or self._context.workspace) / text))
 
 
-def _unquote(value: str) -> str:
-    quote = value[:1]
-    if quote in ("'", '"') and len(value) > 1 and value.endswith(quote):
-        inner = value[1:-1]
-        if quote == "'":
-            return inner
-        return re.sub(r'\\[nt"\\]', lambda found: _ESCAPES[found[0]], inner)
-    return _COMMENT.sub("", value)
-
-
 def _hash_file(path: Path, algorithm: str) -> str:
     digest = hashlib.new(algorithm)
     with os.fdopen(open_regular(path), "rb") as file:
-        count = 0
+        size = 0
         while chunk := file.read(_CHUNK_BYTES):
-            count += len(chunk)
-            if count > MAX_PROGRAM_BYTES:
+            size += len(chunk)
+            if size > MAX_PROGRAM_BYTES:
                 raise ValueError(f"it has more than {MAX_PROGRAM_BYTES:,} bytes")
             digest.update(chunk)
     return digest.hexdigest()

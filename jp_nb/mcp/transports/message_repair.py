@@ -9,13 +9,10 @@ Source: `docs/mcp.md`, Protocols, transports, limits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from jp_nb.text import one_line
-
-if TYPE_CHECKING:
-    pass
 from jp_nb.mcp.transports.server_messages import Json
+from jp_nb.text import one_line
 
 RAW_RESULT: Final = "jp_nb/result"
 """Key in `_meta` of a call's result that contains the result as the server sent it."""
@@ -35,23 +32,24 @@ def repair_result(result: Json, is_content: Callable[[object], bool]) -> list[st
     if isinstance(result.get("tools"), list):
         return _repair_tools(result)
 
-    for asked in _values(result.get("inputRequests")):
-        if isinstance(asked, dict):
-            repair_question(asked.get("params"))
+    for request in _get_values(result.get("inputRequests")):
+        if isinstance(request, dict):
+            repair_question(request.get("params"))
 
-    if result.get("resultType", "complete") == "complete" and _RESULT_KEYS & result.keys():
-        kept = {
+    is_complete = result.get("resultType", "complete") == "complete"
+    if is_complete and _RESULT_KEYS & result.keys():
+        raw = {
             "content": _repair_blocks(result.get("content"), is_content),
             "structuredContent": result.get("structuredContent"),
             "isError": result.get("isError") is True,
         }
         result.clear()
-        result.update(content=[], resultType="complete", _meta={RAW_RESULT: kept})
+        result.update(content=[], resultType="complete", _meta={RAW_RESULT: raw})
 
     return []
 
 
-def _values(value: object) -> list[object]:
+def _get_values(value: object) -> list[object]:
     return [*value.values()] if isinstance(value, dict) else []
 
 
@@ -59,11 +57,7 @@ def _repair_blocks(content: object, is_content: Callable[[object], bool]) -> lis
     if content is None:
         return []
     blocks: list[Any] = content if isinstance(content, list) else [content]
-    return [_repair_block(block, is_content) for block in blocks]
-
-
-def _repair_block(block: Any, is_content: Callable[[object], bool]) -> Json:
-    return block if is_content(block) else _describe_block(block)
+    return [block if is_content(block) else _describe_block(block) for block in blocks]
 
 
 def _describe_block(block: object) -> Json:
@@ -82,9 +76,10 @@ def _repair_tools(result: Json) -> list[str]:
         if problem:
             notes.append(problem)
         else:
-            tools.append({key: value for key, value in tool.items() if key not in _UNUSED})
+            tools.append(_repair_tool(tool))
 
     result["tools"] = tools
+    # Keys that the library requires, and that a server of 2025 does not know.
     result.setdefault("ttlMs", 0)
     result.setdefault("cacheScope", "private")
     result.setdefault("resultType", "complete")
@@ -102,6 +97,7 @@ _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorld
 
 
 def _find_tool_problem(tool: object) -> str:
+    """Return why a tool cannot be offered; "" if it can."""
     if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
         return "a tool has no name"
     name = one_line(tool["name"], limit=100)
@@ -110,23 +106,28 @@ def _find_tool_problem(tool: object) -> str:
         return f"the tool {name!r} has no schema of its arguments"
     if schema.get("type", "object") != "object":
         return f"the schema of the tool {name!r} is not that of an object"
-    schema.setdefault("type", "object")
-
-    for key in _TEXTS:  # a wrong text is no reason to lose the tool
-        if not isinstance(tool.get(key), str):
-            tool.pop(key, None)
-    if not isinstance(tool.get("outputSchema"), dict):
-        tool.pop("outputSchema", None)
-
-    hints = tool.pop("annotations", None)
-    if isinstance(hints, dict):
-        tool["annotations"] = {
-            key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)
-        }
-        if isinstance(hints.get("title"), str):
-            tool["annotations"]["title"] = hints["title"]
-
     return ""
+
+
+def _repair_tool(tool: Json) -> Json:
+    """Return a tool without the parts that the library refuses, which are no reason to lose it."""
+    repaired = {key: value for key, value in tool.items() if key not in _UNUSED}
+    repaired["inputSchema"] = {"type": "object", **tool["inputSchema"]}
+
+    for key in _TEXTS:
+        if not isinstance(repaired.get(key), str):
+            repaired.pop(key, None)
+    if not isinstance(repaired.get("outputSchema"), dict):
+        repaired.pop("outputSchema", None)
+
+    hints = repaired.pop("annotations", None)
+    if isinstance(hints, dict):
+        annotations = {key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)}
+        if isinstance(hints.get("title"), str):
+            annotations["title"] = hints["title"]
+        repaired["annotations"] = annotations
+
+    return repaired
 
 
 def repair_question(params: object) -> None:

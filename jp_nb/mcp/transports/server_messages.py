@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jp_nb.json_values import MAX_STORED_LEVELS, is_deeper
-
-if TYPE_CHECKING:
-    pass
 
 Json = dict[str, Any]
 
 TOO_DEEP: Final = "[nested too deeply]"
 """Replaces parts of a message below `MAX_STORED_LEVELS`."""
+# Strings are matched as well, so that the brackets in them are not.
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _ID: Final = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
 _ID_CHARS: Final = 300
@@ -46,21 +44,21 @@ def read_message(text: str) -> Json:
 def cut_deep(text: str) -> str:
     """Return the JSON `text`, unchecked; parts below `MAX_STORED_LEVELS` become `TOO_DEEP`."""
     kept = []
-    begin = 0
+    kept_from = 0
     depth = 0
 
-    for found in _BRACKETS.finditer(text):
-        if found[0] in "[{":
+    for match in _BRACKETS.finditer(text):
+        if match[0] in "[{":
             depth += 1
             if depth == MAX_STORED_LEVELS:
-                kept += [text[begin : found.start()], json.dumps(TOO_DEEP)]
-        elif found[0] in "]}":
+                kept += [text[kept_from : match.start()], json.dumps(TOO_DEEP)]
+        elif match[0] in "]}":
             if depth == MAX_STORED_LEVELS:
-                begin = found.end()
+                kept_from = match.end()
             depth -= 1
 
-    if depth < MAX_STORED_LEVELS:
-        kept.append(text[begin:])
+    if depth < MAX_STORED_LEVELS:  # otherwise the text ends inside of a deep part
+        kept.append(text[kept_from:])
     return "".join(kept)
 
 
@@ -68,11 +66,12 @@ def find_request_id(text: str) -> int | str | None:
     """Return the id in an unreadable answer, so that its request does not wait; None if unknown."""
     if '"result"' not in text and '"error"' not in text:
         return None
-    found = _ID.search(text[:_ID_CHARS]) or _ID.search(text[-_ID_CHARS:])
-    if found is None:
+    # Servers write the id first or last. The result between may contain other ids.
+    match = _ID.search(text[:_ID_CHARS]) or _ID.search(text[-_ID_CHARS:])
+    if match is None:
         return None
 
-    identifier: int | str = json.loads(found[1])
+    identifier: int | str = json.loads(match[1])
     return identifier
 
 

@@ -57,9 +57,13 @@ INHERITED_VARIABLES: Final = (
 
 def make_environment(configured: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a server: the short list, and the `configured` variables."""
-    inherited = {name: os.environ.get(name, "") for name in INHERITED_VARIABLES}
-    kept = {name: value for name, value in inherited.items() if value and value[:2] != "()"}
-    return {**kept, **configured}
+    inherited: dict[str, str] = {}
+    for name in INHERITED_VARIABLES:
+        value = os.environ.get(name, "")
+        if value and not value.startswith("()"):  # a function of an old bash
+            inherited[name] = value
+
+    return {**inherited, **configured}
 
 
 class _ServerProcess(asyncio.subprocess.SubprocessStreamProtocol):
@@ -92,8 +96,8 @@ class StdioTransport:
         self._max_message_bytes = max_message_bytes
         self._stderr = bytearray()
         self._tasks: list[asyncio.Task[None]] = []
-        self._has_received = False
-        self._is_refused = False
+        self._has_received = False  # a message; text before the first one is a greeting
+        self._is_refused = False  # the server broke a limit, so nothing more is read
         self._is_stopped = False
         self._discarded_bytes = 0
         self.fault = ""
@@ -226,6 +230,7 @@ class StdioTransport:
         await self.stop()
 
     async def _read(self, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        """Send messages to the library, until stdout ends or the server breaks a limit."""
         import anyio
 
         try:
@@ -238,10 +243,11 @@ class StdioTransport:
                         if self._is_refused:
                             break
                 await self._explain_end()
+
             self._on_end()
             await self._drain()
         finally:
-            self._on_end()
+            self._on_end()  # also if this task is cancelled
 
     async def _drain(self) -> None:
         # A server that cannot write its output does not notice the end of its stdin.
@@ -252,20 +258,21 @@ class StdioTransport:
     async def _read_lines(self) -> AsyncIterator[bytes]:
         """Yield the lines of stdout with their ends. The last one may have none."""
         stdout = cast(asyncio.StreamReader, self._process.stdout)
-        parts: list[bytes] = []
+        parts: list[bytes] = []  # of the line that is not complete yet
         size = 0
+
         while chunk := await stdout.read(_CHUNK_BYTES):
-            *ends, rest = chunk.split(b"\n")
-            for end in ends:
-                if size + len(end) > self._max_message_bytes:
+            *line_ends, line_start = chunk.split(b"\n")
+            for line_end in line_ends:
+                if size + len(line_end) > self._max_message_bytes:
                     self._refuse_size()
                     return
-                yield b"".join([*parts, end, b"\n"])
+                yield b"".join([*parts, line_end, b"\n"])
                 parts = []
                 size = 0
 
-            parts.append(rest)
-            size += len(rest)
+            parts.append(line_start)
+            size += len(line_start)
             if size > self._max_message_bytes:
                 self._refuse_size()
                 return
@@ -281,6 +288,7 @@ class StdioTransport:
         self.fault = reason
 
     async def _explain_end(self) -> None:
+        """Note why stdout ended: the server usually exits a moment later."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PIPE_GRACE_S):
                 await self._protocol.exited.wait()
@@ -288,7 +296,7 @@ class StdioTransport:
             self.fault = end_reasons.describe_exit(self._process.returncode)
 
     async def _watch(self, reader: asyncio.Task[None]) -> None:
-        # A child of the server may hold stdout open, so its end is no sign.
+        """End the reader after the process, because a child of it may hold stdout open."""
         await self._protocol.exited.wait()
         if not self.fault:
             self.fault = end_reasons.describe_exit(self._process.returncode)
@@ -296,18 +304,21 @@ class StdioTransport:
         reader.cancel()
 
     def _parse(self, line: bytes) -> SessionMessage | None:
+        """Return the message in a line of stdout; None if it contains none."""
         from mcp.shared.message import SessionMessage
         from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
         text = line.decode(errors="replace").strip()
         if not text:
             return None
-        begin = 0
+
+        greeting_size = 0
         if not self._has_received and not text.startswith("{"):
-            begin = max(text.find('{"'), 0)  # behind a greeting without the end of its line
+            # The first message may follow a greeting in its line.
+            greeting_size = max(text.find('{"'), 0)
 
         try:
-            value = read_message(text[begin:])
+            value = read_message(text[greeting_size:])
             message = jsonrpc_message_adapter.validate_python(value, by_name=False)
         except ValueError:
             self._count_discarded(len(text))
@@ -316,11 +327,12 @@ class StdioTransport:
             if identifier is None or is_cut:
                 return None
 
+            # The request must not wait for an answer that cannot be read.
             data = ErrorData(code=_PARSE_ERROR, message="its answer is not valid JSON-RPC")
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=identifier, error=data))
 
-        if begin:
-            self._count_discarded(begin)
+        if greeting_size:
+            self._count_discarded(greeting_size)
         self._has_received = True
         return SessionMessage(message)
 

@@ -54,7 +54,7 @@ def _list_pending(session: Session) -> list[str]:
 
 
 def _check_server(session: Session, name: str, server: McpServer) -> Iterator[str]:
-    from jp_nb.mcp.transports.launch_resolution import find_missing_variables
+    from jp_nb.mcp.transports.server_references import find_missing_variables
 
     yield _describe_state(session, name, server)
     yield from _describe_traffic(session, name)
@@ -90,8 +90,8 @@ def _describe_state(session: Session, name: str, server: McpServer) -> str:
 
 def _describe_launch(session: Session, name: str, server: McpServer) -> str:
     """Return the program or the address that starts next, or the reason why it cannot start."""
-    from jp_nb.mcp.transports.launch_resolution import find_unset_variables
     from jp_nb.mcp.transports.launches import StdioLaunch
+    from jp_nb.mcp.transports.server_references import find_unset_variables
     from jp_nb.session.mcp_servers.mcp_launches import ServerLaunches
 
     unset = find_unset_variables(server, os.environ)

@@ -15,12 +15,14 @@ from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.mcp.transports.launch_resolution import (
     MAX_ENV_FILE_BYTES,
     LaunchContext,
-    find_inputs,
-    find_missing_variables,
-    needs_inputs_to_be_found,
     resolve_launch,
 )
 from jp_nb.mcp.transports.launches import HttpLaunch, Launch
+from jp_nb.mcp.transports.server_references import (
+    find_inputs,
+    find_missing_variables,
+    needs_inputs_to_be_found,
+)
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.storage.server_lists.mcp_credentials import StoredCredentials
