@@ -46,26 +46,34 @@ def find_changed_words(removed: str, added: str) -> ChangedLines:
     before = _PARTS.findall(removed)
     after = _PARTS.findall(added)
     runs = find_same_runs(before, after)
-    shared = "".join("".join(before[run.at : run.at + run.length]) for run in runs)
+
+    shared = "".join("".join(before[run.before_start : run.before_end]) for run in runs)
     if not re.search(r"\w", shared):
         return ChangedLines([], [])
 
-    starts = _list_starts(before)
-    after_starts = _list_starts(after)
-    found = ChangedLines([], [])
-    at = 0
-    there = 0
+    # Positions of the parts in their lines.
+    before_chars = _list_starts(before)
+    after_chars = _list_starts(after)
+
+    changed = ChangedLines([], [])
+    before_end = 0  # of the last run
+    after_end = 0
 
     for run in runs:
-        if at < run.at or there < run.there:
-            _add_range(found.removed, CharRange(starts[at], starts[run.at]))
-            _add_range(found.added, CharRange(after_starts[there], after_starts[run.there]))
-        at = run.at + run.length
-        there = run.there + run.length
-    return found
+        if before_end < run.before_start or after_end < run.after_start:
+            removed_range = CharRange(before_chars[before_end], before_chars[run.before_start])
+            added_range = CharRange(after_chars[after_end], after_chars[run.after_start])
+            _add_range(changed.removed, removed_range)
+            _add_range(changed.added, added_range)
+
+        before_end = run.before_end
+        after_end = run.after_end
+
+    return changed
 
 
 def _add_range(ranges: list[CharRange], new: CharRange) -> None:
+    """Add a range, or extend the last one if they touch."""
     if ranges and ranges[-1].end == new.start:
         ranges[-1] = CharRange(ranges[-1].start, new.end)
     else:
@@ -73,6 +81,7 @@ def _add_range(ranges: list[CharRange], new: CharRange) -> None:
 
 
 def _list_starts(parts: Sequence[str]) -> list[int]:
+    """Return the positions at which the parts of a line start, and the length of the line."""
     starts = [0]
     for part in parts:
         starts.append(starts[-1] + len(part))
@@ -91,14 +100,15 @@ def pair_changed_lines(removed: Sequence[str], added: Sequence[str]) -> Iterator
     if max(len(removed), len(added)) > MAX_ALIGNED_LINES:
         return
 
-    words = [_count_words(line) for line in removed]
-    others = [_count_words(line) for line in added]
-    start = 0
-    for index, counts in enumerate(words):
-        for other in range(start, len(others)):
-            if _is_similar(counts, others[other]):
-                yield index, other
-                start = other + 1
+    removed_counts = [_count_words(line) for line in removed]
+    added_counts = [_count_words(line) for line in added]
+
+    start = 0  # of the added lines that are not paired yet
+    for removed_index, counts in enumerate(removed_counts):
+        for added_index in range(start, len(added_counts)):
+            if _is_similar(counts, added_counts[added_index]):
+                yield removed_index, added_index
+                start = added_index + 1
                 break
 
 

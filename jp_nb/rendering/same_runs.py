@@ -19,11 +19,21 @@ DIFF_PASSES = 12
 
 
 class SameRun(NamedTuple):
-    """A run of equal parts, from `at` on one side and from `there` on the other."""
+    """A run of equal parts: indices of its start on both sides, and the number of parts."""
 
-    at: int
-    there: int
+    before_start: int
+    after_start: int
     length: int
+
+    @property
+    def before_end(self) -> int:
+        """Index after the last part, in `before`."""
+        return self.before_start + self.length
+
+    @property
+    def after_end(self) -> int:
+        """Index after the last part, in `after`."""
+        return self.after_start + self.length
 
 
 def find_same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
@@ -35,16 +45,15 @@ def find_same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]
         gaps = list(chain.from_iterable(_split_gap(before, after, pairs, gap) for gap in gaps))
 
     runs: list[SameRun] = []
-    for at, there in enumerate(pairs):
-        if there is None:
+    for index, after_index in enumerate(pairs):
+        if after_index is None:
             continue
 
         last = runs[-1] if runs else SameRun(-1, -1, 0)
-        continues = last.at + last.length == at and last.there + last.length == there
-        if continues:
+        if last.before_end == index and last.after_end == after_index:
             runs[-1] = last._replace(length=last.length + 1)
         else:
-            runs.append(SameRun(at, there, 1))
+            runs.append(SameRun(index, after_index, 1))
 
     return [*runs, SameRun(len(before), len(after), 0)]
 
@@ -65,8 +74,10 @@ class _Gap(NamedTuple):
 def _split_gap(
     before: Sequence[str], after: Sequence[str], pairs: list[int | None], gap: _Gap
 ) -> Iterator[_Gap]:
-    # Pairs the equal start, the equal end and the parts that occur once on both sides. Yields the
-    # gaps between them.
+    """Pair the equal start, the equal end, and the parts that occur once on both sides.
+
+    The pairs are added to `pairs`. Yield the gaps between them.
+    """
     start, end, after_start, after_end = gap
 
     while start < end and after_start < after_end and before[start] == after[after_start]:
@@ -100,46 +111,49 @@ def _split_gap(
 def _find_unique_pairs(
     before: Sequence[str], after: Sequence[str], gap: _Gap
 ) -> list[tuple[int, int]]:
-    # Pairs of the indices of the parts that occur once on both sides.
+    """Return the pairs of indices of the parts that occur once on both sides."""
     counts = Counter(before[gap.start : gap.end])
     after_counts = Counter(after[gap.after_start : gap.after_end])
 
-    after_places: dict[str, int] = {}
+    unique_after: dict[str, int] = {}
     for index in range(gap.after_start, gap.after_end):
         if after_counts[after[index]] == 1:
-            after_places[after[index]] = index
+            unique_after[after[index]] = index
 
     pairs: list[tuple[int, int]] = []
     for index in range(gap.start, gap.end):
         part = before[index]
-        if counts[part] == 1 and part in after_places:
-            pairs.append((index, after_places[part]))
+        if counts[part] == 1 and part in unique_after:
+            pairs.append((index, unique_after[part]))
 
     return pairs
 
 
 def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    # Longest subsequence with increasing second numbers. The first numbers increase already.
-    ends: list[int] = []  # by length: the smallest second number that ends such a subsequence
-    places: list[int] = []  # by length: index of that pair
-    before: list[int] = []  # by pair: index of the previous pair in its subsequence
+    """Return the longest subsequence of pairs in which the second numbers increase, too.
 
-    for place, (_, there) in enumerate(pairs):
-        length = bisect_left(ends, there)
-        previous = places[length - 1] if length else -1
-        before.append(previous)
+    The first numbers of `pairs` increase already.
+    """
+    ends: list[int] = []  # by length: the smallest second number that ends such a subsequence
+    end_indices: list[int] = []  # by length: index of that pair
+    previous: list[int] = []  # by pair: index of the pair before it in its subsequence; -1: none
+
+    for index, (_, second) in enumerate(pairs):
+        length = bisect_left(ends, second)
+        previous.append(end_indices[length - 1] if length else -1)
 
         if length == len(ends):
-            ends.append(there)
-            places.append(place)
+            ends.append(second)
+            end_indices.append(index)
         else:
-            ends[length] = there
-            places[length] = place
+            ends[length] = second
+            end_indices[length] = index
 
-    found: list[tuple[int, int]] = []
-    place = places[-1] if places else -1
-    while place >= 0:
-        found.append(pairs[place])
-        place = before[place]
+    # From the end of the longest subsequence back to its start.
+    reverse: list[tuple[int, int]] = []
+    index = end_indices[-1] if end_indices else -1
+    while index >= 0:
+        reverse.append(pairs[index])
+        index = previous[index]
 
-    return found[::-1]
+    return reverse[::-1]

@@ -14,36 +14,25 @@ Source: `docs/guide.md`, `docs/turns.md`.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import JsonValue
 
 from jp_nb.agent.prompting.prompts import UNSET_VALUE, ProposedChange
 from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
 from jp_nb.rendering.same_runs import SameRun, find_same_runs
+from jp_nb.rendering.word_diff import DiffPiece, Escape, compare_words, escape_line
 from jp_nb.text import escape_invisible, pluralize
 
 SHORT_VALUE_CHARS = 100
 """Up to this length, values are shown next to each other as JSON."""
 CONTEXT_LINES = 3
 """Equal lines that are shown on either side of a difference."""
-CONTEXT_CHARS = 60
-"""Equal characters that are shown on either side of a difference in a line."""
 
 DiffSign = Literal["-", "+", " ", "…"]
-_WORDS = re.compile(r"\w+|\W")
-
-
-class DiffPiece(NamedTuple):
-    """A part of a line: equal on both sides, different, or a fold of equal characters."""
-
-    text: str
-    kind: Literal["same", "differs", "fold"] = "same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +76,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
+    """A value as lines, of a kind such as `text` or `JSON`, with the escapes of its kind."""
+
     kind: str
     lines: tuple[str, ...]
-    escaped: Callable[[str], str]
+    escape: Escape
 
     def show_line(self, index: int) -> str:
-        return _escape_line(self.lines[index], self.escaped)
+        return escape_line(self.lines[index], self.escape)
 
     def show_all(self) -> tuple[str, ...]:
         return tuple(map(self.show_line, range(len(self.lines))))
@@ -165,121 +156,61 @@ def _escape_text(text: str) -> str:
     return _escape_json(text.replace("\\", r"\\"))
 
 
-def _escape_line(text: str, escaped: Callable[[str], str]) -> str:
-    kept = text.rstrip(" ")
-    return escaped(kept) + r"\u0020" * (len(text) - len(kept))
-
-
 def _compare_lines(now: _Value, proposed: _Value) -> Iterator[DiffLine]:
     if now.kind != proposed.kind:  # a line of text never equals a line of JSON
-        runs = [SameRun(len(now.lines), len(proposed.lines), 0)]
+        runs = [SameRun(len(now.lines), len(proposed.lines), 0)]  # nothing is equal
     else:
         runs = find_same_runs(now.lines, proposed.lines)
 
-    at = there = 0
+    now_end = 0  # of the last run
+    proposed_end = 0
+
     for run in runs:
-        gone = range(at, run.at)
-        new = range(there, run.there)
+        removed = range(now_end, run.before_start)
+        added = range(proposed_end, run.after_start)
+        yield from _compare_replaced(now, proposed, removed, added)
 
-        # Equal numbers of removed and added lines are compared word by word.
-        if now.kind == proposed.kind and len(gone) == len(new):
-            pairs = [_compare_words(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
-            yield from (DiffLine("-", before) for before, _ in pairs)
-            yield from (DiffLine("+", after) for _, after in pairs)
-        else:
-            yield from (DiffLine("-", (DiffPiece(now.show_line(i)),)) for i in gone)
-            yield from (DiffLine("+", (DiffPiece(proposed.show_line(j)),)) for j in new)
+        now_end = run.before_end
+        proposed_end = run.after_end
 
-        at = run.at + run.length
-        there = run.there + run.length
-
-        same = list(map(now.show_line, range(run.at, at)))
-        last = at == len(now.lines) and there == len(proposed.lines)
-        yield from _context_lines(same, first=run.at == run.there == 0, last=last)
+        same = list(map(now.show_line, range(run.before_start, now_end)))
+        is_first = run.before_start == run.after_start == 0
+        is_last = now_end == len(now.lines) and proposed_end == len(proposed.lines)
+        yield from _fold_same_lines(same, is_first=is_first, is_last=is_last)
 
 
-def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[DiffLine]:
-    head = 0 if first else CONTEXT_LINES
-    tail = 0 if last else CONTEXT_LINES
-    left = len(same) - head - tail
-    if left <= 1:  # a fold would be as long
-        head = len(same)
-        left = 0
-
-    yield from (DiffLine(" ", (DiffPiece(line),)) for line in same[:head])
-    if left:
-        yield DiffLine("…", (DiffPiece(f"⟨… {left:,} unchanged lines⟩", "fold"),))
-        yield from (DiffLine(" ", (DiffPiece(line),)) for line in same[len(same) - tail :][:tail])
-
-
-def _compare_words(
-    now: _Value, proposed: _Value, i: int, j: int
-) -> tuple[tuple[DiffPiece, ...], tuple[DiffPiece, ...]]:
-    before = _WORDS.findall(now.lines[i])
-    after = _WORDS.findall(proposed.lines[j])
-    sides: tuple[list[DiffPiece], list[DiffPiece]] = ([], [])
-
-    at = there = 0
-    for run in find_same_runs(before, after):
-        gone = "".join(before[at : run.at])
-        new = "".join(after[there : run.there])
-        at = run.at + run.length
-        there = run.there + run.length
-
-        if gone or new:  # if one is empty, an empty piece marks the place, which is not folded
-            head = count_equal(gone, new)
-            tail = count_equal(gone[head:][::-1], new[head:][::-1])
-
-            for side, text in zip(sides, (gone, new), strict=True):
-                end = len(text) - tail
-                side.append(DiffPiece(text[:head]))
-                side.append(DiffPiece(text[head:end], "differs"))
-                side.append(DiffPiece(text[end:]))
-
-        for side in sides:
-            side.append(DiffPiece("".join(before[run.at : at])))
-
-    return _join_pieces(sides[0], now.escaped), _join_pieces(sides[1], proposed.escaped)
-
-
-def count_equal(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return the number of equal characters or items at the beginning of both."""
-    unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(unlike, min(len(one), len(other)))
-
-
-def _join_pieces(pieces: list[DiffPiece], escaped: Callable[[str], str]) -> tuple[DiffPiece, ...]:
-    joined: list[DiffPiece] = []
-    for piece in pieces:
-        if joined and joined[-1].kind == piece.kind:
-            joined[-1] = DiffPiece(joined[-1].text + piece.text, piece.kind)
-        elif piece.text or piece.kind == "differs":
-            joined.append(piece)
-
-    folded = (
-        _fold_piece(piece, escaped, first=piece is joined[0], last=piece is joined[-1])
-        for piece in joined
-    )
-    return tuple(chain.from_iterable(folded))
-
-
-def _fold_piece(
-    piece: DiffPiece, escaped: Callable[[str], str], *, first: bool, last: bool
-) -> Iterator[DiffPiece]:
-    show = partial(_escape_line, escaped=escaped) if last else escaped
-    head = 0 if first else CONTEXT_CHARS
-    tail = 0 if last else CONTEXT_CHARS
-    left = len(piece.text) - head - tail
-
-    if piece.kind == "differs" or left <= CONTEXT_CHARS:
-        yield DiffPiece(show(piece.text), piece.kind)
+def _compare_replaced(
+    now: _Value, proposed: _Value, removed: range, added: range
+) -> Iterator[DiffLine]:
+    """Yield the removed and the added lines; word by word if there are equally many."""
+    if now.kind != proposed.kind or len(removed) != len(added):
+        yield from (DiffLine("-", (DiffPiece(now.show_line(index)),)) for index in removed)
+        yield from (DiffLine("+", (DiffPiece(proposed.show_line(index)),)) for index in added)
         return
 
-    if head:
-        yield DiffPiece(escaped(piece.text[:head]))
-    yield DiffPiece(f"⟨… {left:,} unchanged characters⟩", "fold")
-    if tail:
-        yield DiffPiece(escaped(piece.text[-tail:]))
+    pairs = []
+    for now_index, proposed_index in zip(removed, added, strict=True):
+        before = now.lines[now_index]
+        after = proposed.lines[proposed_index]
+        pairs.append(compare_words(before, after, now.escape, proposed.escape))
+
+    yield from (DiffLine("-", pair.before) for pair in pairs)
+    yield from (DiffLine("+", pair.after) for pair in pairs)
+
+
+def _fold_same_lines(same: list[str], *, is_first: bool, is_last: bool) -> Iterator[DiffLine]:
+    """Yield equal lines, of which only those near a difference are shown."""
+    head = 0 if is_first else CONTEXT_LINES
+    tail = 0 if is_last else CONTEXT_LINES
+    folded_count = len(same) - head - tail
+    if folded_count <= 1:  # a fold would be as long
+        head = len(same)
+        folded_count = 0
+
+    yield from (DiffLine(" ", (DiffPiece(line),)) for line in same[:head])
+    if folded_count:
+        yield DiffLine("…", (DiffPiece(f"⟨… {folded_count:,} unchanged lines⟩", "fold"),))
+        yield from (DiffLine(" ", (DiffPiece(line),)) for line in same[len(same) - tail :])
 
 
 def compare_values(
@@ -291,16 +222,16 @@ def compare_values(
     """
     before = format_sorted_json(old)
     after = format_sorted_json(new)
-    found = diff_change(ProposedChange(label, before, after))
-    if found is None:
+    difference = diff_change(ProposedChange(label, before, after))
+    if difference is None:
         return f"{label}: {_format_short(before)} → {_format_short(after)}", []
 
-    lines = [str(line) for line in found.lines]
+    lines = [str(line) for line in difference.lines]
     if len(lines) > limit:
-        left = len(lines) - limit + 1
-        lines[limit - 1 :] = [f"⟨… {left:,} more lines⟩"]
+        omitted_count = len(lines) - limit + 1
+        lines[limit - 1 :] = [f"⟨… {omitted_count:,} more lines⟩"]
 
-    return f"{label}: {found.sizes}", lines
+    return f"{label}: {difference.sizes}", lines
 
 
 def _format_short(text: str | None) -> str:

@@ -175,7 +175,7 @@ VALUES: Mapping[str, type[Any]] = {
 _SERVERS = "jp_nb.mcp.exchange"
 _LAUNCHES = "jp_nb.mcp.transports.launches"
 _SERVER_ERRORS = "jp_nb.mcp.errors"
-_REPORTS = "jp_nb.headless.run_report"
+_REPORTS = "jp_nb.headless.run_reports.run_report"
 
 RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "no_valid_answer": ("jp_nb.notebook.prompt.controls.form_control", "NoValidAnswer"),

@@ -24,6 +24,7 @@ from jp_nb.toolkit.question_types.web_address import WebAddress, read_web_addres
 
 ADDRESS_LABEL: Final = "The address"
 ADDRESS_AT: Final = "an address at {}"
+"""The URL in a text that a page may show, where only its host is named."""
 OPEN_ADDRESS: Final = "Open {} in a new tab"
 NOT_OPENED: Final = "Open it yourself only if you are sure: copy the address"
 
@@ -35,45 +36,50 @@ def find_address(prompt: SimplePrompt) -> WebAddress | None:
     return read_web_address(prompt.question.answer_type.url)
 
 
-def list_address_warnings(found: WebAddress) -> list[str]:
+def list_address_warnings(address: WebAddress) -> list[str]:
     """Return the reasons to be careful with a URL, each in one line."""
-    lines = [f"⚠ {one_line(spell_invisible(warning))}." for warning in found.warnings]
-    return lines if found.link else [*lines, f"{NOT_OPENED}."]
+    lines = [f"⚠ {one_line(spell_invisible(warning))}." for warning in address.warnings]
+    if not address.link:
+        lines.append(f"{NOT_OPENED}.")
+    return lines
 
 
 def format_address_lines(prompt: SimplePrompt) -> list[str]:
     """Return the whole URL in one line, its host, and the warnings, for a console."""
-    found = find_address(prompt)
-    if found is None:
+    address = find_address(prompt)
+    if address is None:
         return []
 
-    host = [f"  Host: {spell_invisible(found.host)}"] if found.host else []
-    warnings = [f"  {warning}" for warning in list_address_warnings(found)]
-    return [f"  {spell_invisible(found.text)}", *host, *warnings]
+    lines = [spell_invisible(address.text)]
+    if address.host:
+        lines.append(f"Host: {spell_invisible(address.host)}")
+    lines += list_address_warnings(address)
+    return [f"  {line}" for line in lines]
 
 
-def render_address(found: WebAddress) -> str:
+def render_address(address: WebAddress) -> str:
     """Return HTML that shows a URL as text with its host marked, and a link that opens it.
 
     The link is styled as a button. The new tab gets no access to the page and no referrer.
     """
-    parts = [escape(spell_invisible(part)) for part in (found.before, found.host, found.after)]
-    marked = parts[0]
-    if found.host:
-        marked = f"{parts[0]}<mark>{parts[1]}</mark>{parts[2]}"
+    marked = escape(spell_invisible(address.before))
+    if address.host:
+        host = escape(spell_invisible(address.host))
+        after = escape(spell_invisible(address.after))
+        marked = f"{marked}<mark>{host}</mark>{after}"
 
-    # A long URL scrolls, also with the keys of the keyboard.
+    # A long URL scrolls, and the arrow keys scroll it as well.
     region = f'class="jp-nb-url" tabindex="0" role="region" aria-label="{ADDRESS_LABEL}"'
     block = f'<div {region}><bdo dir="ltr">{marked}</bdo></div>'
 
-    for warning in list_address_warnings(found):
+    for warning in list_address_warnings(address):
         block += f'<div class="jp-nb-warning">{escape(warning)}</div>'
 
-    if found.link is None:
+    if address.link is None:
         return block
 
-    label = escape(OPEN_ADDRESS.format(spell_invisible(found.host)))
+    label = escape(OPEN_ADDRESS.format(spell_invisible(address.host)))
     return (
         f'{block}<a class="jupyter-button jp-nb-open" target="_blank" rel="noopener noreferrer" '
-        f'href="{escape(found.link)}">{label}</a>'
+        f'href="{escape(address.link)}">{label}</a>'
     )

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from jp_nb.agent.prompting.prompts import UNSET_VALUE, ProposedChange
 from jp_nb.rendering.report import MAX_CELL_CHARS
-from jp_nb.rendering.text_diff import Difference, DiffLine, DiffPiece, diff_change
+from jp_nb.rendering.text_diff import Difference, DiffLine, diff_change
+from jp_nb.rendering.word_diff import DiffPiece
 from jp_nb.text import escape_invisible, plain, pluralize, spell_invisible
 
 CHANGE_COLUMNS = ("path", "now", "proposed")
@@ -28,16 +29,16 @@ MAX_DIFFERENCE_LINES = 100
 def spell_change(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
     """Return `change` with invisible characters spelled out, and texts cut to `limit`."""
 
-    def shown(text: str | None) -> str | None:
-        return None if text is None else plain(escape_invisible(text), limit=limit)
+    def spell(value: str | None) -> str | None:
+        return None if value is None else plain(escape_invisible(value), limit=limit)
 
     path = plain(spell_invisible(change.path), limit=limit) or '""'
     return replace(
         change,
         path=path,
-        now=shown(change.now),
-        proposed=shown(change.proposed),
-        then=shown(change.then),
+        now=spell(change.now),
+        proposed=spell(change.proposed),
+        then=spell(change.then),
     )
 
 
@@ -50,29 +51,37 @@ class ChangeSummary(NamedTuple):
 
 def summarize_changes(changes: tuple[ProposedChange, ...]) -> list[ChangeSummary]:
     """Return a summary of each of the first `MAX_CHANGES` changes, and the number of others."""
-    shown: list[ChangeSummary] = []
-    room = MAX_DIFFERENCE_LINES
+    summaries: list[ChangeSummary] = []
+    remaining_lines = MAX_DIFFERENCE_LINES
+
     for change in changes[:MAX_CHANGES]:
-        bounded = spell_change(change, limit=MAX_CELL_CHARS)
-        found = diff_change(change)
-        if found is None:
-            shown.append(ChangeSummary(str(bounded)))
+        short_change = spell_change(change, limit=MAX_CELL_CHARS)
+        difference = diff_change(change)
+        if difference is None:
+            summaries.append(ChangeSummary(str(short_change)))
             continue
 
-        lines = [plain(str(line), limit=MAX_CELL_CHARS) for line in found.lines[:room]]
-        if left := len(found.lines) - len(lines):
-            verb = "differs" if left == 1 else "differ"
-            lines.append(f"… {left} more {pluralize('line', left)} that {verb}")
+        listed = difference.lines[:remaining_lines]
+        lines = [plain(str(line), limit=MAX_CELL_CHARS) for line in listed]
+        omitted_lines = len(difference.lines) - len(listed)
+        if omitted_lines:
+            verb = "differs" if omitted_lines == 1 else "differ"
+            noun = pluralize("line", omitted_lines)
+            lines.append(f"… {omitted_lines} more {noun} that {verb}")
 
-        room -= min(room, len(lines))
-        shown.append(ChangeSummary(f"{bounded.path}: {found.sizes}", tuple(lines)))
+        remaining_lines = max(remaining_lines - len(lines), 0)
+        line = f"{short_change.path}: {difference.sizes}"
+        summaries.append(ChangeSummary(line, tuple(lines)))
 
-    if left := len(changes) - len(shown):
-        shown.append(ChangeSummary(f"… {left} more {pluralize('change', left)}"))
+    omitted_changes = len(changes) - len(summaries)
+    if omitted_changes:
+        noun = pluralize("change", omitted_changes)
+        summaries.append(ChangeSummary(f"… {omitted_changes} more {noun}"))
 
-    return shown
+    return summaries
 
 
+# HTML elements by the sign of a line, and by the kind of a piece.
 _LINE_TAGS = {"-": "del", "+": "ins", " ": "span", "…": "i"}
 _PIECE_TAGS = {"differs": "b", "fold": "i"}
 _BETWEEN_WORDS = re.compile(r"[._/:-]+(?=\w)")
@@ -87,12 +96,12 @@ def render_change_table(changes: Iterable[ProposedChange]) -> str:
     rows: list[str] = []
     columns: tuple[str, ...] = ()
     for change in changes:
-        found = diff_change(change)
-        if found is None:
+        difference = diff_change(change)
+        if difference is None:
             rows.append(_render_short_row(change))
-            columns = CHANGE_COLUMNS
+            columns = CHANGE_COLUMNS  # a long row has no columns
         else:
-            rows.append(_render_long_row(change, found))
+            rows.append(_render_long_row(change, difference))
 
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     body = "".join(rows)
@@ -108,14 +117,14 @@ def _render_short_row(change: ProposedChange) -> str:
     return f"<tr>{row}</tr>"
 
 
-def _render_long_row(change: ProposedChange, found: Difference) -> str:
-    title = f"{_render_path(change)} <span class='jp-nb-sizes'>{escape(found.sizes)}</span>"
-    lines = "".join(map(_render_line, found.lines))
+def _render_long_row(change: ProposedChange, difference: Difference) -> str:
+    title = f"{_render_path(change)} <span class='jp-nb-sizes'>{escape(difference.sizes)}</span>"
+    lines = "".join(map(_render_line, difference.lines))
 
     whole = ""
-    if found.is_folded:
-        whole += _render_whole_value(NOW_WHOLE, found.now)
-        whole += _render_whole_value(PROPOSED_WHOLE, found.proposed)
+    if difference.is_folded:
+        whole += _render_whole_value(NOW_WHOLE, difference.now)
+        whole += _render_whole_value(PROPOSED_WHOLE, difference.proposed)
 
     return (
         f"<tr class='jp-nb-long'><td colspan='3'>{title}"

@@ -63,9 +63,13 @@ def format_page_header(page: QuestionPrompt) -> str | None:
 
 
 class SummaryLine(NamedTuple):
-    """A question and the answer that Submit sends now; if it `is_open`, an error or a note.
+    """A question and its answer, before a form is sent.
 
-    `empty` is the label of the button that confirms an empty answer; None if that is not valid.
+    Attributes:
+        asked: The question.
+        answer: The answer that Submit sends now; if it `is_open`, an error or a note.
+        is_open: True if the question has no answer yet.
+        empty: Label of the button that confirms an empty answer; None if that is not valid.
     """
 
     asked: str
@@ -84,23 +88,27 @@ def get_summary_heading(draft: FormDraft) -> str:
 def summarize_form(draft: FormDraft) -> list[SummaryLine]:
     """Return a line for each page, in order."""
     lines = []
-    for page, held in zip(draft.questions, draft.pages, strict=True):
-        kind = page.question.answer_type
-        is_open = held.answer is None
-        empty = None
+    for page, state in zip(draft.questions, draft.pages, strict=True):
+        is_open = state.answer is None
+        empty_label = None
+        if state.empty and is_open:
+            empty_label = _get_empty_label(page)
 
-        if held.empty and is_open:
-            several = isinstance(kind, SelectAnswer) and kind.multi
-            empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT_LABEL
-
-        if held.answer:
-            given = format_prompt_answer(page, held.answer)
-        elif held.declined:
-            given = REFUSED
+        if state.answer:
+            answer = format_prompt_answer(page, state.answer)
+        elif state.declined:
+            answer = REFUSED
             is_open = False
         else:
-            given = upper_first(held.problem) or NOT_ANSWERED
+            answer = upper_first(state.problem) or NOT_ANSWERED
 
-        lines.append(SummaryLine(format_question(page), given, is_open, empty))
+        lines.append(SummaryLine(format_question(page), answer, is_open, empty_label))
 
     return lines
+
+
+def _get_empty_label(page: QuestionPrompt) -> str:
+    answer_type = page.question.answer_type
+    if isinstance(answer_type, SelectAnswer) and answer_type.multi:
+        return NONE_OF_THESE.capitalize()
+    return EMPTY_TEXT_LABEL

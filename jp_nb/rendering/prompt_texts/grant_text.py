@@ -53,6 +53,7 @@ def _format_rule(rule: _Rule) -> str:
             assert_never(rule)
 
 
+# Whether the user is asked before a change is applied.
 _ASKS: Mapping[Approval, str] = {
     "always": "asks",
     "never": "does not ask",

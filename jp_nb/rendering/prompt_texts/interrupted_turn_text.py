@@ -13,15 +13,15 @@ from jp_nb.rendering.prompt_texts.prompt_text import spell_name
 from jp_nb.text import MAX_FEW_NAMES
 
 
-def describe_interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
-    """Return the notice that `found` can be continued.
+def describe_interrupted_turn(turn: InterruptedTurn, finished: Sequence[str] = ()) -> str:
+    """Return the notice that `turn` can be continued.
 
     `finished` are the names of the tools whose results the journal kept.
     """
-    sentences = [f"turn {to_shown_turn(found.turn)} was interrupted."]
+    sentences = [f"turn {to_shown_turn(turn.turn)} was interrupted."]
     if finished:
         sentences.append(describe_finished_calls(finished))
-    sentences += _describe_open_calls(found.open_calls)
+    sentences += _describe_open_calls(turn.open_calls)
     sentences.append("Continue it: `%jp resume`")
 
     return " ".join(sentences)
@@ -42,29 +42,41 @@ def describe_skipped_calls(names: Sequence[str]) -> str:
 
 
 def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
-    asked = list[str]()
-    ready = list[str]()
+    waiting = list[str]()
+    not_started = list[str]()
     unclear = list[str]()
     for call in calls:
-        names = {"asked": asked, "permitted": ready}.get(call.stage or "", unclear)
-        names.append(call.request.name)
+        name = call.request.name
+        match call.stage:
+            case "asked":
+                waiting.append(name)
+            case "permitted":
+                not_started.append(name)
+            case _:
+                unclear.append(name)
 
-    if asked:
-        were = "were" if len(asked) > 1 else "was"
+    if waiting:
+        were = "were" if len(waiting) > 1 else "was"
         yield (
-            f"{_list_tools(asked)} {were} waiting for your permission and did not run, even if a "
+            f"{_list_tools(waiting)} {were} waiting for your permission and did not run, even if a "
             'cell still shows "Waiting for your permission".'
         )
 
-    if ready:
-        yield f"{_list_tools(ready)} did not start."
+    if not_started:
+        yield f"{_list_tools(not_started)} did not start."
 
     if unclear:
         yield f"{_list_tools(unclear)} may have run, fully or partly."
 
 
 def _list_tools(names: Sequence[str]) -> str:
+    """Return the names as text, such as `a, b and c`, or `a, b and 3 more`."""
     shown = [spell_name(name) for name in dict.fromkeys(names)]
-    if more := shown[MAX_FEW_NAMES:]:
-        shown[MAX_FEW_NAMES:] = [f"{len(more)} more"]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    omitted = shown[MAX_FEW_NAMES:]
+    if omitted:
+        shown[MAX_FEW_NAMES:] = [f"{len(omitted)} more"]
+
+    *first, last = shown
+    if not first:
+        return last
+    return f"{', '.join(first)} and {last}"

@@ -15,24 +15,24 @@ def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
 
     `answer` is the text of the answer, if there is one.
     """
-    about = format_marks(outcome)
+    notes = format_marks(outcome)
     if outcome.is_secret:
-        return f"→ {SECRET_ANSWER}{about}"
+        return f"→ {SECRET_ANSWER}{notes}"
 
     words = CHANNEL_WORDS.get(outcome.channel or "")
     origin = f" ({words.origin})" if words is not None and words.origin else ""
 
     if outcome.is_answered:
-        return f"→ {answer}{origin}{about}"
+        return f"→ {answer}{origin}{notes}"
 
     cause = format_cause(outcome)
     if outcome.end == "declined":  # by the user, or by the answers file
-        return f"— {cause}{origin}{about}"
+        return f"— {cause}{origin}{notes}"
 
     if outcome.end == "open":
-        return f"— {cause}{about}"
+        return f"— {cause}{notes}"
 
-    return f"— no answer: {cause}{about}"
+    return f"— no answer: {cause}{notes}"
 
 
 def format_cause(outcome: QuestionOutcome) -> str:
@@ -43,21 +43,21 @@ def format_cause(outcome: QuestionOutcome) -> str:
 
 def format_marks(outcome: QuestionOutcome) -> str:
     """Return the notes about an outcome, such as ` (chosen automatically) (by Ada)`."""
-    said = []
+    notes = []
 
     timed_out = "timed_out" in outcome.marks
     if "auto" in outcome.marks:
         when = " when time ran out" if timed_out else ""
-        said.append(f"chosen automatically{when}")
+        notes.append(f"chosen automatically{when}")
     elif timed_out:
-        said.append("the input when time ran out")
+        notes.append("the input when time ran out")
 
     if "empty" in outcome.marks:
-        said.append("left blank on purpose")
+        notes.append("left blank on purpose")
 
     marks = ""
-    if said:
-        listed = "; ".join(said)
+    if notes:
+        listed = "; ".join(notes)
         marks = f" ({listed})"
 
     return f"{marks}{format_author(outcome.by)}"

@@ -115,12 +115,11 @@ def _summarize_form(prompt: FormPrompt, end: AnyEnd) -> PromptSummary:
 
 
 def _has_card(prompt: SimplePrompt) -> bool:
-    # True if the record lists options, an own text or fields below the question.
+    """Return True if the summary lists options, an own text, or fields below the question."""
     if isinstance(prompt, ActionPrompt):
         return False
 
     kind = prompt.question.answer_type
-
     if isinstance(kind, SelectAnswer):
         is_bare = all(option.label is option.description is None for option in kind.options)
         is_long = len(kind.options) > MAX_ALTERNATIVES
@@ -156,14 +155,17 @@ def _summarize_page(
 
 
 def _make_card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
-    kind = page.question.answer_type
-    answered = isinstance(end, Answered)
-    answer = kind.redacted(end.value) if isinstance(end, Answered) else None
-    return make_question_card(kind.to_record(), answer, answered=answered)
+    answer_type = page.question.answer_type
+    recorded_type = answer_type.to_record()
+    if not isinstance(end, Answered):
+        return make_question_card(recorded_type, answered=False)
+    return make_question_card(recorded_type, answer_type.redacted(end.value), answered=True)
 
 
 def _list_option_lines(page: QuestionPrompt) -> Iterator[str]:
     # Of a URL only the host: a page may make a link of the whole text.
-    if (found := find_address(page)) is not None and found.host:
-        yield f"    {ADDRESS_AT.format(spell_invisible(found.host))}"
+    address = find_address(page)
+    if address is not None and address.host:
+        yield f"    {ADDRESS_AT.format(spell_invisible(address.host))}"
+
     yield from (f"    {line}" for line in format_card_lines(_make_card(page, None)))

@@ -89,7 +89,10 @@ def list_choices(prompt: QuestionPrompt) -> tuple[BooleanChoice, ...]:
 def find_suggested_choice(prompt: QuestionPrompt) -> BooleanChoice | None:
     """Return the tool's suggested answer to a boolean question; None without one."""
     preset = get_preselected(prompt)
-    return next((c for c in list_choices(prompt) if c.value is preset and not c.remember), None)
+    for choice in list_choices(prompt):
+        if choice.value is preset and not choice.remember:
+            return choice
+    return None
 
 
 def format_header(prompt: SimplePrompt) -> str | None:
@@ -113,11 +116,11 @@ def format_origin(prompt: SimplePrompt) -> str | None:
 def format_head_line(prompt: SimplePrompt) -> str:
     """Return header and asking tool in one line; "" without both."""
     title = format_header(prompt)
-    by = format_asking_tool(prompt)
-    if title and by:
-        return f"{title} ({by})"
+    tool = format_asking_tool(prompt)
+    if title and tool:
+        return f"{title} ({tool})"
 
-    return title or by or ""
+    return title or tool or ""
 
 
 def spell_name(text: str) -> str:
@@ -203,18 +206,18 @@ def get_submit_label(prompt: QuestionPrompt) -> str:
 
 def format_titled_question(prompt: SimplePrompt) -> str:
     """Return header, question, proposed changes and asking tool in one line."""
-    asked = format_question(prompt)
+    line = format_question(prompt)
     if title := format_header(prompt):
-        asked = f"{title}: {asked}"
+        line = f"{title}: {line}"
 
     if isinstance(prompt, ActionPrompt) and prompt.changes:
-        changes = "; ".join(each.line for each in summarize_changes(prompt.changes))
-        asked = f"{asked}: {changes}"
+        changes = "; ".join(summary.line for summary in summarize_changes(prompt.changes))
+        line = f"{line}: {changes}"
 
-    if by := format_asking_tool(prompt):
-        asked = f"{asked} ({by})"
+    if tool := format_asking_tool(prompt):
+        line = f"{line} ({tool})"
 
-    return asked
+    return line
 
 
 def format_prompt_answer(prompt: SimplePrompt, end: Answered) -> str:

@@ -49,7 +49,7 @@ MAX_ALTERNATIVES: Final = 8
 """With more options, the card of an answer lists none, but has their number."""
 OWN_SIGN: Final = "✎ "
 _SIGNS: Final = {(False, False): "○ ", (False, True): "◉ ", (True, False): "☐ ", (True, True): "☑ "}
-"""Keys: whether several options may be chosen, and whether this one was."""
+"""Signs of options. Keys: several options may be chosen; this one was chosen."""
 _PICKS: Final = {"selected", "custom"}
 
 
@@ -68,17 +68,17 @@ class QuestionCard:
         words: The answer in one line, "" without one. For a select question, the chosen labels in
             the order of the picks, and the user's own text.
         options: The listed options in their order, then answers that were not offered.
-        left: Number of options that are not listed.
-        several: Whether several options could be chosen.
-        own: The user's own text; None without one.
+        omitted_options: Number of options that are not listed.
+        allows_several: True if several options could be chosen.
+        own_text: The user's own text; None without one.
         fields: For each field of a form, its name and its card.
     """
 
     words: str = ""
     options: tuple[CardOption, ...] = ()
-    left: int = 0
-    several: bool = False
-    own: str | None = None
+    omitted_options: int = 0
+    allows_several: bool = False
+    own_text: str | None = None
     fields: tuple[tuple[str, QuestionCard], ...] = ()
     answered: bool = False
 
@@ -121,7 +121,7 @@ def make_question_card(
         return QuestionCard()
 
     if isinstance(answer, str) and len(_split_own_text(answer)) > 1:
-        return QuestionCard(_cut_first_line(answer), own=answer, answered=True)
+        return QuestionCard(_cut_first_line(answer), own_text=answer, answered=True)
 
     if isinstance(answer, bool):
         yes = DONE_ANSWER if kind.get("type") == "url" else "Yes"
@@ -140,52 +140,69 @@ def _make_select_card(
     kind: dict[str, JsonValue], answer: JsonValue, *, answered: bool
 ) -> QuestionCard:
     labels = _read_option_labels(kind.get("options"))
-    # The values in the order of the picks, and the user's own text.
-    picks = answer if answered else []
-    own = None
+    picks = _read_picks(answer) if answered else _Picks([])
+    allows_several = kind.get("multi") is True or isinstance(answer, list)
 
-    if isinstance(answer, dict) and answered and answer and answer.keys() <= _PICKS:
-        picks = answer.get("selected", [])
-        custom = answer.get("custom")
-        own = custom if isinstance(custom, str) else None
-
-    if not isinstance(picks, list):
-        picks = [picks]
-    chosen = {sorted_json(pick): pick for pick in picks}
+    # By JSON, because 1 == True in Python.
+    chosen = {sorted_json(value): value for value in picks.values}
     options = [CardOption(label, key in chosen) for key, label in labels.items()]
-    unlisted = [value for key, value in chosen.items() if key not in labels]
-    foreign = [CardOption(_format_label(value), chosen=True) for value in unlisted]
+    words = _format_picks(labels, chosen, picks.own_text)
 
-    words = [labels.get(key) or _format_label(value) for key, value in chosen.items()]
-    if own is not None:
-        is_long = len(_split_own_text(own)) > 1
-        text = _cut_first_line(own) if is_long else spell_invisible(own)
-        words.append(f'"{text}"')
-
-    said = NONE_OF_THESE
-    if words:
-        said = one_line(", ".join(words), limit=MAX_LINE_CHARS)
-
-    several = kind.get("multi") is True or isinstance(answer, list)
     if answered and len(options) > MAX_ALTERNATIVES:
         # The picks are in the line, and a long list of the others says little.
         count = sum(option.chosen for option in options)
-        number = "one" if count == 1 and not several else str(count)
+        number = "one" if count == 1 and not allows_several else str(count)
         if count:
-            said = f"{said}, {number} of {len(options)}"
+            words = f"{words}, {number} of {len(options)}"
 
-        return QuestionCard(said, several=several, own=own, answered=True)
+        return QuestionCard(
+            words, allows_several=allows_several, own_text=picks.own_text, answered=True
+        )
 
     listed = options[:MAX_LISTED_LINES]
-    words_of_answer = said if answered else ""
+    not_offered = [value for key, value in chosen.items() if key not in labels]
     return QuestionCard(
-        words_of_answer,
-        (*listed, *foreign),
-        left=len(options) - len(listed),
-        several=several,
-        own=own,
+        words if answered else "",
+        (*listed, *(CardOption(_format_label(value), chosen=True) for value in not_offered)),
+        omitted_options=len(options) - len(listed),
+        allows_several=allows_several,
+        own_text=picks.own_text,
         answered=answered,
     )
+
+
+class _Picks(NamedTuple):
+    """The chosen values in the order of the picks, and the user's own text."""
+
+    values: list[JsonValue]
+    own_text: str | None = None
+
+
+def _read_picks(answer: JsonValue) -> _Picks:
+    """Read the answer to a select question: a value, a list, or `{"selected", "custom"}`."""
+    own_text = None
+    values = answer
+    if isinstance(answer, dict) and answer and answer.keys() <= _PICKS:
+        values = answer.get("selected", [])
+        custom = answer.get("custom")
+        own_text = custom if isinstance(custom, str) else None
+
+    return _Picks(values if isinstance(values, list) else [values], own_text)
+
+
+def _format_picks(
+    labels: dict[str, str], chosen: dict[str, JsonValue], own_text: str | None
+) -> str:
+    """Return the picks in one line; `labels` and `chosen` have the values as JSON as keys."""
+    words = [labels.get(key) or _format_label(value) for key, value in chosen.items()]
+    if own_text is not None:
+        is_long = len(_split_own_text(own_text)) > 1
+        text = _cut_first_line(own_text) if is_long else spell_invisible(own_text)
+        words.append(f'"{text}"')
+
+    if not words:
+        return NONE_OF_THESE
+    return one_line(", ".join(words), limit=MAX_LINE_CHARS)
 
 
 def _cut_first_line(text: str) -> str:
@@ -193,24 +210,25 @@ def _cut_first_line(text: str) -> str:
 
 
 def _read_option_labels(options: JsonValue) -> dict[str, str]:
-    # The keys are JSON, because 1 == True in Python.
-    found: dict[str, str] = {}
+    """Return the labels of the options, by their values as JSON: 1 == True in Python."""
+    raw_labels: dict[str, str] = {}
     for option in options if isinstance(options, list) else ():
         shape = as_object(option)
         value = shape.get("value") if "value" in shape else option
-        if not is_deeper(value, MAX_SHOWN_LEVELS):
-            label = shape.get("label")
-            if not isinstance(label, str):
-                label = _format_value(value)
-            found.setdefault(sorted_json(value), label)
+        if is_deeper(value, MAX_SHOWN_LEVELS):
+            continue
 
-    spelled = spell_option_labels(tuple(found.values()))
+        label = shape.get("label")
+        if not isinstance(label, str):
+            label = _format_value(value)
+        raw_labels.setdefault(sorted_json(value), label)
+
+    spelled = spell_option_labels(tuple(raw_labels.values()))
     labels = [one_line(label, limit=MAX_CELL_CHARS) for label in spelled]
-    return dict(zip(found, labels, strict=True))
+    return dict(zip(raw_labels, labels, strict=True))
 
 
 def _format_label(value: JsonValue) -> str:
-
     return one_line(spell_invisible(_format_value(value)), limit=MAX_CELL_CHARS) or EMPTY
 
 
@@ -243,12 +261,12 @@ def format_card_lines(card: QuestionCard) -> list[str]:
     """Return the lines below a question as text, without indentation."""
     lines = _list_options(card)
 
-    if card.own is not None:
-        own = _split_own_text(card.own)
-        if len(own) == 1:
-            lines.append(f"{OWN_SIGN}{own[0]}")
+    if card.own_text is not None:
+        own_lines = _split_own_text(card.own_text)
+        if len(own_lines) == 1:
+            lines.append(f"{OWN_SIGN}{own_lines[0]}")
         else:
-            lines += [f"{BAR}{line}" for line in own]
+            lines += [f"{BAR}{line}" for line in own_lines]
 
     for name, inner in card.fields:
         field = f"{name}: {inner.field_text}" if card.answered else name
@@ -262,15 +280,15 @@ def render_card(card: QuestionCard) -> str:
     """Return the lines below a question as Markdown; "" if there are none."""
     blocks = ["\n".join(f"- {escape_markup(line)}" for line in _list_options(card))]
 
-    if card.own is not None:
-        own = _split_own_text(card.own)
-        if len(own) == 1:
-            shown = escape_markup(f"{OWN_SIGN}{own[0]}")
+    if card.own_text is not None:
+        own_lines = _split_own_text(card.own_text)
+        if len(own_lines) == 1:
+            shown = escape_markup(f"{OWN_SIGN}{own_lines[0]}")
         else:
-            shown = make_code_block("\n".join(own))
+            shown = make_code_block("\n".join(own_lines))
         blocks.append(quote_markdown(shown))
-    lines = []
 
+    lines = []
     for name, inner in card.fields:
         answer = f": **{escape_markup(inner.field_text)}**" if card.answered else ""
         lines.append(f"- {escape_markup(name)}{answer}")
@@ -285,14 +303,21 @@ def render_card(card: QuestionCard) -> str:
 
 
 def _shorten_field_card(card: QuestionCard) -> QuestionCard:
-    # The line of an answered field has its answer, so only a long text is below it.
-    return replace(card, options=(), left=0) if card.answered else card
+    """Return the card below the line of a field.
+
+    The line of an answered field has its answer, so only a long text is below it.
+    """
+    return replace(card, options=(), omitted_options=0) if card.answered else card
 
 
 def _list_options(card: QuestionCard) -> list[str]:
-    lines = [f"{_SIGNS[card.several, option.chosen]}{option.label}" for option in card.options]
-    if card.left:
-        lines.append(f"… {card.left} more {pluralize('option', card.left)}")
+    lines = []
+    for option in card.options:
+        lines.append(f"{_SIGNS[card.allows_several, option.chosen]}{option.label}")
+
+    if card.omitted_options:
+        noun = pluralize("option", card.omitted_options)
+        lines.append(f"… {card.omitted_options} more {noun}")
     return lines
 
 
@@ -306,16 +331,18 @@ def spell_option_labels(options: tuple[str, ...]) -> list[str]:
     Options that look alike get their JSON escapes, and equal labels a number.
     """
     labels: dict[str, None] = {}  # an ordered set
-    twins = Counter[str]()
-    alike = Counter(map(make_lookalike_key, dict.fromkeys(options)))
-    for option in options:
-        label = text = spell_invisible(option) or EMPTY
-        if alike[make_lookalike_key(option)] > 1 and not option.isascii():
-            label = text = f"{label} ({json.dumps(option)})"
-        while label in labels:  # widgets find an option by its label
-            twins[text] += 1
+    equal_counts = Counter[str]()  # how many labels had the same text before
+    lookalikes = Counter(map(make_lookalike_key, dict.fromkeys(options)))
 
-            label = f"{text} ({twins[text] + 1})"
+    for option in options:
+        text = spell_invisible(option) or EMPTY
+        if lookalikes[make_lookalike_key(option)] > 1 and not option.isascii():
+            text = f"{text} ({json.dumps(option)})"
+
+        label = text
+        while label in labels:  # widgets find an option by its label
+            equal_counts[text] += 1
+            label = f"{text} ({equal_counts[text] + 1})"
         labels[label] = None
 
     return list(labels)

@@ -251,6 +251,6 @@ def _format_inquiry(inquiry: Inquiry) -> str:
     card = make_question_card(dict(inquiry.answer_type), inquiry.answer, answered=answered)
 
     # The card has the first line of a text, and the log has all lines in one.
-    answer = inquiry.answer if isinstance(inquiry.answer, str) and card.own else card.words
+    answer = inquiry.answer if isinstance(inquiry.answer, str) and card.own_text else card.words
     outcome = format_outcome(inquiry.ended, one_line(answer, limit=300))
     return f"? {one_line(inquiry.question, limit=300)} {outcome}"

@@ -13,7 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from pydantic import JsonValue
 
@@ -74,10 +74,9 @@ class ComparedRecord:
         """Return the record in `document`, whose entries may be damaged."""
         stream = document.conversation
         turns = read_turns(stream)
-        lines = [
-            [*_list_turn_lines(turn), *_list_entry_lines(each.entries)]
-            for turn, each in zip(turns, stream.turns(), strict=True)
-        ]
+        lines = []
+        for turn, turn_entries in zip(turns, stream.turns(), strict=True):
+            lines.append([*_list_turn_lines(turn), *_list_entry_lines(turn_entries.entries)])
 
         beginning = [f"title: {stream.title}"] if stream.title else []
         beginning += _format_json("configuration", mask_secrets(stream.base_config))
@@ -85,8 +84,11 @@ class ComparedRecord:
 
         for placed in find_compactions(stream.entries):
             end = " (undone)" if placed.is_reverted else ""
-            where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
-            where.append(f"compaction: {format_compactions([placed.effective])}{end}")
+            line = f"compaction: {format_compactions([placed.effective])}{end}"
+            if 0 <= placed.after < len(lines):
+                lines[placed.after].append(line)
+            else:  # before the first turn
+                beginning.append(line)
 
         return cls(
             tuple(beginning),
@@ -98,60 +100,86 @@ class ComparedRecord:
 
 def diff_records(before: ComparedRecord, after: ComparedRecord) -> list[str]:
     """Return the differences as lines; empty if the records are equal."""
-    found: list[str] = []
-    if lines := diff_lines(before.beginning, after.beginning):
-        found += ["at the beginning", *map(str, lines), ""]
+    lines: list[str] = []
+    if beginning := diff_lines(before.beginning, after.beginning):
+        lines += ["at the beginning", *map(str, beginning), ""]
 
-    for at, there in _pair_turns(before.requests, after.requests):
-        now = before.turns[at] if at is not None else ()
-        then = after.turns[there] if there is not None else ()
+    for pair in _pair_turns(before.requests, after.requests):
+        lines += _diff_turns(before, after, pair)
 
-        if at is not None and there is not None and now == then:
-            continue
+    if others := _count_differing_others(before, after):
+        lines += ["other conversations", *others, ""]
 
-        request = after.requests[there] if there is not None else before.requests[at or 0]
-        title = escape_invisible(one_line(request, limit=_TITLE_CHARS))
+    return lines
 
-        if at is None or there is None:
-            only = there if at is None else at
-            sign = "+" if at is None else "-"
-            place = f"{sign} turn {to_shown_turn(only or 0)}"
-        elif at == there:
-            place = f"turn {to_shown_turn(at)}"
-        else:
-            place = f"turn {to_shown_turn(at)} → {to_shown_turn(there)}"
 
-        found += [f"{place}: {title}", *map(str, diff_lines(now, then)), ""]
+class _TurnPair(NamedTuple):
+    """The indices of a turn in both records; None in the record that has no such turn."""
 
-    gone = Counter(before.others)
+    before: int | None
+    after: int | None
+
+
+def _diff_turns(before: ComparedRecord, after: ComparedRecord, pair: _TurnPair) -> list[str]:
+    old_lines: tuple[str, ...] = ()
+    new_lines: tuple[str, ...] = ()
+    request = ""
+
+    if pair.before is not None:
+        old_lines = before.turns[pair.before]
+        request = before.requests[pair.before]
+    if pair.after is not None:
+        new_lines = after.turns[pair.after]
+        request = after.requests[pair.after]
+
+    is_in_both = pair.before is not None and pair.after is not None
+    if is_in_both and old_lines == new_lines:
+        return []
+
+    title = escape_invisible(one_line(request, limit=_TITLE_CHARS))
+    heading = f"{_format_turn_place(pair)}: {title}"
+    return [heading, *map(str, diff_lines(old_lines, new_lines)), ""]
+
+
+def _format_turn_place(pair: _TurnPair) -> str:
+    match pair:
+        case _TurnPair(before=None, after=int(added)):
+            return f"+ turn {to_shown_turn(added)}"
+        case _TurnPair(before=int(removed), after=None):
+            return f"- turn {to_shown_turn(removed)}"
+        case _TurnPair(before=int(old), after=int(new)) if old != new:
+            return f"turn {to_shown_turn(old)} → {to_shown_turn(new)}"
+    return f"turn {to_shown_turn(pair.before or 0)}"
+
+
+def _count_differing_others(before: ComparedRecord, after: ComparedRecord) -> list[str]:
+    old = Counter(before.others)
     new = Counter(after.others)
-    counts = (((gone - new).total(), "-"), ((new - gone).total(), "+"))
-
-    if others := [f"{sign} {count} without a counterpart" for count, sign in counts if count]:
-        found += ["other conversations", *others, ""]
-
-    return found
+    counts = (("-", (old - new).total()), ("+", (new - old).total()))
+    return [f"{sign} {count} without a counterpart" for sign, count in counts if count]
 
 
-def _pair_turns(
-    before: Sequence[str], after: Sequence[str]
-) -> Iterator[tuple[int | None, int | None]]:
-    # Pairs turns with equal requests. Between them, equal numbers of turns are paired in order.
-    at = there = 0
+def _pair_turns(before: Sequence[str], after: Sequence[str]) -> Iterator[_TurnPair]:
+    """Pair turns with equal requests. Between them, pair equal numbers of turns in order."""
+    before_end = 0  # of the last run of equal requests
+    after_end = 0
+
     for run in find_same_runs(before, after):
-        gone = range(at, run.at)
-        new = range(there, run.there)
+        removed = range(before_end, run.before_start)
+        added = range(after_end, run.after_start)
 
-        if len(gone) == len(new):
-            yield from zip(gone, new, strict=True)
+        if len(removed) == len(added):
+            yield from map(_TurnPair, removed, added)
         else:
-            yield from ((index, None) for index in gone)
-            yield from ((None, index) for index in new)
+            yield from (_TurnPair(index, None) for index in removed)
+            yield from (_TurnPair(None, index) for index in added)
 
-        yield from ((run.at + step, run.there + step) for step in range(run.length))
-
-        at = run.at + run.length
-        there = run.there + run.length
+        before_end = run.before_end
+        after_end = run.after_end
+        same = zip(
+            range(run.before_start, before_end), range(run.after_start, after_end), strict=True
+        )
+        yield from (_TurnPair(*indices) for indices in same)
 
 
 def _list_turn_lines(turn: Turn) -> Iterator[str]:
@@ -264,23 +292,24 @@ def _list_inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
     yield from _format_text("question", inquiry.question)
     yield from _indent_lines(_format_json("kind", dict(inquiry.answer_type)))
 
-    by = f"by {format_user_name(inquiry.by)}" if inquiry.by is not None else None
+    notes = [inquiry.channel, *inquiry.marks]
     ended = inquiry.ended
-    # An answered question may have another end, such as a timeout.
-    other = f"end: {ended.unexpected}" if ended.is_answered and ended.unexpected else None
+    if ended.is_answered and ended.unexpected:  # such as a timeout
+        notes.append(f"end: {ended.unexpected}")
+    if inquiry.by is not None:
+        notes.append(f"by {format_user_name(inquiry.by)}")
 
-    said = [inquiry.channel, *inquiry.marks, other, by]
-    about = ", ".join(filter(None, said))
-    shown = f" ({about})" if about else ""
+    listed = ", ".join(note for note in notes if note)
+    suffix = f" ({listed})" if listed else ""
 
     match inquiry.outcome:
         case "answered":
             answer = json.dumps(inquiry.answer, ensure_ascii=False)
-            yield f"{INDENT}answer{shown}: {answer}"
+            yield f"{INDENT}answer{suffix}: {answer}"
         case "redacted":
-            yield f"{INDENT}answer{shown}: {SECRET_ANSWER}"
+            yield f"{INDENT}answer{suffix}: {SECRET_ANSWER}"
         case _:
-            yield f"{INDENT}no answer{shown}: {inquiry.end or inquiry.reason or 'open'}"
+            yield f"{INDENT}no answer{suffix}: {inquiry.end or inquiry.reason or 'open'}"
             if inquiry.reason and inquiry.end:
                 yield f"{INDENT}reason: {inquiry.reason}"
 
@@ -293,7 +322,7 @@ def _list_change_lines(change: ConfigChange) -> Iterator[str]:
     if change.delta:
         yield from _indent_lines(_format_json("set", mask_secrets(dict(change.delta))))
     yield from (f"{INDENT}unset {mask_path(path)}" for path in change.unsets)
-    yield from (f"{INDENT}{said}" for said in format_proposing_tools(change.proposed_by))
+    yield from (f"{INDENT}{line}" for line in format_proposing_tools(change.proposed_by))
 
 
 def _format_text(name: str, text: str) -> Iterator[str]:
