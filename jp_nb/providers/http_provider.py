@@ -3,8 +3,8 @@
 A *dialect* is the protocol of an API, such as Anthropic Messages, and a subclass. `stream` goes
 these steps:
 
-1. Choose the rendering, which has the messages of this conversation (`messages.py`).
-2. Build the body, and report the files and settings that it omits.
+1. Choose the rendering, which has the messages of this conversation (`rendering_cache.py`).
+2. Build the body, and report the files and settings that it omits (`omission_reports.py`).
 3. Send it (`http.py`), and decode the response (`stream_decoder.py`).
 4. After an error, ask the dialect whether another form of the request can succeed (`_recover`). A
    `Retry` event then makes the caller send the request again.
@@ -15,21 +15,18 @@ Source: `docs/providers.md`, `docs/extending.md`.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Final, Generic, TypeVar
-from urllib.parse import urlsplit
+from typing import ClassVar, Final, Generic
 
 from jp_nb.agent.model_requests.model_batches import ModelBatches
 from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
-    OmittedFiles,
     ProviderEvent,
     Retry,
     SentRequest,
@@ -44,13 +41,14 @@ from jp_nb.providers.network.token_counts import NO_COUNT, CountQuery, fetch_tok
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
 from jp_nb.providers.request_parts.first_head import is_refused_change, keep_first_head
 from jp_nb.providers.request_parts.media_rules import MediaRules, name_medium
-from jp_nb.providers.request_parts.messages import Rendering
+from jp_nb.providers.request_parts.omission_reports import OmissionReports
 from jp_nb.providers.request_parts.prefix_watch import PrefixWatch
 from jp_nb.providers.request_parts.refused_media import (
     RefusedMedia,
     format_refusal,
     is_media_refusal,
 )
+from jp_nb.providers.request_parts.rendering_cache import RenderingCache, RenderingT
 from jp_nb.providers.request_parts.request_body import Omitted, RequestBody
 from jp_nb.providers.response_parts.prompt_cuts import (
     MIN_SENT_TOKENS,
@@ -62,19 +60,14 @@ from jp_nb.providers.response_parts.prompt_cuts import (
 from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder, WireObject
 from jp_nb.providers.response_parts.streaming import stream_events
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
-from jp_nb.record.request_context.context import RequestContext
-from jp_nb.record.request_context.host_marks import LastHost
 
-MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
 
 _STREAM_FIELDS: Final = frozenset({"stream", "stream_options"})
-_PROMPT: Final = "prompt"  # a cut of it is reported once
-_LOGGER: Final = logging.getLogger(__name__)
+_CUT_PROMPT: Final = "cut prompt"
+"""Subject of the report that a server cut the prompt."""
 _NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{1,7})\b")
 """Index of a message in an error of a server, such as `messages[3].content`."""
-
-RenderingT = TypeVar("RenderingT", bound=Rendering)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +101,9 @@ class HttpProvider(ABC, Generic[RenderingT]):
         format_attachments: Callable[[tuple[Attachment, ...]], FormattedAttachments],
     ) -> None:
         self._http = HttpClient(endpoint)
-        self._make_rendering = make_rendering
-        self._renderings: dict[RequestContext, RenderingT] = {}  # the last one was used last
+        self._renderings = RenderingCache(endpoint, make_rendering, self._prepare_rendering)
         self._format_attachments = lru_cache(MAX_ATTACHMENT_LISTS)(format_attachments)
-        self._reported: set[tuple[str, str]] = set()  # conversation and omitted part
+        self._reports = OmissionReports(endpoint.provider)
         self._prefix_watch = PrefixWatch()
         self._replaces_head: set[str] = set()  # models that rejected appended changes
         self._refused_media = RefusedMedia()
@@ -144,14 +136,17 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
-        """Return a `Retry` if another form of the request can succeed after `error`."""
-        is_first = rendering.has_changes and request.model not in self._replaces_head
-        if is_first and is_refused_change(error):
+        """Return a `Retry` if another form of the request can succeed after `error`.
+
+        Here, the other form has all changes of the head in front. Dialects know further forms.
+        """
+        is_first_refusal = rendering.has_changes and request.model not in self._replaces_head
+        if is_first_refusal and is_refused_change(error):
             self._replaces_head.add(request.model)
             return Retry(error.without_address)
         return None
 
-    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+    def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         """Return those of the appended `parts` of a rendering that `model` supports."""
         return frozenset() if model in self._replaces_head else parts
 
@@ -161,20 +156,17 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
     def _prepare_rendering(self, rendering: RenderingT, model: str) -> None:
         """Set what requests to `model` append and omit, before the rendering has messages."""
-        rendering.appended = self._appended_parts(model, type(rendering).appended)
+        rendering.appended = self._select_appended(model, type(rendering).appended)
         refused = self._refused_media.of(model)
         rendering.media.rules = MediaRules(refused, self._max_pdf_pages(model))
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""
-        rendering = self._choose_rendering(request)
+        rendering = self._renderings.choose(request)
         answer = self._make_answer_schema(request)
         built = self._build_body(request, rendering, answer)
         body = built.body.encode()
-        notices = self._report_omissions(request, built)
-        if request.is_turn:
-            loss = self._prefix_watch.compare(request, built.body)
-            notices += [] if loss is None else [loss]
+        notices = self._make_notices(request, built)
 
         decoder = self._make_decoder(request, rendering, answer, body)
         chunks = self._stream_body(request, body, decoder, built.body.headers)
@@ -195,59 +187,26 @@ class HttpProvider(ABC, Generic[RenderingT]):
         )
         return self._watch_prompt(request, built.body, events)
 
-    def _report_omissions(self, request: ModelRequest, built: _BuiltRequest) -> list[ProviderEvent]:
-        """Tell the user once in a conversation about each part that a request omits.
-
-        Omitted files of a turn become events, for a notice in the cell. The log has all others.
-        """
-        logged = built.omitted_settings if request.is_turn else built.omitted
-        for setting, reason in logged.items():
-            self._warn_once(request, setting, f"is not sent: {reason}")
-
+    def _make_notices(self, request: ModelRequest, built: _BuiltRequest) -> list[ProviderEvent]:
+        """Return the notices for the user about this request. Other requests write to the log."""
         if not request.is_turn:
+            self._reports.log_omissions(request, built.omitted)
             return []
 
-        names_by_reason: dict[str, list[str]] = {}
-        for name, reason in built.omitted_files.items():
-            if self._is_first_report(request, name):
-                names_by_reason.setdefault(reason, []).append(name)
-
+        self._reports.log_omissions(request, built.omitted_settings)
         advice = self._advise_images()
-        return [
-            OmittedFiles(tuple(names), reason, advice) for reason, names in names_by_reason.items()
+        notices: list[ProviderEvent] = [
+            *self._reports.make_notices(request, built.omitted_files, advice)
         ]
 
-    def _warn_once(self, request: ModelRequest, setting: str, fact: str) -> None:
-        if self._is_first_report(request, setting):
-            _LOGGER.warning("%s: %s %s", self._http.endpoint.provider, setting, fact)
-
-    def _is_first_report(self, request: ModelRequest, omitted: str) -> bool:
-        key = (request.conversation_id, omitted)
-        is_first = key not in self._reported
-        self._reported.add(key)
-        return is_first
+        loss = self._prefix_watch.compare(request, built.body)
+        if loss is not None:
+            notices.append(loss)
+        return notices
 
     def _advise_images(self) -> str:
         """Return the advice for a user whose model may accept images; "" if they are sent."""
         return ""
-
-    def _choose_rendering(self, request: ModelRequest) -> RenderingT:
-        """Return the kept rendering of the conversation, or an empty one if it no longer fits."""
-        rendering = self._renderings.get(request.context)
-        fresh = self._make_rendering() if rendering is None else rendering.make_empty()
-        self._prepare_rendering(fresh, request.model)
-
-        if (
-            rendering is None
-            or rendering.items > len(request.context)
-            or rendering.appended != fresh.appended
-            or rendering.media.rules != fresh.media.rules
-            or rendering.host != self._host_mark
-        ):
-            rendering = fresh
-
-        self._keep_rendering(request.context, rendering)
-        return rendering
 
     def _watch_prompt(
         self,
@@ -257,31 +216,38 @@ class HttpProvider(ABC, Generic[RenderingT]):
     ) -> AsyncGenerator[ProviderEvent, None]:
         """Add a notice to `events` if the server cut the prompt, once in a conversation."""
         software = self._http.endpoint.local
-
-        may_cut = self.counts_whole_prompt and (software or is_local(self._http.endpoint.url))
-        key = (request.conversation_id, _PROMPT)
-        if not (may_cut and request.is_turn) or key in self._reported:
+        is_local_server = bool(software) or is_local(self._http.endpoint.url)
+        shows_cuts = self.counts_whole_prompt and is_local_server
+        if not (shows_cuts and request.is_turn):
+            return events
+        if self._reports.was_reported(request, _CUT_PROMPT):
             return events
 
-        sent = count_least_tokens(body.messages)
-        if sent < MIN_SENT_TOKENS:
+        sent_tokens = count_least_tokens(body.messages)
+        if sent_tokens < MIN_SENT_TOKENS:
             return events
 
-        advice = advise_context(software)
         return watch_prompt(
-            events, sent=sent, advice=advice, on_cut=lambda: self._reported.add(key)
+            events,
+            sent=sent_tokens,
+            advice=advise_context(software),
+            on_cut=lambda: self._reports.mark_reported(request, _CUT_PROMPT),
         )
 
     def _recover_or_locate(
         self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
+        """Return a `Retry`, or None after adding the item of the context that `error` names."""
         event = self._recover(error, request, rendering)
         if event is None and is_media_refusal(error):
             event = self._omit_media(error, request, rendering)
+        if event is not None:
+            return event
+
         named = _NAMED_MESSAGE.search(str(error))
-        if event is None and named is not None and error.status in (400, 422):
+        if named is not None and error.status in (400, 422):
             error.item = self._find_item(int(named[1]), request)
-        return event
+        return None
 
     def _omit_media(
         self, error: ProviderError, request: ModelRequest, rendering: RenderingT
@@ -293,52 +259,47 @@ class HttpProvider(ABC, Generic[RenderingT]):
             return None
 
         names = [name_medium(image) for image in omitted]
-        if request.is_turn:  # the notice replaces the warning
-            self._reported.update((request.conversation_id, name) for name in names)
+        if request.is_turn:  # the notice below replaces the warning
+            for name in names:
+                self._reports.mark_reported(request, name)
 
         listed = ", ".join(names)
         notice = f"⚠ {format_refusal(error)}. The request is sent again without {listed}."
         return Retry(error.without_address, notice=notice)
 
-    def _find_item(self, message: int, request: ModelRequest) -> int | None:
-        """Return the item of the context that is in the message number `message` of a request."""
+    def _find_item(self, message_index: int, request: ModelRequest) -> int | None:
+        """Return the position in the context of the item that a message of `request` contains."""
         context = request.context
-        whole = self._render_once(request)
+        whole = self._renderings.render_once(request)
         built = self._build_body(request, whole, self._make_answer_schema(request))
+
+        # Messages with attachments or instructions come before those of the context.
         messages_before = len(built.body.messages) - len(whole.encode(context))
-        place = message - messages_before
+        index_in_context = message_index - messages_before
+        if index_in_context < 0:
+            return None
 
-        def count_messages(items: int) -> int:
-            return len(self._render_once(replace(request, context=context.until(items))).messages)
+        def count_messages(item_count: int) -> int:
+            beginning = replace(request, context=context.until(item_count))
+            return len(self._renderings.render_once(beginning).messages)
 
-        item = bisect_right(range(1, len(context) + 1), place, key=count_messages)
-        return item if place >= 0 and item < len(context) else None
+        # The first item with which the context has more messages than come before this one.
+        item = bisect_right(range(1, len(context) + 1), index_in_context, key=count_messages)
+        return item if item < len(context) else None
 
     def _stream_body(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
-        # Yield the bytes of the response, which go to `decoder`.
+        """Send `body`, and yield the bytes of the response, which go to `decoder`."""
         return self._http.post(body, url=self._get_url(request), headers=headers)
 
     def _get_url(self, request: ModelRequest) -> str:
+        """Return the address of `request`, which may contain the name of its model."""
         return self._http.endpoint.url
-
-    def _keep_rendering(self, context: RequestContext, rendering: RenderingT) -> None:
-        rendering.provider = self._http.endpoint.provider
-        self._renderings.pop(context, None)
-        self._renderings[context] = rendering
-        if len(self._renderings) > MAX_RENDERINGS:
-            del self._renderings[next(iter(self._renderings))]
-        rendering.host = self._host_mark
-        rendering.update(context)
-
-    @property
-    def _host_mark(self) -> str:
-        return LastHost.of(urlsplit(self._http.endpoint.url).netloc).mark
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that `stream` would send."""
-        rendering = self._render_once(request)
+        rendering = self._renderings.render_once(request)
         built = self._build_body(request, rendering, self._make_answer_schema(request))
         body = built.body
 
@@ -346,44 +307,25 @@ class HttpProvider(ABC, Generic[RenderingT]):
         sent = self._http.preview(
             body.encode(), url=self._get_url(request), headers=body.headers, omitted=lines
         )
+        parts = [(name, encode_utf8(sent.hide(part.decode()))) for name, part in body.parts()]
 
-        hidden = ((name, encode_utf8(sent.hide(part.decode()))) for name, part in body.parts())
-
-        front = keep_first_head(request, rendering.appended)
         return replace(
             sent,
-            parts=tuple(hidden),
-            front=front,
+            parts=tuple(parts),
+            front=keep_first_head(request, rendering.appended),
             changes=tuple(rendering.list_changes()),
             members=body.content_members,
         )
 
-    def _render_once(self, request: ModelRequest) -> RenderingT:
-        """Return a rendering of the request that is not kept, for a preview, a count, or a batch.
-
-        It is made from the kept one of the conversation, which has the parts that the API refused.
-        """
-        known = (
-            rendering
-            for context, rendering in self._renderings.items()
-            if _is_prefix(request.context, of=context)
-        )
-        cached = next(known, None)
-        rendering = self._make_rendering() if cached is None else cached.make_empty()
-
-        self._prepare_rendering(rendering, request.model)
-        rendering.provider = self._http.endpoint.provider
-        rendering.host = self._host_mark
-        rendering.update(request.context)
-        return rendering
-
     async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
         """Ask the server for the number of input tokens of `request`; see `Provider`."""
-        rendering = self._render_once(request)
+        rendering = self._renderings.render_once(request)
         body = self._build_body(request, rendering, self._make_answer_schema(request)).body
+
         query = self._make_count_query(request, body)
         if query is None:
             raise ProviderError(f"{self._http.endpoint.provider} {NO_COUNT}.")
+
         query = replace(query, headers=body.headers)
         return await fetch_token_count(self._http, query, model=request.model, seconds=seconds)
 
@@ -391,7 +333,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Return the batch API of the server; None if it has none that jp_nb knows."""
         return None
 
-    def _write_whole_answers(
+    def _make_whole_answers(
         self, split: Callable[[WireObject], Sequence[WireObject]]
     ) -> WholeAnswers:
         """Return the functions with which batches write requests, and read whole answers.
@@ -400,14 +342,14 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """
 
         def make_decoder(request: ModelRequest) -> Decoder:
-            rendering = self._render_once(request)
+            rendering = self._renderings.render_once(request)
             return self._make_decoder(request, rendering, self._make_answer_schema(request), b"")
 
         return WholeAnswers(self._encode_whole, make_decoder, split)
 
     def _encode_whole(self, request: ModelRequest) -> WireObject:
         """Return the body of a request whose answer is not streamed."""
-        rendering = self._render_once(request)
+        rendering = self._renderings.render_once(request)
         built = self._build_body(request, rendering, self._make_answer_schema(request))
         fields: WireObject = json.loads(built.body.encode())
         return {name: value for name, value in fields.items() if name not in _STREAM_FIELDS}
@@ -459,8 +401,3 @@ class HttpProvider(ABC, Generic[RenderingT]):
     async def aclose(self) -> None:
         """Close connections."""
         await self._http.aclose()
-
-
-def _is_prefix(context: RequestContext, *, of: RequestContext) -> bool:
-    last = len(context) - 1
-    return 0 <= last < len(of) and of.items[last].entry is context.items[last].entry

@@ -52,7 +52,7 @@ def prepare_request(provider: Any, request: Any) -> tuple[bytes, list[tuple[str,
 
     As a sent request, it is the base of the next one of its conversation.
     """
-    rendering = provider._choose_rendering(request)
+    rendering = provider._renderings.choose(request)
     answer = provider._make_answer_schema(request)
     body = provider._build_body(request, rendering, answer).body
     return body.encode(), body.parts()

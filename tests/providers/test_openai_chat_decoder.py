@@ -185,6 +185,12 @@ def test_reasoning_details_of_openrouter_are_joined() -> None:
     ]
 
 
+def test_reasoning_detail_without_type_and_index_is_kept() -> None:
+    detail = {"data": "b3BhcXVl"}
+    events = decode({"reasoning_details": [detail]}, {"content": "So."}, server="openrouter")
+    assert model_event("flush", 0, {REASONING_DETAILS_KEY: [detail]}) in events
+
+
 def think(text: Any) -> dict[str, Any]:
     return {"content": [{"type": "thinking", "thinking": text}]}
 

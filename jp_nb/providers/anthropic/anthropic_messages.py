@@ -132,10 +132,10 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             omitted=omitted,
         )
 
-    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+    def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         if _NO_SYSTEM_MESSAGES.match(model):
             parts = frozenset({"attachments"})
-        return super()._appended_parts(model, parts)
+        return super()._select_appended(model, parts)
 
     def _max_pdf_pages(self, model: str) -> int | None:
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
@@ -177,8 +177,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         is_stale = "thinking" in text and ("signature" in text or "cannot be modified" in text)
         if is_stale and rendering.signed_items:
             first = self._find_rejected_item(text, request, rendering)
-            unsigned = rendering.unsigned_items.union(range(first, len(request.context)))
-            self._keep_rendering(request.context, rendering.copy_without_messages(unsigned))
+            unsigned = rendering.rejected_items.union(range(first, len(request.context)))
+            self._renderings.keep(request.context, rendering.copy_without_messages(unsigned))
             return Retry(error.without_address, drop_metadata=THINKING_SIGNATURE_KEY)
 
         if "diagnostics" in text and self._diagnostics.are_wanted:
@@ -203,7 +203,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         If the error does not name a block, or the API also rejects an earlier block, no thinking of
         the context stays signed.
         """
-        if len(request.context) - 1 in rendering.unsigned_items:
+        if len(request.context) - 1 in rendering.rejected_items:
             return 0
         sent = self._build_body(request, rendering, self._make_answer_schema(request)).body
         signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
@@ -211,7 +211,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
 
     def open_batches(self) -> ModelBatches:
         """Return the Message Batches API."""
-        return AnthropicBatches(self._http, self._write_whole_answers(split_message))
+        return AnthropicBatches(self._http, self._make_whole_answers(split_message))
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         return CountQuery(f"{self._http.endpoint.url}/count_tokens", body.select(_COUNTED))

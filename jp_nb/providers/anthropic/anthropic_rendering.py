@@ -39,8 +39,8 @@ _THINKING_TYPES: Final = ("thinking", "redacted_thinking")
 class AnthropicRendering(Rendering):
     """Anthropic messages of a context.
 
-    Roles alternate, thinking precedes calls, and results precede text. The reasoning of
-    `unsigned_items`, which are positions in the context, is sent as text: the API has rejected its
+    The methods override steps of `Rendering`, see `request_parts/messages.py`. The reasoning of
+    `rejected_items`, which are positions in the context, is sent as text: the API has rejected its
     signatures.
     """
 
@@ -50,19 +50,19 @@ class AnthropicRendering(Rendering):
     }
     appended = frozenset({"system", "tools", "attachments", "tool_choice"})
 
-    def __init__(self, unsigned_items: frozenset[int] = frozenset()) -> None:
+    def __init__(self, rejected_items: frozenset[int] = frozenset()) -> None:
         super().__init__(ANTHROPIC_NAME, ANTHROPIC_CALLS)
-        self.unsigned_items = unsigned_items
-        self.signed_items: dict[str, int] = {}  # first position by signature
+        self.rejected_items = rejected_items
+        self.signed_items: dict[str, int] = {}  # first position in the context, by signature
         self.last_message_id: str | None = None  # of the last response to this conversation
 
     def make_empty(self) -> Self:
-        """Return an empty rendering with the same unsigned items, and the same last message."""
-        return self.copy_without_messages(self.unsigned_items)
+        """Return an empty rendering with the same rejected items, and the same last message."""
+        return self.copy_without_messages(self.rejected_items)
 
-    def copy_without_messages(self, unsigned_items: frozenset[int]) -> Self:
-        """Return an empty rendering of the same conversation with other `unsigned_items`."""
-        copy = type(self)(unsigned_items)
+    def copy_without_messages(self, rejected_items: frozenset[int]) -> Self:
+        """Return an empty rendering of the same conversation with other `rejected_items`."""
+        copy = type(self)(rejected_items)
         copy.last_message_id = self.last_message_id
         return copy
 
@@ -78,12 +78,14 @@ class AnthropicRendering(Rendering):
         content += _format_tool_changes(change)
 
         messages = []
-        if not blocks and self._ends_in_answer:
-            messages.append(self.continue_request)  # a system message must follow a user message
         if blocks:
             messages.append({"role": "user", "content": blocks})
+        elif self._ends_in_answer:
+            messages.append(self.continue_request)  # a system message must follow a user message
 
-        return [*messages, {"role": "system", "content": content}] if content else messages
+        if content:
+            messages.append({"role": "system", "content": content})
+        return messages
 
     def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         content = message["content"]
@@ -92,6 +94,7 @@ class AnthropicRendering(Rendering):
         return {**message, "content": content} if content else None
 
     def _open_content(self, role: str) -> list[WireMessage]:
+        """Return the blocks of the last message if it has that `role`, else of a new one."""
         content: list[WireMessage] = self._open_message(role, [])["content"]
         return content
 
@@ -105,8 +108,10 @@ class AnthropicRendering(Rendering):
             self._open_content("assistant").append(text_block(text))
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
-        if self.items in self.unsigned_items or not self.is_bound:
+        position = self.item_count
+        if position in self.rejected_items or not self.has_valid_signatures:
             return False
+
         signature = read_own_text(response.metadata, THINKING_SIGNATURE_KEY)
         redacted = read_own_text(response.metadata, REDACTED_THINKING_KEY)
 
@@ -118,7 +123,7 @@ class AnthropicRendering(Rendering):
         else:
             return False
 
-        self.signed_items.setdefault(redacted or signature, self.items)
+        self.signed_items.setdefault(redacted or signature, position)
         self._open_content("assistant").append(block)
         return True
 
@@ -127,12 +132,13 @@ class AnthropicRendering(Rendering):
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
         name = self._rules.format_name(call.name)
         arguments = format_arguments(call.arguments)
-        if names := self._find_names(call.name):
+        if names := self._find_parameter_names(call.name):
             arguments = names.format_arguments(arguments)
         content.append({"type": "tool_use", "id": id_, "name": name, "input": arguments})
 
-    def _find_names(self, tool: str) -> ParameterNames | None:
-        # The tools that were offered for this call, so later requests have the same bytes.
+    def _find_parameter_names(self, tool: str) -> ParameterNames | None:
+        # By the definition that the model had for this call, so a later change of the tool does
+        # not change earlier messages.
         for offered in self.tools:
             if offered.name == tool:
                 return ParameterNames.of(offered, self._rules)
@@ -141,21 +147,21 @@ class AnthropicRendering(Rendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
-        block: WireMessage = {"type": "tool_result", "tool_use_id": call_id}
-
+        result: WireMessage = {"type": "tool_result", "tool_use_id": call_id}
         if images:
-            block["content"] = format_text_and_images(text, images)
+            result["content"] = format_text_and_images(text, images)
         elif text.strip():
-            block["content"] = text
+            result["content"] = text
         if is_error:
-            block["is_error"] = True
+            result["is_error"] = True
 
+        # Results are in the user message after that of the call, before all other blocks.
         if call_index + 1 == len(self.messages):
             self.messages.append({"role": "user", "content": []})
 
-        content = self._edit(call_index + 1)["content"]
-        results = sum(block["type"] == "tool_result" for block in content)
-        content.insert(results, block)
+        content = self._edit_message(call_index + 1)["content"]
+        result_count = sum(block["type"] == "tool_result" for block in content)
+        content.insert(result_count, result)
 
 
 def _format_tool_changes(change: HeadChange) -> list[WireMessage]:
@@ -168,7 +174,7 @@ def _format_tool_changes(change: HeadChange) -> list[WireMessage]:
     ]
 
     added = format_tools([tool for tool in after if tool not in before], strict=False)
-    return blocks + [
-        {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool}}
-        for tool in added
-    ]
+    for definition in added:
+        addition = {"type": "tool_definition", "definition": definition}
+        blocks.append({"type": "tool_addition", "tool": addition})
+    return blocks

@@ -68,8 +68,8 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
         self._append_instructions = append_instructions
         self._rejected_levels: set[tuple[str, str]] = set()  # models and levels they do not have
 
-    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
-        appended = super()._appended_parts(model, parts)
+    def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        appended = super()._select_appended(model, parts)
         return appended if self._append_instructions else appended - {"system"}
 
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:

@@ -81,9 +81,9 @@ class GenerateRendering(GoogleRendering):
         return {**message, "parts": parts} if parts else None
 
     def _add(self, item: ContextItem) -> None:
-        self.is_bound = item.is_bound
+        self.has_valid_signatures = item.is_bound
         self._signature = ""
-        if self.is_own and self._may_sign():
+        if self.has_own_metadata and self._may_sign():
             self._signature = read_own_text(item.entry.metadata, THOUGHT_SIGNATURE_KEY)
         self.has_signatures = self.has_signatures or bool(self._signature)
         super()._add(item)
@@ -91,7 +91,7 @@ class GenerateRendering(GoogleRendering):
     def _open_parts(self, role: str) -> list[WireMessage]:
         if not self.messages or self.messages[-1]["role"] != role:
             self.messages.append({"role": role, "parts": []})
-        parts: list[WireMessage] = self._edit(-1)["parts"]
+        parts: list[WireMessage] = self._edit_message(-1)["parts"]
         return parts
 
     def _sign(self, part: WireMessage) -> WireMessage:
@@ -142,6 +142,6 @@ class GenerateRendering(GoogleRendering):
         if call_index + 1 == len(self.messages):
             self.messages.append({"role": "user", "parts": []})
 
-        parts = self._edit(call_index + 1)["parts"]
+        parts = self._edit_message(call_index + 1)["parts"]
         results = sum("functionResponse" in part for part in parts)
         parts.insert(results, {"functionResponse": response})

@@ -48,7 +48,7 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         for name in ("temperature", "top_p"):
             if getattr(request.parameters, name) is not None:
                 setting = f"assistant.model.parameters.{name}"
-                self._warn_once(request, setting, "is sent, but Google has deprecated it")
+                self._reports.warn_once(request, setting, "is sent, but Google has deprecated it")
         return super().stream(request)
 
     async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
@@ -92,7 +92,7 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         else:
             return None
 
-        self._keep_rendering(request.context, InteractionsRendering(unsigned_items, text_calls))
+        self._renderings.keep(request.context, InteractionsRendering(unsigned_items, text_calls))
         return Retry(error.without_address)
 
 

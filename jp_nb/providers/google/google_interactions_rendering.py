@@ -107,8 +107,8 @@ class InteractionsRendering(GoogleRendering):
 
     def _add(self, item: ContextItem) -> None:
         entry = item.entry
-        self.is_bound = item.is_bound
-        steps = rebuild_steps(entry.metadata.get(STEPS_KEY)) if self.is_own else None
+        self.has_valid_signatures = item.is_bound
+        steps = rebuild_steps(entry.metadata.get(STEPS_KEY)) if self.has_own_metadata else None
         if steps is None or not self._may_send_back(entry, steps):
             super()._add(item)
         elif isinstance(entry, ToolCallRequest):
@@ -158,7 +158,7 @@ class InteractionsRendering(GoogleRendering):
     def _append_call(self, call: ToolCallRequest, step: WireMessage) -> None:
         id_ = self._ids.assign(call.id, len(self.messages))
         self._calls[id_] = call
-        if self.items in self.text_calls:
+        if self.item_count in self.text_calls:
             self._sent_as_text.add(id_)
         else:
             name = self._rules.format_name(call.name)
@@ -188,7 +188,7 @@ class InteractionsRendering(GoogleRendering):
 
         if is_error:
             step["is_error"] = True
-        self._insert(self._find_result_place(call_id), step)
+        self._insert_message(self._find_result_place(call_id), step)
 
     def _find_result_place(self, call_id: str) -> int:
         # Behind the response that contains the call, and the results of the calls before it.

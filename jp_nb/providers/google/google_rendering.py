@@ -98,4 +98,4 @@ class GoogleRendering(Rendering):
         return settled
 
     def _may_sign(self) -> bool:
-        return self.is_bound and self.items >= self.unsigned_items
+        return self.has_valid_signatures and self.item_count >= self.unsigned_items

@@ -86,28 +86,35 @@ class CallAssembler:
     def add(self, piece: StreamedCallPiece, out: EventBuffer) -> None:
         """Add a piece to its call, or to a new one."""
         call = self._find_candidate(piece)
+
         # The object `{}` is all of the arguments, if the call has no others.
-        is_object = piece.arguments == {} and call is not None and call.arguments.is_empty
-        if piece.is_empty and not is_object:
+        is_empty_object = piece.arguments == {} and call is not None and call.arguments.is_empty
+        if piece.is_empty and not is_empty_object:
             return
 
         if call is None or self._begins_call(piece, call):
             call = self._open_call(piece)
             out.open_calls.add(self._first_item + call.number)
+
         if piece.id:
             self._by_id[piece.id] = call
         if piece.name:
             self._named_in_message.add(call.number)
 
-        held = call.arguments.held_chars + len(call.name)
+        self._extend_call(call, piece, out)
+        if self._is_name_complete(call):
+            self._report_start(call, out)
+
+    def _extend_call(self, call: StreamedCall, piece: StreamedCallPiece, out: EventBuffer) -> None:
+        """Add the id, the name, and the arguments of `piece` to `call`."""
+        earlier_chars = call.arguments.held_chars + len(call.name)
+
         call.id = call.id or piece.id
         call.has_empty_name = call.has_empty_name or piece.has_empty_name
         call.name = self._extend_name(call, piece) or call.name
         call.arguments.add(piece.arguments)
-        out.held_chars += call.arguments.held_chars + len(call.name) - held
 
-        if self._is_name_complete(call):
-            self._report_start(call, out)
+        out.held_chars += call.arguments.held_chars + len(call.name) - earlier_chars
 
     def _find_candidate(self, piece: StreamedCallPiece) -> StreamedCall | None:
         """Return the call that `piece` may belong to; None if it begins one."""
@@ -130,6 +137,8 @@ class CallAssembler:
         """Return True if `piece` may belong to `call`, which has the same id."""
         if piece.index in (None, call.index):
             return True
+
+        # A server that gives each piece a new index, and an empty name instead of none.
         if piece.has_empty_name and piece.index not in self._by_index:
             return not call.arguments.is_whole()
         return not piece.name
@@ -153,16 +162,17 @@ class CallAssembler:
         if call.number in self._named_in_message and not has_same_id:
             return True
 
-        is_over = call.arguments.is_whole()
+        has_whole_arguments = call.arguments.is_whole()
         if has_other_id:
-            # Some servers make a new id for each piece, which also has the index.
-            has_begun = not (is_over or call.arguments.is_empty)
-            is_same = piece.index is not None and has_begun
-            return not is_same or self._are_two_tools(call, piece)
+            # Some servers make a new id for each piece. Then the index, and arguments that are not
+            # whole yet, tell that the piece continues the call.
+            is_amid_arguments = not (has_whole_arguments or call.arguments.is_empty)
+            may_continue = piece.index is not None and is_amid_arguments
+            return not may_continue or self._are_two_tools(call, piece)
 
         if piece.name == call.name:
-            # A server that gives ids gives each call one.
-            return is_over and not call.id
+            # Without ids, a second call of the same tool follows whole arguments.
+            return has_whole_arguments and not call.id
         return self._extend_name(call, piece) is None
 
     def _are_two_tools(self, call: StreamedCall, piece: StreamedCallPiece) -> bool:
@@ -207,13 +217,18 @@ class CallAssembler:
         return call
 
     def _is_name_complete(self, call: StreamedCall) -> bool:
+        """Return True if no further piece can change the name, and the start is not reported."""
         if call.is_started or not call.name:
             return False
         if self._tools and call.name not in self._tools:
             return False  # a piece may follow
 
-        is_begin = any(tool.startswith(call.name) for tool in self._tools - {call.name})
-        return not call.arguments.is_empty or (bool(self._tools) and not is_begin)
+        # Arguments follow the whole name. Before them, the name of a longer tool may still arrive.
+        if not call.arguments.is_empty:
+            return True
+        other_tools = self._tools - {call.name}
+        begins_other = any(tool.startswith(call.name) for tool in other_tools)
+        return bool(self._tools) and not begins_other
 
     def _report_start(self, call: StreamedCall, out: EventBuffer) -> None:
         call.is_started = True

@@ -45,34 +45,52 @@ _EXTRAS: Final = frozenset(
 class Profile:
     """Differences of a server from OpenAI's Chat Completions API.
 
-    `tool_choices` are the accepted values of `tool_choice`: `named`, a word such as `required` or
-    the name of a tool; `words`, only a word; `nothing`, the server ignores it. `answer` adapts the
-    schema of a structured answer; None is JSON mode, with the schema in the system message.
-    `documents` is the role of the message with attached texts: a `user` message before the context,
-    or the end of the `system` message. With `require_parameters`, the server is a router, and uses
-    only servers that support all parameters of the request.
+    Attributes:
+        local: Kind of a local server, which is asked in its own API about its models.
+        max_tokens: Name of the member for the maximum length of the answer.
+        reasoning_field: Name of the field of a message for its reasoning. If it is None, reasoning
+            is sent as text.
+        reasoning_lasts: True if reasoning is also sent in later turns.
+        reasoning: Returns the members of a request that set the reasoning effort.
+        stream_options: True if the server reports usage only if `stream_options` asks for it.
+        tool_choices: Accepted values of `tool_choice`: `named`, a word such as `required` or the
+            name of a tool; `words`, only a word; `nothing`, the server ignores it.
+        any_tool: The word that requires a call of any tool.
+        seed: Name of the member for this parameter.
+        answer: Adapts the schema of a structured answer. None is JSON mode, with the schema in the
+            system message.
+        think_tags: True if the text may contain reasoning between `<think>` tags.
+        top_k: True if the server accepts this parameter.
+        extras: Further accepted parameters.
+        calls: Accepted names and ids of tool calls.
+        documents: The place of attached texts: a `user` message before the context, or the end of
+            the `system` message.
+        media_types: Types of images and PDFs that the server accepts in a `user` message.
+        require_parameters: True for a router, which then uses only servers that support all
+            parameters of the request.
+        cached_by_mark: Prefixes of the names of models whose prompt cache needs a marker.
     """
 
     name: str
     path: str = "/v1/chat/completions"
-    local: Local | None = None  # further requests ask it about its models
-    max_tokens: str = "max_tokens"  # field for the maximum length of the answer
-    reasoning_field: str | None = None  # of messages, for its reasoning; None: sent as text
-    reasoning_lasts: bool = True  # reasoning is also sent in later turns
-    reasoning: Callable[[ParsedReasoning], WireMessage] = lambda _: {}  # fields that set the effort
-    stream_options: bool = True  # usage is reported only if `stream_options` asks for it
+    local: Local | None = None
+    max_tokens: str = "max_tokens"
+    reasoning_field: str | None = None
+    reasoning_lasts: bool = True
+    reasoning: Callable[[ParsedReasoning], WireMessage] = lambda _: {}
+    stream_options: bool = True
     tool_choices: Literal["named", "words", "nothing"] = "named"
-    any_tool: str = "required"  # word that requires a call of any tool
-    seed: str = "seed"  # field of this parameter
+    any_tool: str = "required"
+    seed: str = "seed"
     answer: Callable[[Mapping[str, JsonValue]], AnswerSchema] | None = adapt_for_openai
-    think_tags: bool = False  # the text may contain reasoning between `<think>` tags
+    think_tags: bool = False
     top_k: bool = False
-    extras: frozenset[str] = _EXTRAS  # further accepted parameters
-    calls: CallRules = CHAT_CALLS  # accepted names and ids of tool calls
+    extras: frozenset[str] = _EXTRAS
+    calls: CallRules = CHAT_CALLS
     documents: Literal["user", "system"] = "system"
-    media_types: frozenset[str] = frozenset()  # of attachments sent in the `user` message
+    media_types: frozenset[str] = frozenset()
     require_parameters: bool = False
-    cached_by_mark: tuple[str, ...] = ()  # prefixes of models whose prompt cache needs a marker
+    cached_by_mark: tuple[str, ...] = ()
 
     @property
     def takes_images(self) -> bool:
@@ -205,28 +223,43 @@ _ANSWERS: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], AnswerSchema] |
     "schema": pass_schema,
     "json": None,
 }
+"""The meaning of each value of the setting `structured`."""
+_EQUAL_FIELDS: Final = (
+    "path",
+    "max_tokens",
+    "stream_options",
+    "any_tool",
+    "think_tags",
+    "documents",
+)
+"""Settings of a server that have the name and the values of a field of `Profile`."""
 
 
-def make_profile(name: str, given: ServerProfile | str) -> Profile:
-    """Return the profile of the configured server `name`: a known one, with its differences."""
-    if isinstance(given, str):
-        return replace(SERVER_PROFILES[given], name=name)
+def make_profile(name: str, setting: ServerProfile | str) -> Profile:
+    """Return the profile of the configured server `name`.
 
-    same = ("path", "max_tokens", "stream_options", "any_tool", "think_tags", "documents")
-    settings: dict[str, Any] = {key: getattr(given, key) for key in same}
-    fields = {key: value for key, value in settings.items() if value is not None}
+    The `setting` is the name of a known profile, or a known one (`base`) with differences.
+    """
+    if isinstance(setting, str):
+        return replace(SERVER_PROFILES[setting], name=name)
 
-    if given.tool_choice is not None:
-        fields["tool_choices"] = given.tool_choice
+    fields: dict[str, Any] = {}
+    for key in _EQUAL_FIELDS:
+        value = getattr(setting, key)
+        if value is not None:
+            fields[key] = value
 
-    if given.call_ids is not None:
-        fields["calls"] = MISTRAL_CALLS if given.call_ids == "nine" else CHAT_CALLS
+    if setting.tool_choice is not None:
+        fields["tool_choices"] = setting.tool_choice
 
-    if given.structured is not None:
-        fields["answer"] = _ANSWERS[given.structured]
+    if setting.call_ids is not None:
+        fields["calls"] = MISTRAL_CALLS if setting.call_ids == "nine" else CHAT_CALLS
 
-    if given.reasoning_field is not None:
-        has_field = given.reasoning_field != "none"
-        fields["reasoning_field"] = given.reasoning_field if has_field else None
+    if setting.structured is not None:
+        fields["answer"] = _ANSWERS[setting.structured]
 
-    return replace(SERVER_PROFILES[given.base], name=name, **fields)
+    if setting.reasoning_field is not None:
+        has_field = setting.reasoning_field != "none"
+        fields["reasoning_field"] = setting.reasoning_field if has_field else None
+
+    return replace(SERVER_PROFILES[setting.base], name=name, **fields)

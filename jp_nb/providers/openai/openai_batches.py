@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -18,7 +19,7 @@ from jp_nb.providers.network.errors import classify_response, classify_stream_er
 from jp_nb.providers.network.http import HttpClient
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 
-_ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+_ENDED_STATES: Final = frozenset({"completed", "failed", "expired", "cancelled"})
 
 
 class OpenAiBatches(HttpBatches):
@@ -62,8 +63,8 @@ class OpenAiBatches(HttpBatches):
     def _read_state(self, batch_id: str, answer: WireObject) -> BatchState:
         counts = as_object(answer.get("request_counts"))
         answered = [counts.get("completed"), counts.get("failed")]
-        done = sum(count for count in answered if isinstance(count, int))
-        is_ended = answer.get("status") in _ENDED
+        answered_count = sum(count for count in answered if isinstance(count, int))
+        is_ended = answer.get("status") in _ENDED_STATES
 
         problem = ""
         if answer.get("status") == "failed":
@@ -71,13 +72,14 @@ class OpenAiBatches(HttpBatches):
 
         files = [answer.get("output_file_id"), answer.get("error_file_id")]
         results = tuple(str(file) for file in files if file)
-        if not all(map(is_result_id, results)) or (is_ended and done and not results):
+        lacks_results = is_ended and answered_count > 0 and not results
+        if lacks_results or not all(map(is_result_id, results)):
             # The batch is not closed: its answers are paid, and a later call may find them.
             raise ProtocolError(
                 f"{self._http.endpoint.provider} answered requests of the batch {batch_id}, and "
                 f"names no list of answers that can be read: {str(files)[:200]}"
             )
-        return BatchState(batch_id, is_ended, done, problem, results)
+        return BatchState(batch_id, is_ended, answered_count, problem, results)
 
     def _read_line(self, line: WireObject) -> tuple[str, WireObject | ProviderError]:
         name = str(line.get("custom_id"))
@@ -91,6 +93,7 @@ class OpenAiBatches(HttpBatches):
         body = response.get("body")
         if status == 200 and isinstance(body, dict):
             return name, body
+
         code = status if isinstance(status, int) else 500
         return name, classify_response(code, {}, json.dumps(body), provider=provider)
 

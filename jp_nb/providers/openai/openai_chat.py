@@ -56,10 +56,10 @@ class ChatProvider(HttpProvider[ChatRendering]):
     def _advise_images(self) -> str:
         return advise_images(self._http.endpoint, self._profile.media_types)
 
-    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+    def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         if self._profile.answer is not None:  # a member of the body has the schema
             parts -= {"schema"}
-        return super()._appended_parts(model, parts)
+        return super()._select_appended(model, parts)
 
     def _encode_body(
         self,
@@ -89,12 +89,12 @@ class ChatProvider(HttpProvider[ChatRendering]):
 
     def open_batches(self) -> ModelBatches:
         """Return the Batch API."""
-        answers = self._write_whole_answers(lambda completion: [completion])
+        answers = self._make_whole_answers(lambda completion: [completion])
         return OpenAiBatches(self._http, answers, "chat/completions")
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         if self._profile.local != "llamacpp":
-            return None  # the other servers have it only in other APIs
+            return None  # other servers count tokens only for requests of other APIs
         return CountQuery(f"{self._http.endpoint.url}/input_tokens", body.select(body.fields))
 
     async def models(self, *, seconds: float) -> ModelList:
@@ -115,7 +115,7 @@ def create_server(name: str, config: Server) -> Provider:
     Raises:
         ConfigError: A setting is not valid.
     """
-    profile = _with_images(make_profile(name, config.profile), config.images)
+    profile = _set_images(make_profile(name, config.profile), config.images)
     endpoint = make_endpoint(name, config, profile.path, headers={})
     endpoint = replace(endpoint, local=profile.local or "")
     if config.dialect == "responses":
@@ -123,10 +123,15 @@ def create_server(name: str, config: Server) -> Provider:
     return ChatProvider(endpoint, profile)
 
 
-def _with_images(profile: Profile, takes_images: bool | None) -> Profile:
+def _set_images(profile: Profile, takes_images: bool | None) -> Profile:
+    """Return `profile` with or without images; as it is if the user did not decide."""
     if takes_images is None or takes_images == profile.takes_images:
         return profile
-    return replace(profile, media_types=profile.media_types ^ IMAGE_TYPES)
+
+    media_types = profile.media_types - IMAGE_TYPES
+    if takes_images:
+        media_types = profile.media_types | IMAGE_TYPES
+    return replace(profile, media_types=media_types)
 
 
 def _create_responses(endpoint: Endpoint, profile: Profile) -> Provider:
@@ -146,7 +151,8 @@ def create(name: str, config: ChatCompletionsProvider) -> Provider:
     Raises:
         ConfigError: A setting is not valid.
     """
-    profile = _with_images(PROFILES[name], config.images)
+    profile = _set_images(PROFILES[name], config.images)
+
     headers = {}
     if isinstance(config, OpenRouter):
         attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}

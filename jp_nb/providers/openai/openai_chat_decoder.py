@@ -48,7 +48,9 @@ _PART_KINDS: Final[Mapping[str, _PartKind]] = {
 }
 """Kinds of the parts of a content that is a list. Others, such as images, are omitted."""
 _TEXT_FIELDS: Final = ("text", "summary", "content")
-_REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items
+_GROWING_FIELDS: Final = ("text", "summary", "data")
+"""Fields of a reasoning detail that arrive in pieces."""
+_REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's output items
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "stop": "completed",
     "tool_calls": "completed",
@@ -76,13 +78,14 @@ class ChatDecoder(Decoder):
         super().__init__(schema)
         self._name = profile.name
         self._splitter = ThinkSplitter(has_tags=profile.think_tags)
-        self._open: set[int] = set()  # reasoning or answer, until flushed
+        self._open_item: int | None = None  # the reasoning or the answer, until it is flushed
         self._calls = CallAssembler(profile.name, _FIRST_CALL, tools=tools, request=request)
         self._has_delta = False
         self._has_text = False
         self._has_unknown_part = False
-        self._other_choices: list[WireObject] = []  # before the first one, which may be missing
-        self._details: list[dict[str, Any]] = []
+        # Choices with another index than 0, which count if no choice has the index 0.
+        self._other_choices: list[WireObject] = []
+        self._details: list[dict[str, Any]] = []  # of the open reasoning
         self._refusal: list[str] = []
         self._finish_reason: str | None = None
         self._native_reason: str | None = None
@@ -101,10 +104,16 @@ class ChatDecoder(Decoder):
             out.add(_parse_usage(usage))
 
     def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
-        """Add the last event if a finish reason arrived, or the end mark after a whole answer."""
+        """Add `Finished` if the response has ended. Otherwise the stream was cut: add nothing.
+
+        A response ends with a finish reason. Some servers send none: then the end mark of the
+        stream ends it, if the answer is whole.
+        """
         if not self._has_delta:
             self._apply_other_choice(out)
-        if self._finish_reason is None and not has_end_mark:
+
+        may_have_ended = self._finish_reason is not None or has_end_mark
+        if not may_have_ended:
             return
 
         for kind, piece in self._splitter.finish():
@@ -112,20 +121,23 @@ class ChatDecoder(Decoder):
         if self._finish_reason is None and not self._is_answer_whole():
             return
 
-        self._flush_open_items(out)
-        word = self._finish_reason or "stop"
-        reason = _FINISH_REASONS.get(word, "other")
+        self._flush_open_item(out)
+        wire_reason = self._finish_reason or "stop"
+        reason = _FINISH_REASONS.get(wire_reason, "other")
         self._calls.finish(out, is_cut=reason == "max_tokens")
-        if self._refusal:
-            out.add(Finished("refused", "".join(self._refusal)))
-            return
+        out.add(self._make_finished(reason, wire_reason))
 
-        is_told = reason in ("other", "refused")
-        detail = (self._native_reason or word) if is_told else None
-        out.add(Finished(reason, detail))
+    def _make_finished(self, reason: FinishReason, wire_reason: str) -> Finished:
+        """Return the last event; with the words of the server if they tell more than `reason`."""
+        if self._refusal:
+            return Finished("refused", "".join(self._refusal))
+
+        needs_detail = reason in ("other", "refused")
+        detail = (self._native_reason or wire_reason) if needs_detail else None
+        return Finished(reason, detail)
 
     def _select_choice(self, choice: WireObject | None, out: EventBuffer) -> None:
-        """Apply the choice with the index 0. Some servers send more than the requested one."""
+        """Apply a choice with the index 0, and keep others: a server may send several choices."""
         if choice is None:
             return
         if not choice.get("index"):
@@ -135,17 +147,18 @@ class ChatDecoder(Decoder):
             out.held_chars += _measure(choice)
 
     def _apply_other_choice(self, out: EventBuffer) -> None:
-        """Apply the first of the choices if none has the index 0."""
-        first = self._other_choices[0]["index"] if self._other_choices else None
+        """Apply the pieces of the first of the kept choices."""
+        first_index = self._other_choices[0]["index"] if self._other_choices else None
         for choice in self._other_choices:
             out.held_chars -= _measure(choice)
-            if choice["index"] == first:
+            if choice["index"] == first_index:
                 self._apply_choice(choice, out)
 
     def _apply_choice(self, choice: WireObject, out: EventBuffer) -> None:
         delta = choice.get("delta")
         if not delta and not self._has_delta:
             delta = choice.get("message")  # of a server that does not stream
+
         if delta:
             self._has_delta = True
             if _OTHER_CONTENT.isdisjoint(delta):  # the usual case
@@ -164,6 +177,7 @@ class ChatDecoder(Decoder):
 
         self._add_content(delta.get("content"), out)
         self._add_refusal(delta.get("refusal") or "", out)
+
         calls = delta.get("tool_calls") or []
         if isinstance(calls, dict):
             calls = [calls]
@@ -216,47 +230,41 @@ class ChatDecoder(Decoder):
             out.held_chars += len(text)
 
     def _add_piece(self, kind: TextKind, text: str, out: EventBuffer) -> None:
-        index = _REASONING if kind == "reasoning" else _ANSWER
-        if index not in self._open:
-            self._flush_open_items(out)
-            self._open.add(index)
+        item = _REASONING if kind == "reasoning" else _ANSWER
+        if item != self._open_item:
+            self._flush_open_item(out)
+            self._open_item = item
 
-        if index == _REASONING:
-            out.add_text(index, kind, text)
+        if item == _REASONING:
+            out.add_text(item, kind, text)
         else:
             self._has_text = self._has_text or not text.isspace()
-            self._answer.feed(index, text, out)
+            self._answer.feed(item, text, out)
 
     def _add_reasoning_details(self, details: Sequence[dict[str, Any]], out: EventBuffer) -> None:
-        if _REASONING not in self._open:
+        """Keep the details of the reasoning, whose pieces are joined, for its metadata."""
+        if self._open_item != _REASONING:
             self._add_piece("reasoning", "", out)  # encrypted reasoning needs a part
 
         for detail in details:
             out.held_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
-            last = self._details[-1] if self._details else {}
-            if (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
+            if self._details and _continues_detail(detail, self._details[-1]):
+                _extend_detail(self._details[-1], detail)
+            else:
                 self._details.append(dict(detail))
-                continue
 
-            for key, value in detail.items():
-                if key in ("text", "summary", "data") and isinstance(value, str):
-                    last[key] = (last.get(key) or "") + value
-                elif value is not None:
-                    last[key] = value
-
-    def _flush_open_items(self, out: EventBuffer) -> None:
-        if _REASONING in self._open:
+    def _flush_open_item(self, out: EventBuffer) -> None:
+        if self._open_item == _REASONING:
             metadata: dict[str, JsonValue] = {}
             if self._details:
                 metadata[REASONING_DETAILS_KEY] = [*self._details]
             self._details = []
             out.add(Flush(_REASONING, metadata))
-
-        if _ANSWER in self._open:
+        elif self._open_item == _ANSWER:
             self._answer.finish(_ANSWER, out)
             out.add(Flush(_ANSWER))
 
-        self._open.clear()
+        self._open_item = None
 
     def _apply_call(self, call: WireObject, out: EventBuffer) -> None:
         function = call.get("function") or {}
@@ -270,7 +278,7 @@ class ChatDecoder(Decoder):
         if not (isinstance(id_, str) and isinstance(name, str)):
             raise TypeError  # `StreamDecoder` reports it
 
-        self._flush_open_items(out)
+        self._flush_open_item(out)
         piece = StreamedCallPiece(
             call.get("index"),
             id_,
@@ -287,7 +295,7 @@ class ChatDecoder(Decoder):
             error = choice.get("error") or {"code": 503, "message": f"finish reason {reason}"}
             raise classify_stream_error(error, provider=self._name)
 
-        # The calls may follow it.
+        # Calls may follow the finish reason, so `finish` adds the last event.
         self._finish_reason = reason
         self._native_reason = choice.get("native_finish_reason")
         self.is_complete = True
@@ -301,6 +309,19 @@ def _measure(choice: WireObject) -> int:
     return len(json.dumps(choice.get("delta")))
 
 
+def _continues_detail(detail: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+    """Return True if `detail` is a piece of the `last` one: both have the same type and index."""
+    return all(detail.get(key) == last.get(key) for key in ("type", "index"))
+
+
+def _extend_detail(last: dict[str, Any], piece: Mapping[str, Any]) -> None:
+    for key, value in piece.items():
+        if key in _GROWING_FIELDS and isinstance(value, str):
+            last[key] = (last.get(key) or "") + value
+        elif value is not None:
+            last[key] = value
+
+
 def _read_part(part: Any) -> tuple[_PartKind | None, str]:
     """Return the kind and the text of a part of a content; None as the kind of an unknown part."""
     if isinstance(part, str):
@@ -308,10 +329,12 @@ def _read_part(part: Any) -> tuple[_PartKind | None, str]:
     if not isinstance(part, dict):
         raise TypeError  # `StreamDecoder` reports it
 
+    # For example, `{"type": "thinking", "thinking": [{"type": "text", "text": "…"}]}` of Mistral.
     type_ = part.get("type") or "text"
     kind = _PART_KINDS.get(type_)
     texts = (_join_texts(part.get(name)) for name in (type_, *_TEXT_FIELDS))
-    return kind, next(filter(None, texts), "")
+    first_text = next(filter(None, texts), "")
+    return kind, first_text
 
 
 def _join_texts(value: Any) -> str:

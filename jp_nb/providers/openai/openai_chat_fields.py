@@ -49,23 +49,24 @@ def build_request_fields(
 def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
     tools = request.tools
     choice = request.tool_choice
-    name = choice.removeprefix("tool:") if choice.startswith("tool:") else None
+    forced_tool = choice.removeprefix("tool:") if choice.startswith("tool:") else None
 
     # A server that ignores `tool_choice` calls tools unless the list is empty.
     if not tools or (choice == "none" and profile.tool_choices == "nothing"):
         return {}
 
-    if name is not None and profile.tool_choices != "named":  # send only the forced tool
-        tools = tuple(tool for tool in tools if tool.name == name) or tools
-        name = None
+    # A server that cannot be told the name of the tool gets only this tool.
+    if forced_tool is not None and profile.tool_choices != "named":
+        tools = tuple(tool for tool in tools if tool.name == forced_tool) or tools
+        forced_tool = None
         choice = "required"
 
-    if choice == "required":
-        choice = profile.any_tool
-
     wire_choice: str | WireMessage = choice
-    if name is not None:
-        wire_choice = {"type": "function", "function": {"name": name}}
+    if forced_tool is not None:
+        wire_choice = {"type": "function", "function": {"name": forced_tool}}
+    elif choice == "required":
+        wire_choice = profile.any_tool
+
     functions = [
         {
             "name": tool.name,
@@ -97,28 +98,26 @@ def _format_response_format(answer: AnswerSchema, profile: Profile) -> WireMessa
 def _format_sampling(request: ModelRequest, profile: Profile, omitted: Omitted) -> WireMessage:
     parameters = request.parameters
     top_k = parameters.top_k if profile.top_k else None
-    sampling: WireMessage = {
-        name: value
-        for name, value in (
-            (profile.max_tokens, parameters.max_tokens),
-            ("temperature", parameters.temperature),
-            ("top_p", parameters.top_p),
-            ("top_k", top_k),
-            ("stop", list(parameters.stop_words) or None),
-        )
-        if value is not None
+    standard = {
+        profile.max_tokens: parameters.max_tokens,
+        "temperature": parameters.temperature,
+        "top_p": parameters.top_p,
+        "top_k": top_k,
+        "stop": list(parameters.stop_words) or None,
     }
+    sampling: WireMessage = {name: value for name, value in standard.items() if value is not None}
 
-    ignored = {name for name in parameters.other if name not in profile.extras}
+    unsupported: set[str] = set()
     if parameters.top_k is not None and not profile.top_k:
-        ignored.add("top_k")
-
-    for name in sorted(ignored):
-        omit_parameter(omitted, name, "not a parameter of this API")
+        unsupported.add("top_k")
 
     for name, value in parameters.other.items():
         if name in profile.extras:
             wire_name = profile.seed if name == "seed" else name
             sampling[wire_name] = value
+        else:
+            unsupported.add(name)
 
+    for name in sorted(unsupported):
+        omit_parameter(omitted, name, "not a parameter of this API")
     return sampling

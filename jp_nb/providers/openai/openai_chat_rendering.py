@@ -42,7 +42,10 @@ from jp_nb.text import one_line
 
 
 class ChatRendering(Rendering):
-    """Chat messages of a context: one message for each response, followed by its tool results."""
+    """Chat messages of a context: one message for each response, followed by its tool results.
+
+    The methods override steps of `Rendering`, see `request_parts/messages.py`.
+    """
 
     continue_request: ClassVar[WireMessage] = {"role": "user", "content": CONTINUE_PROMPT}
     appended = frozenset({"system", "attachments", "schema", REMOVED_TOOLS})
@@ -50,9 +53,9 @@ class ChatRendering(Rendering):
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile.name, profile.calls, profile.media_types)
         self._profile = profile
-        self._turn_start = 0
-        self._tool_names: dict[str, str] = {}
-        self._image_messages: set[int] = set()  # indexes of messages whose results have images
+        self._turn_start = 0  # index of the first message of this turn
+        self._tool_names: dict[str, str] = {}  # by the id of a call
+        self._calls_with_images: set[int] = set()  # indexes of messages whose results have images
 
     def make_empty(self) -> Self:
         """Return an empty rendering."""
@@ -60,12 +63,19 @@ class ChatRendering(Rendering):
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
         attached = format_attachments(change.added, self._profile)
+        texts = [
+            change.format_instructions(),
+            change.format_tool_names(),
+            change.format_attachment_names(),
+            attached.system,
+        ]
+
+        # In JSON mode, only an instruction tells the model the schema of the answer.
         schema = change.after.schema
-        texts = [change.format_instructions(), change.format_tool_names()]
-        texts += [change.format_attachment_names(), attached.system]
-        if self._profile.answer is None and schema is not None:
+        is_json_mode = self._profile.answer is None
+        if is_json_mode and schema is not None:
             texts.append(_describe_answer(adapt_for_json_mode(schema)))
-        elif self._profile.answer is None and change.before.schema is not None:
+        elif is_json_mode and change.before.schema is not None:
             texts.append("Answer with text again.")
 
         text = "\n\n".join(text for text in texts if text.strip())
@@ -73,6 +83,7 @@ class ChatRendering(Rendering):
         return [*messages, {"role": "system", "content": text}] if text else messages
 
     def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
+        # Reasoning is a field of the message, so only a message with nothing else is dropped.
         has_content = message["content"] is not None or "tool_calls" in message
         return message if has_content else None
 
@@ -82,8 +93,8 @@ class ChatRendering(Rendering):
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         self._drop_turn_reasoning()
         self._drop_empty_answer()
-        content: list[WireMessage] | str = text
 
+        content: list[WireMessage] | str = text
         if images:
             content = [_make_text_part(text)] if text.strip() else []
             for image in images:
@@ -93,13 +104,14 @@ class ChatRendering(Rendering):
             self.messages.append({"role": "user", "content": content})
 
     def _drop_turn_reasoning(self) -> None:
-        # Some servers reject reasoning of earlier turns.
+        """Remove the reasoning of the turn that ended, for servers that reject it later."""
         field = self._profile.reasoning_field
         if field is None or self._profile.reasoning_lasts:
             return
+
         for index in range(self._turn_start, len(self.messages)):
             if field in self.messages[index]:
-                del self._edit(index)[field]
+                del self._edit_message(index)[field]
         self._turn_start = len(self.messages)
 
     def _add_text(self, text: str) -> None:
@@ -122,7 +134,9 @@ class ChatRendering(Rendering):
     def _add_call(self, call: ToolCallRequest) -> None:
         calls = self._open_answer().setdefault("tool_calls", [])
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
-        name = self._tool_names[id_] = self._rules.format_name(call.name)
+        name = self._rules.format_name(call.name)
+        self._tool_names[id_] = name
+
         arguments = spaced_json(format_arguments(call.arguments))
         function = {"name": name, "arguments": arguments}
         calls.append({"id": id_, "type": "function", "function": function})
@@ -130,21 +144,29 @@ class ChatRendering(Rendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
-        place = call_index + 1
+        # The result follows the earlier results of the same message.
+        end = call_index + 1
+        while end < len(self.messages) and self.messages[end]["role"] == "tool":
+            end += 1
+        self._insert_message(end, {"role": "tool", "tool_call_id": call_id, "content": text})
 
-        while place < len(self.messages) and self.messages[place]["role"] == "tool":
-            place += 1
-        self._insert(place, {"role": "tool", "tool_call_id": call_id, "content": text})
-        if not images:
-            return
-        # A message with the role `tool` holds only text, so images follow the results of the batch.
-        place += 1
-        if call_index not in self._image_messages:
-            self._image_messages.add(call_index)
+        if images:
+            self._add_result_images(call_id, call_index, images, index=end + 1)
+
+    def _add_result_images(
+        self, call_id: str, call_index: int, images: Sequence[Image], *, index: int
+    ) -> None:
+        """Add the images of a result to the user message at `index`, after all results.
+
+        A message with the role `tool` holds only text. The first result with images makes the user
+        message. All results of a message come before the next one, so `call_index` stays valid.
+        """
+        if call_index not in self._calls_with_images:
+            self._calls_with_images.add(call_index)
             content = [_make_text_part(RESULT_IMAGES_INTRO)]
-            self._insert(place, {"role": "user", "content": content})
+            self._insert_message(index, {"role": "user", "content": content})
 
-        parts = self._edit(place)["content"]
+        parts = self._edit_message(index)["content"]
         if any(image.media_type == PDF for image in images):
             parts[0] = _make_text_part(RESULT_PDFS_INTRO)
 
@@ -155,9 +177,11 @@ class ChatRendering(Rendering):
 
 
 def _format_image(image: Image, words: str) -> list[WireMessage]:
-    is_pdf = image.media_type == PDF
-    pdf = _make_pdf_part(format_file_name(image), image.text) if is_pdf else None
-    return [_make_text_part(words), pdf or _make_image_part(image.media_type, image.text)]
+    if image.media_type == PDF:
+        part = _make_pdf_part(format_file_name(image), image.text)
+    else:
+        part = _make_image_part(image.media_type, image.text)
+    return [_make_text_part(words), part]
 
 
 def format_system_messages(
@@ -175,6 +199,7 @@ def format_system_messages(
     if not texts:
         return []
 
+    # The server caches the beginning of a request up to the marked part.
     if request.model.startswith(profile.cached_by_mark):
         parts = [_make_text_part(text) for text in texts]
         parts[-1]["cache_control"] = {"type": "ephemeral"}
@@ -193,8 +218,11 @@ def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> F
     xml = format_documents_xml(sent)
     parts = list(chain.from_iterable(map(_format_binary_parts, sent)))
 
-    system = xml if profile.documents == "system" else ""
-    text = "" if system else xml
+    # The texts are in the system message, or in a user message with the images and PDFs.
+    is_in_system = profile.documents == "system"
+    system = xml if is_in_system else ""
+    text = "" if is_in_system else xml
+
     content: str | list[WireMessage] = text or parts
     if text and parts:
         content = [_make_text_part(text), *parts]

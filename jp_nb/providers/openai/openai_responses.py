@@ -113,9 +113,9 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     def _advise_images(self) -> str:
         return advise_images(self._http.endpoint, self._media_types)
 
-    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+    def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         accepted = OPENAI_APPENDED if self._http.endpoint.is_openai else OTHERS_APPENDED
-        return super()._appended_parts(model, parts & accepted)
+        return super()._select_appended(model, parts & accepted)
 
     def _list_refused(self, model: str) -> frozenset[str]:
         return self._refused.get(model, frozenset())
@@ -212,7 +212,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         can_move_images = rendering.has_result_images and rendering.images_in_results
         if can_move_images and _IMAGE_REFUSAL.search(text):
             self._images_in_results = False
-            self._keep_rendering(request.context, rendering.copy_without(result_images=True))
+            self._renderings.keep(request.context, rendering.copy_without(result_images=True))
             return Retry(error.without_address)
 
         return super()._recover(error, request, rendering)
@@ -240,11 +240,11 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in error]
         # Valid encrypted content covers all before it, so all that is later is invalid as well.
         stale = frozenset(range(min(named, default=0), len(request.context)))
-        self._keep_rendering(request.context, rendering.copy_without(stale))
+        self._renderings.keep(request.context, rendering.copy_without(stale))
 
     def open_batches(self) -> ModelBatches:
         """Return the Batch API."""
-        answers = self._write_whole_answers(wrap_response)
+        answers = self._make_whole_answers(wrap_response)
         return OpenAiBatches(self._http, answers, "responses")
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:

@@ -235,7 +235,7 @@ class ResponsesRendering(Rendering):
 
     def _add(self, item: ContextItem) -> None:
         entry = item.entry
-        if self.is_own and isinstance(entry, ChatResponse) and entry.kind != "reasoning":
+        if self.has_own_metadata and isinstance(entry, ChatResponse) and entry.kind != "reasoning":
             self._add_own_message(entry)
         else:
             super()._add(item)
@@ -293,18 +293,18 @@ class ResponsesRendering(Rendering):
     def _add_reasoning(self, response: ChatResponse) -> bool:
         metadata = response.metadata
         text = response.reasoning or ""
-        if not self.is_own:
+        if not self.has_own_metadata:
             return False
         if ITEM_ID_KEY not in metadata:
             return True  # incomplete, or an item that is not part of an answer
 
         item_id = self._read_id(metadata, "rs_")
         encrypted = read_own_text(metadata, ENCRYPTED_KEY)
-        is_complete = bool(item_id and encrypted and self.is_bound)
-        if not is_complete or self.items in self.stale_items:
+        is_complete = bool(item_id and encrypted and self.has_valid_signatures)
+        if not is_complete or self.item_count in self.stale_items:
             return False
 
-        self.encrypted_items[item_id] = self.items
+        self.encrypted_items[item_id] = self.item_count
         self._follows_reasoning = True
         parts = _split_summary(text, metadata.get(SUMMARY_LENGTHS_KEY))
         item = {
@@ -327,7 +327,7 @@ class ResponsesRendering(Rendering):
             "arguments": compact_json(format_arguments(call.arguments)),
         }
 
-        if self.is_own:
+        if self.has_own_metadata:
             whole = call.metadata.get(ITEM_KEY)
             if isinstance(whole, dict) and _has_arguments(whole, call.arguments):
                 item["arguments"] = whole["arguments"]  # as the model has spelled them
@@ -352,14 +352,14 @@ class ResponsesRendering(Rendering):
             place = self._find_batch_end(call_id, call_index)
 
         item = {"type": "function_call_output", "call_id": call_id, "output": output}
-        self._insert(place, item)
+        self._insert_message(place, item)
 
         if images and not self.images_in_results:
             name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
             has_pdf = any(image.media_type == PDF for image in images)
             intro = RESULT_PDFS_INTRO if has_pdf else RESULT_IMAGES_INTRO
             parts = _make_text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")
-            self._insert(place + 1, _make_user_message(parts))
+            self._insert_message(place + 1, _make_user_message(parts))
 
     def _find_batch_end(self, call_id: str, call_index: int) -> int:
         # Items that were inserted before a call have moved it.

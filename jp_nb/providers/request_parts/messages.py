@@ -47,69 +47,89 @@ class Rendering(ABC):
     are names of attributes of `RequestHead`, become messages (`_render_change`). Other changes
     replace the beginning, and the cached prefix is lost. With `REMOVED_TOOLS`, only the removal of
     tools becomes a message: they stay in the list, and new ones are added to it.
+
+    A dialect overrides the `_add_…` methods, which add an entry to `messages`. They may read the
+    attributes about the current item.
+
+    Attributes:
+        provider: The provider whose signatures are sent back.
+        host: The mark of the server; "" if there is none.
+        messages: The rendered messages.
+        item_count: The number of items of the context that are rendered.
+        media: Decides which images and PDFs are sent.
+        changes: The appended changes, each with the number of items before it.
+        tools: The tools that the model had for the current item.
+        has_valid_signatures: True if the signatures of the current item are valid.
+        has_own_metadata: True if the metadata of the current item is from this server.
     """
 
     continue_request: ClassVar[WireMessage]
     """User message that asks the model to continue its answer."""
     appended: frozenset[str] = frozenset()
+    """Parts that the API can append. On the instance: those that also the model supports."""
 
     def __init__(
         self, provider: str, rules: CallRules, media_types: frozenset[str] = IMAGE_AND_PDF_TYPES
     ) -> None:
-        self.provider = provider  # the one whose signatures are sent back
-        self.host = ""  # mark of the server; "" if there is none
+        self.provider = provider
+        self.host = ""
         self.messages: list[WireMessage] = []
-        self.items = 0  # that are rendered
+        self.item_count = 0
         self.media = MediaFilter(media_types)
         self._rules = rules
         self._ids = CallIds(rules)
-        self._encoded: list[bytes] = []  # of the first messages
+        self._encoded: list[bytes] = []  # the JSON of the first messages
         # Changes of the head:
-        self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
-        self._pending: tuple[HeadChange, list[WireMessage]] | None = None  # not confirmed yet
-        self._heads = 0  # of the context, that are rendered
-        self._has_tools = False  # in one of these heads
-        # While an item is rendered:
-        self.tools: tuple[ToolDefinition, ...] = ()  # that it could call
-        self.is_bound = True  # its signatures are valid
-        self.is_own = False  # its metadata is from this server
+        self.changes: list[tuple[int, HeadChange]] = []
+        self._pending: tuple[HeadChange, list[WireMessage]] | None = None  # no response has it yet
+        self._head_count = 0  # number of heads of the context that are rendered
+        self._heads_had_tools = False  # one of these heads has tools
+        # About the current item:
+        self.tools: tuple[ToolDefinition, ...] = ()
+        self.has_valid_signatures = True
+        self.has_own_metadata = False
 
     def update(self, context: RequestContext) -> None:
         """Render the items that were added to `context` since the last call."""
-        for item in context.since(self.items):
+        for item in context.since(self.item_count):
             self._add_changes(context)
-            self._add(self._take_own_metadata(item))
-            self.items += 1
-        self._add_changes(context)  # of responses that are not sent
 
-    def _take_own_metadata(self, item: ContextItem) -> ContextItem:
-        # Metadata of one server is never sent to another one, and untrusted metadata to none.
-        is_here = item.host in ("", self.host) or not self.host
-        self.is_own = item.provider == self.provider and item.is_vouched and is_here
-        if self.is_own or not item.entry.metadata:
-            return item
-        return replace(item, entry=item.entry.model_copy(update={"metadata": {}}))
+            # Metadata of one server is never sent to another one, and untrusted metadata to none.
+            self.has_own_metadata = self._is_from_this_server(item)
+            if item.entry.metadata and not self.has_own_metadata:
+                item = replace(item, entry=item.entry.model_copy(update={"metadata": {}}))
+
+            self._add(item)
+            self.item_count += 1
+
+        # A head may follow the last item: that of a response which is no longer in the context.
+        self._add_changes(context)
+
+    def _is_from_this_server(self, item: ContextItem) -> bool:
+        is_same_host = not item.host or not self.host or item.host == self.host
+        return item.provider == self.provider and item.is_vouched and is_same_host
 
     def _add_changes(self, context: RequestContext) -> None:
-        while self._heads < len(context.heads):
-            position = context.heads[self._heads]
-            if position.items > self.items:
+        """Render the changes of the head that come before the next item."""
+        while self._head_count < len(context.heads):
+            position = context.heads[self._head_count]
+            if position.items > self.item_count:
                 break
 
             if (change := self._find_next_change(context, position.head)) is not None:
                 self.messages += self._render_change(change)
                 self.media.keep_added(change.added)
-                self.changes.append((self.items, change))
+                self.changes.append((self.item_count, change))
 
-            self._heads += 1
-            self._has_tools = self._has_tools or bool(position.head.tools)
+            self._head_count += 1
+            self._heads_had_tools = self._heads_had_tools or bool(position.head.tools)
             self.tools = position.head.tools
 
     def _find_next_change(self, context: RequestContext, after: RequestHead) -> HeadChange | None:
-        # From the last rendered head.
-        before = context.heads[self._heads - 1].head if self._heads else None
+        """Return the change from the last rendered head to `after`; None if there is none."""
+        before = context.heads[self._head_count - 1].head if self._head_count else None
         change = find_change(
-            before, after, context.contents, self.appended, has_tools=self._has_tools
+            before, after, context.contents, self.appended, has_tools=self._heads_had_tools
         )
         if change is None or not change.added:
             return change
@@ -122,6 +142,7 @@ class Rendering(ABC):
         """
         change = self._find_next_change(request.context, request.head)
         self._pending = None if change is None else (change, self._render_change(change))
+
         settled = keep_first_head(request, self.appended)
         attachments = self.media.replace_attachments(settled.attachments)
         if attachments == settled.attachments:
@@ -135,7 +156,7 @@ class Rendering(ABC):
 
     def list_changes(self) -> Iterator[AppendedChange]:
         """Yield the changes that are sent as messages, for the user."""
-        pending = () if self._pending is None else ((self.items, self._pending[0]),)
+        pending = () if self._pending is None else ((self.item_count, self._pending[0]),)
         for items, change in (*self.changes, *pending):
             for part, content in change.list_parts():
                 tools: tuple[ToolDefinition, ...] = ()
@@ -159,8 +180,9 @@ class Rendering(ABC):
         a new message before it.
         """
         pieces = self.encode_messages()
-        is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
 
+        # A turn that is complete ends with a request of the user or a result of a tool.
+        is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
         if is_cut and self._ends_in_answer:
             self._continue_answer(pieces)
 
@@ -173,6 +195,7 @@ class Rendering(ABC):
         return [*before, *pieces, *map(encode_json, changes)]
 
     def _continue_answer(self, pieces: list[bytes]) -> None:
+        """Add the request to continue the last of the messages `pieces`, an incomplete answer."""
         # Few models continue an assistant message that comes last, so they are asked to.
         last = self._strip_reasoning(self.messages[-1])
         del pieces[-1]
@@ -186,14 +209,15 @@ class Rendering(ABC):
 
     def _add(self, item: ContextItem) -> None:
         entry = item.entry
-        self.is_bound = item.is_bound
+        self.has_valid_signatures = item.is_bound
 
         match entry:
             case ChatRequest():
                 self._add_request(*self.media.replace_images(entry.content, item.images))
             case ChatResponse(kind="reasoning"):
-                is_own = item.provider == self.provider
-                if not (is_own and self._add_reasoning(entry)):
+                # Only metadata of reasoning is bound to a server, and `update` has removed it.
+                is_same_provider = item.provider == self.provider
+                if not (is_same_provider and self._add_reasoning(entry)):
                     self._add_text(format_reasoning_text(entry))
             case ChatResponse():
                 self._add_text(format_response_text(entry))
@@ -205,29 +229,30 @@ class Rendering(ABC):
                     text, images = self.media.replace_images(entry.content, item.images)
                     self._add_result(*call, text, images, is_error=entry.is_error)
 
-    def _edit(self, index: int) -> WireMessage:
-        # Return a message that the caller changes at once.
+    def _edit_message(self, index: int) -> WireMessage:
+        """Return the message at `index` for a change at once: its JSON is made again."""
         del self._encoded[index % len(self.messages) :]
         return self.messages[index]
 
-    def _insert(self, index: int, message: WireMessage) -> None:
+    def _insert_message(self, index: int, message: WireMessage) -> None:
+        """Insert `message`; the JSON of those after it is made again."""
         self.messages.insert(index, message)
         del self._encoded[index:]
 
     def _open_message(self, role: str, content: list[WireMessage] | None) -> WireMessage:
-        # Return the last message if it has that `role`, else a new one.
+        """Return the last message if it has that `role`, else a new one with `content`."""
         if not self.messages or self.messages[-1]["role"] != role:
             self.messages.append({"role": role, "content": content})
-        return self._edit(-1)
+        return self._edit_message(-1)
 
     @property
     def _ends_in_answer(self) -> bool:
         return bool(self.messages) and self.messages[-1]["role"] == "assistant"
 
     def _drop_empty_answer(self) -> None:
-        # APIs reject an assistant message that ends with reasoning.
+        """Remove reasoning at the end of the messages: APIs reject it without an answer."""
         if self._ends_in_answer:
-            kept = self._strip_reasoning(self._edit(-1))
+            kept = self._strip_reasoning(self._edit_message(-1))
             self.messages[-1:] = [] if kept is None else [kept]
 
     @abstractmethod

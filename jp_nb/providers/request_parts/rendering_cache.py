@@ -1,0 +1,103 @@
+"""Keep the renderings of the last conversations with a server from one request to the next.
+
+A *rendering* has the messages of a conversation in the form of an API (`messages.py`).
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.providers.network.endpoint import Endpoint
+from jp_nb.providers.request_parts.messages import Rendering
+from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.host_marks import LastHost
+
+MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
+
+RenderingT = TypeVar("RenderingT", bound=Rendering)
+
+
+class RenderingCache(Generic[RenderingT]):
+    """The renderings of the last conversations with the server at an endpoint.
+
+    `make_rendering` returns an empty rendering of a new conversation. `prepare` gets an empty
+    rendering and the name of a model, and sets what requests to this model append and omit.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        make_rendering: Callable[[], RenderingT],
+        prepare: Callable[[RenderingT, str], None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._make_rendering = make_rendering
+        self._prepare = prepare
+        self._renderings: dict[RequestContext, RenderingT] = {}  # the last one was used last
+
+    def choose(self, request: ModelRequest) -> RenderingT:
+        """Return the kept rendering of the conversation, or a new one if that no longer fits."""
+        kept = self._renderings.get(request.context)
+        empty = self._make_rendering() if kept is None else kept.make_empty()
+        self._prepare(empty, request.model)
+
+        rendering = empty
+        if kept is not None and self._still_fits(kept, empty, request.context):
+            rendering = kept
+
+        self.keep(request.context, rendering)
+        return rendering
+
+    def _still_fits(self, kept: RenderingT, empty: RenderingT, context: RequestContext) -> bool:
+        """Return True if the messages of `kept` are those that `empty` would get."""
+        return (
+            kept.item_count <= len(context)  # it is larger after an undo
+            and kept.appended == empty.appended
+            and kept.media.rules == empty.media.rules
+            and kept.host == self._host_mark
+        )
+
+    def keep(self, context: RequestContext, rendering: RenderingT) -> None:
+        """Render `context` with `rendering`, and keep it for the next request."""
+        self._renderings.pop(context, None)
+        self._renderings[context] = rendering
+        if len(self._renderings) > MAX_RENDERINGS:
+            del self._renderings[next(iter(self._renderings))]
+
+        self._render(context, rendering)
+
+    def render_once(self, request: ModelRequest) -> RenderingT:
+        """Return a rendering of the request that is not kept, for a preview, a count, or a batch.
+
+        It has no parts that the API has refused in this conversation.
+        """
+        of_conversation = (
+            rendering
+            for context, rendering in self._renderings.items()
+            if _is_prefix(request.context, of=context)
+        )
+        kept = next(of_conversation, None)
+        rendering = self._make_rendering() if kept is None else kept.make_empty()
+
+        self._prepare(rendering, request.model)
+        self._render(request.context, rendering)
+        return rendering
+
+    def _render(self, context: RequestContext, rendering: RenderingT) -> None:
+        rendering.provider = self._endpoint.provider
+        rendering.host = self._host_mark
+        rendering.update(context)
+
+    @property
+    def _host_mark(self) -> str:
+        return LastHost.of(urlsplit(self._endpoint.url).netloc).mark
+
+
+def _is_prefix(context: RequestContext, *, of: RequestContext) -> bool:
+    last = len(context) - 1
+    return 0 <= last < len(of) and of.items[last].entry is context.items[last].entry
