@@ -25,6 +25,7 @@ class Decompressor:
         """Yield what `data` decompresses to, without bytes after the end."""
         piece = b""
 
+        # After a piece of the maximum size, the decoder may have more, even without further data.
         while (data or len(piece) == MAX_DECODED_BYTES) and not self._decoder.eof:
             try:
                 piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
@@ -33,6 +34,7 @@ class Decompressor:
                     raise
                 self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)
                 piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
+
             self._may_be_raw = False
             data = self._decoder.unconsumed_tail
             if piece:

@@ -57,7 +57,8 @@ class Endpoint:
         """
         url = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
 
-        if "@" in re.split(r"[/?#]", url.rpartition("://")[2])[0]:
+        host = re.split(r"[/?#]", url.rpartition("://")[2])[0]
+        if "@" in host:
             raise ConfigError(
                 f"the address in {self.base_url_env} cannot contain a user name or "
                 "password. Put the key into an environment variable and set "
@@ -87,14 +88,17 @@ class Endpoint:
 
     @property
     def is_openai(self) -> bool:
-        """True if the server is OpenAI's own."""
-        given = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
-        url = given or self.base_url
+        """True if the server is OpenAI's own. Unlike `url`, it accepts every address."""
+        from_environment = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+        url = from_environment or self.base_url
         return _OPENAI_URL.match(url) is not None
 
 
 def join_url(base: str, path: str) -> str:
-    """Join `base` and `path`. `base` may end in the first segments of `path`."""
+    """Join `base` and `path`. `base` may end in the first segments of `path`.
+
+    For example, `http://localhost/v1` and `/v1/models` are joined to `http://localhost/v1/models`.
+    """
     base = base.rstrip("/")
     segments = path.strip("/").split("/")
     for count in range(len(segments), 0, -1):
@@ -106,16 +110,15 @@ def join_url(base: str, path: str) -> str:
 
 def redact_url(url: str) -> str:
     """Return `url` without user, password, and query values with the name of a secret."""
-    before, mark, query = url.partition("?")
-    shown = "&".join(map(_redact_parameter, query.split("&")))
+    address, question_mark, query = url.partition("?")
+    shown_query = "&".join(map(_redact_parameter, query.split("&")))
 
-    scheme, slashes, rest = before.partition("://")
-    host, slash, path = rest.partition("/")
-    user, at, host = host.rpartition("@")
+    scheme, slashes, host_and_path = address.partition("://")
+    user_and_host, slash, path = host_and_path.partition("/")
+    user, at, host = user_and_host.rpartition("@")
+    shown_user = NOT_SHOWN if user else ""
 
-    if user:
-        user = NOT_SHOWN
-    return f"{scheme}{slashes}{user}{at}{host}{slash}{path}{mark}{shown}"
+    return f"{scheme}{slashes}{shown_user}{at}{host}{slash}{path}{question_mark}{shown_query}"
 
 
 def _redact_parameter(parameter: str) -> str:
@@ -142,9 +145,9 @@ def make_endpoint(
         table = SERVERS_PATH
         headers = {**headers, **{name.lower(): value for name, value in config.headers.items()}}
 
+    # A local server may run at one of several default addresses.
     addresses = [config.base_url] if config.base_url else list(config.DEFAULT_ADDRESSES)
     base_url, *others = addresses or [""]
-    key_env = config.api_key_env or None
 
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -153,6 +156,7 @@ def make_endpoint(
         raise ConfigError(f"expected an http or https address, {found}", path=setting)
 
     defaults = type(config)()
+    key_env = config.api_key_env or None
     base_url_env = config.base_url_env if isinstance(config, OpenAi) else None
     return Endpoint(
         provider,
@@ -162,7 +166,7 @@ def make_endpoint(
         base_url_env=base_url_env,
         key_env=key_env,
         key_header=key_header,
-        key_required=config.base_url == defaults.base_url,  # another server may need no key (D61)
+        key_required=config.base_url == defaults.base_url,  # another server may need no key
         key_configured=key_env not in (None, defaults.api_key_env),
         headers=headers,
         is_server=isinstance(config, Server),

@@ -7,7 +7,7 @@ from typing import Final
 
 from jp_nb.errors import ProviderError
 from jp_nb.providers.network.endpoint import Endpoint
-from jp_nb.providers.network.model_choices import CHOOSE
+from jp_nb.providers.network.model_choices import CHOOSE_MODEL
 
 _LARGER_CONTEXT: Final[Mapping[str, str]] = {
     "llamacpp": ", or start llama-server with a larger `--ctx-size`",
@@ -31,7 +31,7 @@ def format_advice(error: ProviderError, endpoint: Endpoint) -> str:
                 "`assistant.request.max_backoff_secs=SECONDS`"
             )
         case "quota":
-            return f"Check your account at the provider, or choose another model: {CHOOSE}"
+            return f"Check your account at the provider, or choose another model: {CHOOSE_MODEL}"
         case "too_long":
             return (
                 "The conversation is longer than the model's context window. Compact "
@@ -40,7 +40,7 @@ def format_advice(error: ProviderError, endpoint: Endpoint) -> str:
                 "`conversation.compaction.auto.max_tokens=N`. You can also "
                 "shorten the request, attach less, start a new conversation (`%jp new`), or "
                 "continue from an earlier turn (`%jp fork TURN`). Or choose a model "
-                f"with a larger context window ({CHOOSE})"
+                f"with a larger context window ({CHOOSE_MODEL})"
                 + _LARGER_CONTEXT.get((endpoint.local or endpoint.provider), "")
             )
         case "other":
@@ -50,6 +50,7 @@ def format_advice(error: ProviderError, endpoint: Endpoint) -> str:
 
 
 def _advise_connection(endpoint: Endpoint, *, refused: bool) -> str:
+    """Return advice for an address without an answer. If `refused`, no server runs there."""
     setting = f"{endpoint.setting_path}.base_url"
     if endpoint.environment_url:
         source = f"The address is in the environment variable {endpoint.base_url_env}"
@@ -66,6 +67,7 @@ def _advise_connection(endpoint: Endpoint, *, refused: bool) -> str:
 
 
 def _advise_status(error: ProviderError, endpoint: Endpoint) -> str:
+    """Return advice by the HTTP status: for the key, the model, or the API of the server."""
     status = 401 if "API key not valid" in str(error) else error.status  # Google answers 400
     match status:
         case 401 | 403 if endpoint.key_env and not endpoint.has_key:
@@ -81,22 +83,23 @@ def _advise_status(error: ProviderError, endpoint: Endpoint) -> str:
             return (
                 "Check that the model is installed: `ollama list` shows the "
                 "installed models, and `ollama pull NAME` downloads one. Or choose "
-                f"another model: {CHOOSE}"
+                f"another model: {CHOOSE_MODEL}"
             )
         case 404 | 405 if endpoint.path.endswith("/responses") and not endpoint.is_openai:
             return (
                 f"If the model exists, this server does not have the Responses API. Use chat "
                 f"completions: `%jp config {endpoint.setting_path}.dialect=chat`. Otherwise, "
-                f"choose another model: {CHOOSE}"
+                f"choose another model: {CHOOSE_MODEL}"
             )
         case 404 | 405 if endpoint.path.endswith("/interactions"):
             return (
-                f"Check the model ({CHOOSE}). If it exists, the Interactions API does not have it, "
-                "or this server does not have that API. Use generateContent: `%jp config "
+                f"Check the model ({CHOOSE_MODEL}). If it exists, the Interactions API does not "
+                "have it, or this server does not have that API. Use generateContent: `%jp config "
                 f"{endpoint.setting_path}.dialect=generate`"
             )
         case 404:
             return (
-                f"Check the model ({CHOOSE}) and {endpoint.setting_path}.base_url ({endpoint.url})"
+                f"Check the model ({CHOOSE_MODEL}) and {endpoint.setting_path}.base_url "
+                f"({endpoint.url})"
             )
     return ""

@@ -23,17 +23,14 @@ _QUOTA: Final = re.compile(
     r"|credit balance is too low|quota exceeded",
     re.IGNORECASE,
 )
-# Google answers 429 to both, with the same sentence about the quota and the billing.
 _GOOGLE_LIMIT: Final = re.compile(r"PerMinute|\"retryDelay\"|[Pp]lease retry in")
-_GOOGLE_QUOTA: Final = re.compile(r"PerDay|check your plan and billing")
 _TOO_LONG: Final = re.compile(
     r"context[ _-]?(?:length|window|size|limit)|maximum (?:context|prompt length|model length)"
     r"|(?:prompt|input) is too long|too many (?:input )?tokens|request_too_large|reduce the length"
     r"|exceeds the maximum number of tokens",
     re.IGNORECASE,
 )
-# llama.cpp and Ollama answer 500 to an image for a model without vision: it would fail again.
-_NO_MEDIA: Final = re.compile(
+_MEDIA_WORD: Final = re.compile(
     r"(?<![a-z0-9_])(?:images?|image_url|vision|multi-?modal|mmproj|pdfs?|documents?)(?![a-z0-9_])",
     re.IGNORECASE,
 )
@@ -48,7 +45,10 @@ _REMAINING: Final = re.compile(
     r"x-ratelimit-remaining-([a-z-]{1,40})|anthropic-ratelimit-([a-z-]{1,40})-remaining"
 )
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
-_SHORT_BODY: Final = 300
+MEDIA_FAILURES: Final = (500, 501)
+"""Statuses with which servers refuse a kind of input that their model does not take."""
+_MAX_PLAIN_CHARS: Final = 300
+"""Maximum length of a body that is a message itself."""
 MAX_SERVER_MESSAGE_CHARS: Final = 2000
 """Maximum number of characters of a server's error message."""
 
@@ -113,8 +113,8 @@ def classify_response(
         wait = parse_retry_after(headers, body, now=now)
     elif kind == "other" and retry_header != "false":
         # Rate limit headers are in every response. For other errors, only `retry-after` counts.
-        clock = time.time() if now is None else now
-        wait = parse_explicit_wait(headers, clock)
+        current_time = time.time() if now is None else now
+        wait = parse_explicit_wait(headers, current_time)
 
     described = f"{status}: {message}" if message != f"HTTP {status}" else message
     if kind == "rate_limit":
@@ -127,13 +127,13 @@ def classify_response(
 
 def _describe_rate_limit(headers: Mapping[str, str], wait: float | None) -> str:
     """Return the limits that are reached, by their headers, and the wait."""
-    exhausted = (name.lower() for name, left in headers.items() if left.strip() == "0")
+    exhausted = [name.lower() for name, remaining in headers.items() if remaining.strip() == "0"]
     matches = filter(None, map(_REMAINING.fullmatch, exhausted))
-    limits = ((match[1] or match[2]).replace("-", " ") for match in matches)
+    limits = [(match[1] or match[2]).replace("-", " ") for match in matches]
 
     described = ""
-    if reached := " and ".join(limits):
-        described += f"; the limit of {reached} is reached"
+    if limits:
+        described += f"; the limit of {' and '.join(limits)} is reached"
     if wait is not None:
         described += f"; retry after {wait:.3g} s"
     return described
@@ -147,10 +147,10 @@ def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {"message": error}
     message = _truncate(_read_scalar(fields.get("message")) or "unknown error")
 
-    given = (_truncate(_read_scalar(fields.get(name))) for name in ("code", "type"))
-    words = [word for word in given if word]
-    statuses = map(_read_status, words)
-    status = next((status for status in statuses if status is not None), None)
+    code_and_type = [_truncate(_read_scalar(fields.get(name))) for name in ("code", "type")]
+    words = [word for word in code_and_type if word]
+    statuses = [status for status in map(_read_status, words) if status is not None]
+    status = statuses[0] if statuses else None
 
     text = " ".join([*words, message])
     kind = _classify_kind(status or 400, "", text)
@@ -169,6 +169,7 @@ def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
 
 
 def _read_status(word: str) -> int | None:
+    """Return the HTTP status that the code or the type of an error means."""
     is_number = re.fullmatch("[45][0-9][0-9]", word) is not None
     return int(word) if is_number else _STATUS_OF_WORD.get(word.lower())
 
@@ -190,11 +191,11 @@ def parse_error_message(body: str) -> str | None:
         value = json.loads(body)
     except (ValueError, RecursionError):
         text = body.strip()
-        return text if 0 < len(text) <= _SHORT_BODY and not text.startswith("<") else None
+        is_html = text.startswith("<")
+        return text if 0 < len(text) <= _MAX_PLAIN_CHARS and not is_html else None
 
     if isinstance(value, list) and value:
         value = value[0]
-
     if not isinstance(value, dict):
         return None
 
@@ -206,9 +207,9 @@ def parse_error_message(body: str) -> str | None:
 
 
 def _classify_kind(status: int, retry_header: str, text: str) -> ProviderErrorKind:
+    """Return the kind of an error. `retry_header` is the value of `x-should-retry`."""
     if status == 429 and "RESOURCE_EXHAUSTED" in text.upper():
-        is_limit = "PerDay" not in text and _GOOGLE_LIMIT.search(text)
-        return "quota" if _GOOGLE_QUOTA.search(text) and not is_limit else "rate_limit"
+        return _classify_google_429(text)
 
     if status == 402 or _QUOTA.search(text):
         return "quota"
@@ -225,11 +226,20 @@ def _classify_kind(status: int, retry_header: str, text: str) -> ProviderErrorKi
     return "transient" if _PROXY.search(text) else "other"
 
 
-MEDIA_FAILURES: Final = (500, 501)
-"""Statuses with which servers refuse a kind of input that their model does not take."""
+def _classify_google_429(text: str) -> ProviderErrorKind:
+    """Return the kind of an error of Google, which has one sentence for limits and quotas."""
+    if "PerDay" in text:
+        return "quota"
+    if _GOOGLE_LIMIT.search(text):
+        return "rate_limit"
+    return "quota" if "check your plan and billing" in text else "rate_limit"
 
 
 def _refuses_media(status: int | None, message: str) -> bool:
+    """Return True if the server cannot read an image or a PDF. Another attempt fails as well.
+
+    llama.cpp and Ollama answer 500 to an image for a model without vision.
+    """
     if status not in MEDIA_FAILURES:
         return False
-    return _NO_MEDIA.search(message) is not None and _UNSUPPORTED.search(message) is not None
+    return _MEDIA_WORD.search(message) is not None and _UNSUPPORTED.search(message) is not None

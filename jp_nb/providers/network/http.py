@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -29,6 +28,7 @@ from jp_nb.providers.network.decompression import Decompressor
 from jp_nb.providers.network.endpoint import Endpoint, redact_url
 from jp_nb.providers.network.error_advice import format_advice
 from jp_nb.providers.network.errors import classify_response
+from jp_nb.providers.network.key_log_filter import hide_key_in_logs
 from jp_nb.providers.network.local_server import forget_addresses
 from jp_nb.providers.network.model_choices import format_key_statement
 
@@ -45,13 +45,6 @@ MAX_ERROR_BYTES: Final = 64 * 1024
 MAX_JSON_BYTES: Final = 16 * 2**20
 """Maximum size of a response that is not a stream."""
 ERROR_BODY_SECONDS: Final = 10.0
-_CORE_PARTS: Final = ("connection", "http11", "proxy", "socks")
-_LOGGERS: Final = (
-    "httpx",
-    "httpx2",
-    *(f"httpcore.{part}" for part in _CORE_PARTS),
-    *(f"httpcore2.{part}" for part in _CORE_PARTS),
-)
 EVENT_STREAM: Final = "text/event-stream"
 AGENT: Final = {"user-agent": "jp-nb"}
 ACCEPTED_ENCODINGS: Final = frozenset({"gzip", "deflate"})
@@ -86,7 +79,7 @@ class HttpClient:
         url = url or self.endpoint.url
         async with self._open_response("POST", url, body, self._headers(headers)) as response:
             await self._check_event_stream(response)
-            async with aclosing(_chunks(response)) as chunks:
+            async with aclosing(_iter_chunks(response)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
@@ -94,6 +87,7 @@ class HttpClient:
     async def _open_response(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> AsyncGenerator[httpx.Response, None]:
+        """Send a request, and yield its response, which is closed afterwards."""
         self._check_key()
 
         try:
@@ -110,12 +104,15 @@ class HttpClient:
             raise _translate_error(exc, self.endpoint, url) from exc
 
     def _check_encoding(self, response: httpx.Response) -> None:
-        # Several encodings, and those with a higher ratio, turn kilobytes into gigabytes.
+        """Raise if the response is compressed in a way that turns kilobytes into gigabytes.
+
+        Several compressions do so, and those with a high ratio.
+        """
         listed = response.headers.get("content-encoding", "").split(",")
         encodings = [name.strip().lower() for name in listed if name.strip()]
-        used = [name for name in encodings if name != "identity"]
+        compressions = [name for name in encodings if name != "identity"]
 
-        if len(used) > 1 or not ACCEPTED_ENCODINGS.issuperset(used):
+        if len(compressions) > 1 or not ACCEPTED_ENCODINGS.issuperset(compressions):
             shown = self.redactor().hide(", ".join(encodings))[:100]
             raise ProtocolError(
                 f"{self.endpoint.provider} compressed its response (status "
@@ -127,19 +124,23 @@ class HttpClient:
     async def _send_on_live_connection(
         self, client: httpx.AsyncClient, request: httpx.Request
     ) -> httpx.Response:
-        # A server may have closed a kept connection, as llama-server does after each stream. A
-        # request that gets no byte of an answer there is sent again, as RFC 9112 9.3.1 allows.
-        is_new = False
+        """Send `request`, and send it again if it was sent on a connection that is closed.
+
+        A server may have closed a kept connection, as llama-server does after each stream. A
+        request that gets no byte of an answer there is sent again, as RFC 9112 9.3.1 allows.
+        """
+        is_new_connection = False
 
         async def trace(event: str, _info: Mapping[str, object]) -> None:
-            nonlocal is_new
-            is_new = is_new or event == "connection.connect_tcp.started"
+            nonlocal is_new_connection
+            if event == "connection.connect_tcp.started":
+                is_new_connection = True
 
         request.extensions = {**request.extensions, "trace": trace}
         try:
             return await client.send(request, auth=self._add_key, stream=True)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            if is_new:
+            if is_new_connection:
                 raise
         return await client.send(request, auth=self._add_key, stream=True)
 
@@ -150,7 +151,7 @@ class HttpClient:
             ConfigError: The address in the environment is not valid.
             ProviderError: The key is missing or contains invalid characters.
         """
-        _ = self.endpoint.url
+        _ = self.endpoint.url  # raises for an address that is not valid
         self._check_key()
 
     @asynccontextmanager
@@ -210,7 +211,7 @@ class HttpClient:
         async with self._open_response(method, url, content, sent) as response:
             if response.status_code != 200:
                 raise await self._read_error(response)
-            async with aclosing(_chunks(response)) as chunks:
+            async with aclosing(_iter_chunks(response)) as chunks:
                 async for chunk in chunks:
                     received += chunk
                     if len(received) > MAX_JSON_BYTES:
@@ -237,7 +238,7 @@ class HttpClient:
         async with self._open_response("GET", url, None, headers) as response:
             if response.status_code != 200:
                 raise await self._read_error(response)
-            async with aclosing(split_lines(_chunks(response))) as lines:
+            async with aclosing(split_lines(_iter_chunks(response))) as lines:
                 async for line in lines:
                     if line is None:
                         size = f"a line of more than {MAX_JSON_BYTES // 2**20} MiB"
@@ -276,26 +277,26 @@ class HttpClient:
     ) -> SentRequest:
         """Return the request that `post` sends, without the key."""
         redactor = self.redactor()
-        hide = redactor.hide if redactor.applies_to_responses else str
-        public = hide(redact_url(url))
-        shown = encode_utf8(hide(body.decode()))
+        hide = redactor.hide if redactor.applies_to_responses else str  # a key may be a short word
+        shown_url = hide(redact_url(url))
+        shown_body = encode_utf8(hide(body.decode()))
         sent_headers = {**AGENT, **self._headers(headers)}
 
         return SentRequest(
             "POST",
-            public,
+            shown_url,
             {name: hide(value) for name, value in sent_headers.items()},
-            shown,
+            shown_body,
             self._make_key_reference(),
             tuple(map(hide, omitted)),
-            is_exact=(url, body) == (public, shown),
+            is_exact=(url, body) == (shown_url, shown_body),
             hide=hide,
         )
 
-    def _headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
+    def _headers(self, of_request: Mapping[str, str] | None) -> dict[str, str]:
         return {
             **self.endpoint.headers,
-            **(more or {}),
+            **(of_request or {}),
             "content-type": "application/json",
             "accept": EVENT_STREAM,
         }
@@ -334,7 +335,7 @@ class HttpClient:
         if self._client is None or origin != self._origin:
             await self.aclose()  # its TLS settings are for another server
             self._origin = origin
-            _filter_logs(self.endpoint.key_env)
+            hide_key_in_logs(self.endpoint.key_env)
             self._client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
                 # Loading certificates takes 30 ms, and a plain-text server needs none.
@@ -379,11 +380,13 @@ class HttpClient:
             )
 
     def _add_key(self, request: httpx.Request) -> httpx.Request:
+        """Add the header with the key. httpx calls it just before it sends the request."""
         if key := read_key(self.endpoint.key_env):
             request.headers[self.endpoint.key_header] = f"{self._prefix}{key}"
         return request
 
     def _make_key_reference(self) -> KeyReference | None:
+        """Return the header and the variable of the key, for a preview; None if none is sent."""
         endpoint = self.endpoint
         is_set = endpoint.has_key
         if endpoint.key_env is None or not (is_set or self._needs_key):
@@ -400,7 +403,7 @@ class HttpClient:
         return "Bearer " if self.endpoint.key_header == "authorization" else ""
 
 
-async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+async def _iter_chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """Yield the decoded body in pieces of a bounded size."""
     encodings = response.headers.get("content-encoding", "").lower()
     decompress = Decompressor(encodings) if "gzip" in encodings or "deflate" in encodings else None
@@ -422,20 +425,20 @@ async def split_lines(
     chunks: AsyncGenerator[bytes, None],
 ) -> AsyncGenerator[bytes | None, None]:
     """Yield the lines of `chunks`; None in place of a line that is too long, and nothing after."""
-    pieces: list[bytes] = []
+    pieces: list[bytes] = []  # of the line that has not ended
     size = 0
 
     async with aclosing(chunks):
         async for chunk in chunks:
-            *ends, rest = chunk.split(b"\n")
+            *line_ends, next_line = chunk.split(b"\n")
 
-            for end in ends:
-                yield b"".join([*pieces, end])
+            for line_end in line_ends:
+                yield b"".join([*pieces, line_end])
                 pieces = []
                 size = 0
 
-            pieces.append(rest)
-            size += len(rest)
+            pieces.append(next_line)
+            size += len(next_line)
             if size > MAX_JSON_BYTES:
                 yield None
                 return
@@ -447,7 +450,7 @@ async def _read_error_body(response: httpx.Response) -> str:
     # An incomplete body is enough, because the status decides.
     body = bytearray()
     with suppress(TimeoutError, httpx.HTTPError):
-        async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_chunks(response)) as chunks:
+        async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_iter_chunks(response)) as chunks:
             async for chunk in chunks:
                 body += chunk
                 if len(body) >= MAX_ERROR_BYTES:
@@ -459,6 +462,7 @@ async def _read_error_body(response: httpx.Response) -> str:
 def _translate_error(
     exc: httpx.HTTPError | httpx.InvalidURL, endpoint: Endpoint, url: str
 ) -> ProviderError:
+    """Return the error of a request to `url` without a response; its kind decides about retries."""
     kind: ProviderErrorKind
     match exc:
         case httpx.ConnectError() if _is_refused(exc) and urlsplit(url).hostname in _LOOPBACK:
@@ -488,19 +492,21 @@ def _translate_error(
 
 
 def _hide_argument(arg: object, hide: Callable[[str], str]) -> object:
+    """Return an argument of an exception, or its text without the key if that contains it."""
     text = arg if isinstance(arg, str) else repr(arg)
     shown = hide(text)
     return arg if shown == text else shown
 
 
 def _is_refused(exc: BaseException) -> bool:
-    causes = [
-        link for link in _iter_causes(exc) if isinstance(link, OSError) and link.errno is not None
-    ]
-    return bool(causes) and all(cause.errno == errno.ECONNREFUSED for cause in causes)
+    """Return True if the computer refused the connection, at each of its addresses."""
+    system_errors = [link for link in _iter_causes(exc) if isinstance(link, OSError)]
+    numbers = [error.errno for error in system_errors if error.errno is not None]
+    return bool(numbers) and all(number == errno.ECONNREFUSED for number in numbers)
 
 
 def _iter_causes(exc: BaseException) -> Iterator[BaseException]:
+    """Yield `exc`, and all exceptions that led to it or are grouped in it."""
     waiting: list[BaseException] = [exc]
     seen: set[int] = set()
 
@@ -510,33 +516,8 @@ def _iter_causes(exc: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(link))
         yield link
-        waiting += [each for each in (link.__cause__, link.__context__) if each is not None]
+
+        earlier = (link.__cause__, link.__context__)
+        waiting += [exception for exception in earlier if exception is not None]
         if isinstance(link, BaseExceptionGroup):
             waiting += link.exceptions
-
-
-class _KeyFilter(logging.Filter):
-    """Removes keys from log records of the HTTP libraries, which contain a server's headers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.variables: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = shown = record.getMessage()
-        for variable in [*self.variables]:
-            shown = get_current_redactor(variable).hide(shown)
-        if shown != message:
-            record.msg = shown
-            record.args = ()
-        return True
-
-
-_KEY_FILTER: Final = _KeyFilter()
-
-
-def _filter_logs(variable: str | None) -> None:
-    if variable is not None:
-        _KEY_FILTER.variables.add(variable)
-        for name in _LOGGERS:
-            logging.getLogger(name).addFilter(_KEY_FILTER)  # has no effect the second time

@@ -9,7 +9,7 @@ import re
 import socket
 from collections.abc import Sequence
 from time import monotonic
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 Local = Literal["llamacpp", "ollama"]
@@ -23,6 +23,7 @@ _HEALTHY: Final = re.compile(rb"HTTP/1\.[01] (?:200|503) ")  # 503: it loads its
 
 _answering: set[str] = set()  # addresses that have answered in this kernel
 _silent_until: dict[tuple[str, ...], tuple[float, str]] = {}
+"""For addresses without an answer: the time until which they are not asked, and the one to use."""
 
 
 def find_answering_address(addresses: Sequence[str]) -> str:
@@ -41,11 +42,11 @@ def find_answering_address(addresses: Sequence[str]) -> str:
 
     accepting = []
     for address in addresses:
-        is_open, is_healthy = _probe(address)
-        if is_healthy:
+        probe = _probe(address)
+        if probe.is_healthy:
             _answering.add(address)
             return address
-        if is_open:
+        if probe.is_open:
             accepting.append(address)
 
     fallback = (accepting or addresses)[0]
@@ -66,8 +67,12 @@ def forget_addresses(addresses: Sequence[str]) -> bool:
     return bool(known)
 
 
-def _probe(address: str) -> tuple[bool, bool]:
-    # Return whether the port is open, and whether a model server answers.
+class _Probe(NamedTuple):
+    is_open: bool  # the port accepts connections
+    is_healthy: bool = False  # a model server answers
+
+
+def _probe(address: str) -> _Probe:
     parts = urlsplit(address)
     host = parts.hostname or ""
     port = parts.port or 80
@@ -76,6 +81,7 @@ def _probe(address: str) -> tuple[bool, bool]:
         with socket.create_connection((host, port), PROBE_SECONDS) as connection:
             is_open = True
             connection.sendall(_REQUEST % parts.netloc.encode())
-            return True, _HEALTHY.match(connection.recv(64)) is not None
+            is_healthy = _HEALTHY.match(connection.recv(64)) is not None
+            return _Probe(is_open, is_healthy)
     except OSError:
-        return is_open, False
+        return _Probe(is_open)

@@ -1,13 +1,15 @@
-"""Tell the user how to choose a model, and how to set its key."""
+"""Instructions for the user: how to choose a model, and how to set the key of its provider."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
+from jp_nb.config.tree.provider_settings import ProviderConfig
 from jp_nb.config.tree.providers_table import Llm
 
-CHOOSE: Final = "`%jp config assistant.model.id=PROVIDER/NAME`"
+CHOOSE_MODEL: Final = "`%jp config assistant.model.id=PROVIDER/NAME`"
+_KEEP_MODEL_COMMAND: Final = "`%jp config --user assistant.model.id=PROVIDER/NAME`"
 
 
 def format_key_statement(variable: str) -> str:
@@ -17,31 +19,45 @@ def format_key_statement(variable: str) -> str:
 
 def format_model_choices(llm: Llm) -> str:
     """Return lines that tell how to choose a model, and which keys are set."""
-    rows: list[tuple[str, str]] = []
-    missing: list[str] = []
+    options: list[str] = []
+    states: list[str] = []
+    unset_variables: list[str] = []
+
     for name in llm.list_names():
-        if (settings := llm.get_settings(name)) is None:
+        settings = llm.get_settings(name)
+        if settings is None:
             continue  # the scripted provider
+
+        options.append(f"%%jp -m {name}/MODEL")
+        states.append(_describe_access(settings))
         variable = settings.api_key_env
-        if variable is None:
-            places = (
-                settings.DEFAULT_ADDRESSES if settings.base_url is None else [settings.base_url]
-            )
-            state = f"no key; server at {' or '.join(places)}"
-        elif os.environ.get(variable, "").strip():
-            state = f"{variable} is set"
-        else:
-            state = f"{variable} is not set"
-            missing.append(variable)
-        rows.append((f"%%jp -m {name}/MODEL", state))
+        if variable is not None and not _is_set(variable):
+            unset_variables.append(variable)
 
-    width = max(len(option) for option, _ in rows)
-    lines = [f"  {option.ljust(width)}  {state}" for option, state in rows]
-    lines.insert(0, "Choose a model; it is used for the rest of the conversation:")
+    width = max(map(len, options))
+    lines = ["Choose a model; it is used for the rest of the conversation:"]
+    for option, state in zip(options, states, strict=True):
+        lines.append(f"  {option.ljust(width)}  {state}")
 
-    if missing:
-        lines.append(f"Set a key in this running kernel: {format_key_statement(missing[0])}")
+    if unset_variables:  # one statement is enough to show the form
+        statement = format_key_statement(unset_variables[0])
+        lines.append(f"Set a key in this running kernel: {statement}")
 
-    lines.append(f"Keep a model for all notebooks: {CHOOSE.replace('config ', 'config --user ')}")
-
+    lines.append(f"Keep a model for all notebooks: {_KEEP_MODEL_COMMAND}")
     return "\n".join(lines)
+
+
+def _describe_access(settings: ProviderConfig) -> str:
+    """Return what a request to the provider needs: its key, or its server at an address."""
+    variable = settings.api_key_env
+    if variable is None:
+        addresses = settings.DEFAULT_ADDRESSES
+        if settings.base_url is not None:
+            addresses = (settings.base_url,)
+        return f"no key; server at {' or '.join(addresses)}"
+
+    return f"{variable} is set" if _is_set(variable) else f"{variable} is not set"
+
+
+def _is_set(variable: str) -> bool:
+    return bool(os.environ.get(variable, "").strip())

@@ -11,7 +11,7 @@ https://docs.ollama.com/api, https://ai.google.dev/api/models, https://github.co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -25,6 +25,7 @@ MAX_MODELS: Final = 5_000
 MAX_ID_CHARS: Final = 200
 MAX_ABILITIES: Final = 20  # of one kind, such as effort
 _MAX_WORD_CHARS: Final = 40
+_MAX_KINDS: Final = 10  # of input, such as `image`
 _MILLION: Final = 1_000_000
 _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
     "deprecated": "deprecated",
@@ -34,14 +35,16 @@ _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
 
 def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
     capabilities = as_object(entry.get("capabilities"))
-    ends = _read_day(entry.get("retires_at"))
+
     thinking = as_object(as_object(capabilities.get("thinking")).get("types"))
     if thinking:
         thinking = {"disabled": {"supported": True}, **thinking}  # older lists do not have this key
 
+    ends = _read_day(entry.get("retires_at"))
     state = _STATES.get(str(entry.get("lifecycle"))) or ""
     if not state and ends:
         state = "deprecated"
+
     return ModelInfo(
         identifier,
         _read_text(entry.get("display_name")),
@@ -61,7 +64,10 @@ def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> M
 
 
 def _read_supported_names(value: JsonValue) -> tuple[str, ...] | None:
-    # The keys whose values are supported. `value` may also have a flag for all of them.
+    """Return the keys of `value` whose values are supported; None if it lists nothing.
+
+    The key `supported` beside them is a flag for all: if it is false, nothing is supported.
+    """
     names = as_object(value)
     if names.get("supported") is False:
         return ()
@@ -79,15 +85,18 @@ def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     meta = as_object(entry.get("meta"))
     prices = as_object(entry.get("pricing"))
     limits = as_object(entry.get("limits"))
-    known = _read_words(entry.get("supported_parameters"))
-    listed = as_object(entry.get("architecture")).get("input_modalities")
-    kinds = listed[:10] if isinstance(listed, list) else []
-    ends = _read_day(entry.get("expiration_date")) or _read_day(entry.get("shutdown_date"))
-    size = _read_count(meta.get("n_params"))
 
-    tools = None if known is None else "tools" in known
-    reasoning = None if known is None else "reasoning" in known
-    parameters = "" if size is None else f"{size / 1e9:.1f}B"
+    supported = _read_words(entry.get("supported_parameters"))
+    tools = None if supported is None else "tools" in supported
+    reasoning = None if supported is None else "reasoning" in supported
+
+    modalities = as_object(entry.get("architecture")).get("input_modalities")
+    kinds = modalities[:_MAX_KINDS] if isinstance(modalities, list) else []
+
+    parameter_count = _read_count(meta.get("n_params"))
+    parameters = "" if parameter_count is None else f"{parameter_count / 1e9:.1f}B"
+
+    ends = _read_day(entry.get("expiration_date")) or _read_day(entry.get("shutdown_date"))
     is_deprecated = ends or entry.get("deprecated") is True
     state: Literal["", "deprecated"] = "deprecated" if is_deprecated else ""
 
@@ -187,15 +196,22 @@ def parse_models(
     """Parse one page of a list of models. Entries without an id are omitted."""
     form = _FORMATS[protocol]
     listed = as_object(page).get(form.list_key)
-    models: list[ModelInfo] = []
+    entries = listed[: MAX_MODELS + 1] if isinstance(listed, list) else []  # one more: it is cut
 
-    entries = listed[: MAX_MODELS + 1] if isinstance(listed, list) else []
-    for entry in entries:
-        for word in map(as_object(entry).get, form.id_keys):
-            if isinstance(word, str) and 0 < len(word) <= MAX_ID_CHARS:
-                models.append(form.parse(replace_surrogates(word), as_object(entry)))
-                break
+    models: list[ModelInfo] = []
+    for entry in map(as_object, entries):
+        identifier = _find_id(entry, form.id_keys)
+        if identifier:
+            models.append(form.parse(identifier, entry))
     return models
+
+
+def _find_id(entry: Mapping[str, JsonValue], keys: Iterable[str]) -> str:
+    """Return the id at the first of the `keys` that has a valid one; "" if none has."""
+    for value in map(entry.get, keys):
+        if isinstance(value, str) and 0 < len(value) <= MAX_ID_CHARS:
+            return replace_surrogates(value)
+    return ""
 
 
 def add_ollama_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
@@ -203,10 +219,11 @@ def add_ollama_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
     details = as_object(shown)
     info = as_object(details.get("model_info"))
     lengths = [value for key, value in info.items() if key.endswith(".context_length")]
-    known = _read_words(details.get("capabilities"))
-    inputs = ("image",) if known and "vision" in known else ()
-    tools = None if known is None else "tools" in known
-    reasoning = None if known is None else "thinking" in known
+
+    capabilities = _read_words(details.get("capabilities"))
+    inputs = ("image",) if capabilities and "vision" in capabilities else ()
+    tools = None if capabilities is None else "tools" in capabilities
+    reasoning = None if capabilities is None else "thinking" in capabilities
 
     return replace(
         model,
@@ -242,13 +259,16 @@ def _read_number(value: JsonValue) -> float | None:
 
 
 def _read_count(*values: JsonValue) -> int | None:
-    # The first positive number.
+    """Return the first positive number of the `values`."""
     numbers = (number for number in map(_read_number, values) if number is not None)
     return next((int(number) for number in numbers if number >= 1), None)
 
 
 def _read_price(value: JsonValue) -> float | None:
-    # A text with the price of one token; negative for a price that varies.
+    """Return the price of a million tokens, for a text with the price of one.
+
+    A price that varies is negative there: it counts as unknown.
+    """
     if not isinstance(value, str) or len(value) > _MAX_WORD_CHARS:
         return None
     try:
@@ -259,7 +279,7 @@ def _read_price(value: JsonValue) -> float | None:
 
 
 def _read_moment(value: JsonValue) -> datetime | None:
-    # A date, a date with a time, or a Unix time.
+    """Return a date, a date with a time, or a Unix time; None for another value."""
     try:
         if (seconds := _read_number(value)) is not None:
             return datetime.fromtimestamp(seconds, UTC)

@@ -42,7 +42,7 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
     """
     url = f"{http.endpoint.url.removesuffix('/messages')}/models"
 
-    async def pages() -> AsyncGenerator[list[ModelInfo], None]:
+    async def iter_pages() -> AsyncGenerator[list[ModelInfo], None]:
         after = ""
         for _ in range(MAX_MODEL_PAGES):
             page = as_object(await http.fetch(f"{url}?limit={_PAGE}{after}"))
@@ -54,7 +54,7 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
             after = f"&after_id={quote(last[:MAX_ID_CHARS], safe='')}"
 
     async with http.limit_time(seconds, _TASK):
-        return await _collect_pages(pages())
+        return await _collect_pages(iter_pages())
 
 
 async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
@@ -65,7 +65,7 @@ async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
     """
     root = http.endpoint.url.removesuffix("/interactions").removesuffix("/models")
 
-    async def pages() -> AsyncGenerator[list[ModelInfo], None]:
+    async def iter_pages() -> AsyncGenerator[list[ModelInfo], None]:
         after = ""
         for _ in range(MAX_MODEL_PAGES):
             page = as_object(await http.fetch(f"{root}/models?pageSize={_PAGE}{after}"))
@@ -80,7 +80,7 @@ async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
             after = f"&pageToken={quote(token, safe='')}"
 
     async with http.limit_time(seconds, _TASK):
-        return await _collect_pages(pages())
+        return await _collect_pages(iter_pages())
 
 
 async def list_chat_completions_models(
@@ -97,7 +97,7 @@ async def list_chat_completions_models(
     root = http.endpoint.url.removesuffix("/chat/completions").removesuffix("/responses")
     base = root.removesuffix("/v1")
 
-    async def pages() -> AsyncGenerator[list[ModelInfo], None]:
+    async def iter_pages() -> AsyncGenerator[list[ModelInfo], None]:
         page = await http.fetch(f"{root}/models")
         seen = 0
         for _ in range(MAX_MODEL_PAGES):
@@ -115,27 +115,30 @@ async def list_chat_completions_models(
             first = await _add_all_details(http, base, tags[:MAX_OLLAMA_DETAILS])
             return _limit_models([*first, *tags[MAX_OLLAMA_DETAILS:]])
 
-        found = await _collect_pages(pages())
-        if local == "llamacpp" and len(found.models) == 1:
-            props = await _fetch_optional(http, f"{base}/props")
-            return ModelList((add_llamacpp_properties(found.models[0], props),))
-        return found
+        listed = await _collect_pages(iter_pages())
+        if local == "llamacpp" and len(listed.models) == 1:
+            properties = await _fetch_optional(http, f"{base}/props")
+            return ModelList((add_llamacpp_properties(listed.models[0], properties),))
+        return listed
 
 
 async def _collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelList:
-    # A page without a new model ends the list: a server may repeat pages.
+    """Return the models of all `pages`. A page without a new model ends the list.
+
+    A server may repeat its pages without an end.
+    """
     found: dict[str, ModelInfo] = {}
-    count = 0
-    async with aclosing(pages) as each:
-        async for page in each:
-            before = len(found)
+    page_count = 0
+    async with aclosing(pages) as opened_pages:
+        async for page in opened_pages:
+            earlier_count = len(found)
             found.update((model.id, model) for model in page if model.id not in found)
-            count += 1
-            if len(found) == before or len(found) > MAX_MODELS:
+            page_count += 1
+            if len(found) == earlier_count or len(found) > MAX_MODELS:
                 break
 
     listed = _limit_models(found.values())
-    return ModelList(listed.models, is_cut=listed.is_cut or count == MAX_MODEL_PAGES)
+    return ModelList(listed.models, is_cut=listed.is_cut or page_count == MAX_MODEL_PAGES)
 
 
 def _limit_models(models: Iterable[ModelInfo]) -> ModelList:
@@ -144,6 +147,7 @@ def _limit_models(models: Iterable[ModelInfo]) -> ModelList:
 
 
 async def _fetch_optional(http: HttpClient, url: str, body: JsonValue = None) -> JsonValue:
+    """Return the JSON at `url`, or None after an error: the list is useful without details."""
     try:
         return await http.fetch(url, body)
     except ProviderError:
@@ -153,6 +157,7 @@ async def _fetch_optional(http: HttpClient, url: str, body: JsonValue = None) ->
 async def _add_all_details(
     http: HttpClient, base: str, models: Iterable[ModelInfo]
 ) -> list[ModelInfo]:
+    """Return `models` with the details that Ollama at the address `base` has about each."""
     semaphore = asyncio.Semaphore(4)  # a local server answers a few requests at once
 
     async def add_details(model: ModelInfo) -> ModelInfo:

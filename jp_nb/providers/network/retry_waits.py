@@ -37,34 +37,47 @@ def parse_retry_after(
 ) -> float | None:
     """Return the seconds that the server asks to wait; None if it does not ask.
 
-    Sources in order of precedence: `retry-after`, rate limit headers, the text of the body.
+    Sources in order of precedence: `retry-after`, rate limit headers, the text of the body. `now`
+    is the Unix time for headers with a date; None for the current time.
     """
-    clock = time.time() if now is None else now
-
-    limit = re.search(rf"\b(?:t|reset)\s*=\s*({_NUMBER})", headers.get("ratelimit", ""))
-    resets = (
-        parse_duration(headers.get(f"x-ratelimit-reset-{unit}", ""))
-        for unit in ("requests", "tokens")
-    )
-
-    moment = _parse_number(headers.get("x-ratelimit-reset", ""))
-    if moment is not None and moment > 1e11:
-        moment /= 1000  # OpenRouter sends milliseconds
-
-    until_limit = float(limit[1]) if limit else None
-    until_moment = None if moment is None else moment - clock
-
+    current_time = time.time() if now is None else now
     candidates = (
-        parse_explicit_wait(headers, clock),
-        until_limit,
-        max((wait for wait in resets if wait), default=None),
-        until_moment,
+        parse_explicit_wait(headers, current_time),
+        _parse_standard_limit(headers),
+        _parse_openai_resets(headers),
+        _parse_reset_time(headers, current_time),
     )
     for seconds in candidates:
         if seconds is not None and 0 < seconds <= MAX_RETRY_WAIT_S:
             return seconds
 
     return find_wait(body)
+
+
+def _parse_standard_limit(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds in a header such as `ratelimit: limit=10, remaining=0, reset=30`."""
+    reset = re.search(rf"\b(?:t|reset)\s*=\s*({_NUMBER})", headers.get("ratelimit", ""))
+    return float(reset[1]) if reset else None
+
+
+def _parse_openai_resets(headers: Mapping[str, str]) -> float | None:
+    """Return the longer time of `x-ratelimit-reset-requests` and `x-ratelimit-reset-tokens`."""
+    resets = [
+        parse_duration(headers.get(f"x-ratelimit-reset-{unit}", ""))
+        for unit in ("requests", "tokens")
+    ]
+    return max((seconds for seconds in resets if seconds), default=None)
+
+
+def _parse_reset_time(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds until the Unix time in `x-ratelimit-reset`."""
+    reset_time = _parse_number(headers.get("x-ratelimit-reset", ""))
+    if reset_time is None:
+        return None
+
+    if reset_time > 1e11:
+        reset_time /= 1000  # OpenRouter sends milliseconds
+    return reset_time - now
 
 
 def parse_duration(text: str) -> float | None:
@@ -99,9 +112,10 @@ def find_wait(text: str) -> float | None:
     match = _HINT.search(text)
     if match is None:
         return None
-    amount = match[1]
-    word = match[2]
-    unit = _UNIT_PREFIXES[word[:3].lower()] if word else ""
+
+    amount = match[1]  # such as `1m30s`, or a number, which a word such as `minutes` may follow
+    unit_word = match[2]
+    unit = _UNIT_PREFIXES[unit_word[:3].lower()] if unit_word else ""
     seconds = parse_duration(amount + unit)
     return float(math.ceil(seconds)) if seconds and seconds <= MAX_RETRY_WAIT_S else None
 
