@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from jp_nb.batch.workers.dask_pool import DaskPool
     from jp_nb.batch.workers.worker_pool import WorkerPool
     from jp_nb.batch.workers.worker_process import Worker
-    from jp_nb.storage.configuration.answers_file import AnswersFile
+    from jp_nb.storage.configuration.prepared_answers import AnswersFile
     from jp_nb.storage.shared_pace import RequestLimits
 
 BATCH_OPTIONS: Final = (
@@ -243,7 +243,7 @@ def _tell_unused_answers(
 
     for unused in find_unused_answers(answers, batch.used_answers):
         name = ".".join(one_line(part, limit=80) for part in unused.key)
-        progress.tell(f"{answers.place(unused)}: {name} was not used: no run asked for it")
+        progress.tell(f"{answers.format_place(unused)}: {name} was not used: no run asked for it")
 
 
 def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: BatchObserver) -> None:

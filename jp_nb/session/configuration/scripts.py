@@ -73,7 +73,7 @@ class FolderScripts:
             "script",
             f"replies that replace the model {SCRIPTED_NAME}/{name}: {len(content)} bytes",
         )
-        if name in self._chosen or files.is_applied(path, content, [leaf]):
+        if name in self._chosen or files.require_consent(path, content, [leaf]):
             return content
 
         need = f"the script {path} came with this folder and needs your consent"

@@ -104,7 +104,7 @@ class Cassettes:
         assert chosen.path is not None
         leaf = ("cassette", f"responses that replace models: {len(content)} bytes")
 
-        if not is_absolute and not self._files.is_applied(chosen.path, content, [leaf]):
+        if not is_absolute and not self._files.require_consent(chosen.path, content, [leaf]):
             raise ConfigError(
                 f"the cassette {self.format_path(chosen.path)} came with this folder and "
                 "needs your consent. Agree to its content with `%jp trust "

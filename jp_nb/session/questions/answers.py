@@ -27,18 +27,16 @@ from jp_nb.agent.prepared_answers import (
 )
 from jp_nb.errors import ConfigError
 from jp_nb.storage import environment
-from jp_nb.storage.configuration.answers_file import (
+from jp_nb.storage.configuration.answers_file import decode_answers, parse_answers, read_answers
+from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.configuration.prepared_answers import (
     CONSENT_WORDS,
     SKIP_WORD,
     AnswersFile,
     AnswersSection,
     EnvironmentVariable,
     PreparedAnswer,
-    decode_answers,
-    parse_answers,
-    read_answers,
 )
-from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.run_events import append_run_event
 from jp_nb.text import one_line
@@ -103,7 +101,7 @@ class SessionAnswers:
         leaves = [(".".join(each.identity), _to_toml_value(each)) for each in answers.answers]
 
         self._read = current
-        if needs_consent and not files.is_applied(file, content, leaves):
+        if needs_consent and not files.require_consent(file, content, leaves):
             self._read = None
             answers = AnswersFile("")
             files.add_notice(
@@ -118,7 +116,7 @@ class SessionAnswers:
         if found is None:
             return None
 
-        place = self._file.place(found)
+        place = self._file.format_place(found)
         if found.skip:
             return DeclinedByFile(place)
         return _check_answer(found.value, question, place)
@@ -135,7 +133,7 @@ class SessionAnswers:
         if found is None:
             return None
 
-        place = self._file.place(found)
+        place = self._file.format_place(found)
         if found.skip:
             return DeclinedByFile(place)
         return GivenAnswer(None, place)
@@ -147,7 +145,7 @@ class SessionAnswers:
             return None
 
         self._note_use(found)
-        place = self._file.place(found)
+        place = self._file.format_place(found)
         if found.skip:
             return DeclinedByFile(place)
         return GivenAnswer(None, place)

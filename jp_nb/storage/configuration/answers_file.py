@@ -22,8 +22,7 @@
     [runs."walk-city=Delft-1f3a9c".questions.publish]
     audience = "all"                  # only in this run of a batch
 
-Exact names have priority over patterns, and the first matching pattern over later ones. A decision
-about exact arguments has priority over one about the tool, and a table of the run over the others.
+The decisions of a file, and their order of priority, are in `prepared_answers.py`.
 
 Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
 """
@@ -32,169 +31,39 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from datetime import date, datetime, time
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
 from jp_nb.errors import ConfigError
-from jp_nb.json_values import sorted_json
+from jp_nb.storage.configuration.prepared_answers import (
+    CONSENT_WORDS,
+    RUNS_TABLE,
+    SKIP_WORD,
+    AnswerKey,
+    AnswersFile,
+    AnswersSection,
+    EnvironmentVariable,
+    PreparedAnswer,
+)
 from jp_nb.storage.configuration.toml_lines import TomlLines, TomlPath
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.text import one_line
 
 ANSWERS_SUFFIX: Final = ".answers.toml"
 """Suffix of the answers file of a notebook, instead of `.ipynb`."""
-RUNS_TABLE: Final = "runs"
-"""Table with a table for each run of a batch, by the id of the run."""
-AnswersSection = Literal["questions", "permissions", "results", "changes", "edits", "plan"]
-CONSENT_WORDS: Final[Mapping[AnswersSection, str]] = {
-    "permissions": "run",
-    "results": "deliver",
-    "changes": "apply",
-    "edits": "apply",
-    "plan": "approve",
-}
-"""The word for consent, by section. The opposite is `skip`."""
-SKIP_WORD: Final = "skip"
 MAX_ANSWERS_LINES: Final = 50_000
 MAX_ANSWERS_BYTES: Final = 5_000_000
 _LONG_FORMS: Final = frozenset({"answer", "skip", "env"})
+"""Keys of a table that is one answer, such as `{ skip = true }`."""
 _PERMISSION_KEYS: Final = ({"decision"}, {"decision", "arguments"})
 _EXACT_DECISION: Final = '{ decision = "run", arguments = { … } }'
-
-AnswerKey = tuple[str, ...]
-"""Section, tool, and the id if it is a question."""
-
-
-@dataclass(frozen=True, slots=True)
-class EnvironmentVariable:
-    """Reference to the text of an environment variable."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedAnswer:
-    """One decision of an answers file. Tool and question of its key may be patterns.
-
-    Attributes:
-        line: Line number, from 1.
-        skip: True if the question is left unanswered, or the consent is refused.
-        value: The answer. For a form, an object with a value for each field.
-        arguments: The exact arguments of the only call that a permission is about; None: any call.
-        run: The id of the only run of a batch that it is for; None: any run.
-    """
-
-    key: AnswerKey
-    line: int
-    skip: bool = False
-    value: JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable] = None
-    arguments: Mapping[str, JsonValue] | None = None
-    run: str | None = None
-
-    @property
-    def identity(self) -> AnswerKey:
-        """The key, after the run and before the arguments as JSON, if the entry has these."""
-        identity = self.key
-        if self.arguments is not None:
-            identity = (*identity, sorted_json(dict(self.arguments)))
-        if self.run is not None:
-            identity = (RUNS_TABLE, self.run, *identity)
-        return identity
-
-
-@dataclass(frozen=True, slots=True)
-class AnswersFile:
-    """Content of an answers file, in its order."""
-
-    name: str
-    answers: tuple[PreparedAnswer, ...] = ()
-
-    def select_run(self, run: str | None) -> AnswersFile:
-        """Return the file without the answers of other runs; None: without those of any run."""
-        kept = [each for each in self.answers if each.run in (None, run)]
-        return replace(self, answers=tuple(kept))
-
-    def split_by_run(self) -> dict[str | None, AnswersFile]:
-        """Return the file of `select_run` for each run that it names, and for None."""
-        general = self.select_run(None)
-        own: dict[str, list[PreparedAnswer]] = {}
-        for each in self.answers:
-            if each.run is not None:
-                own.setdefault(each.run, []).append(each)
-
-        files: dict[str | None, AnswersFile] = {None: general}
-        for run, answers in own.items():
-            files[run] = replace(self, answers=(*general.answers, *answers))
-        return files
-
-    def find(
-        self,
-        section: AnswersSection,
-        *names: str,
-        arguments: Mapping[str, JsonValue] | None = None,
-    ) -> PreparedAnswer | None:
-        """Return the decision about a tool (`names`: its name) or a question (tool and id).
-
-        A decision about exact arguments is found only for a call with the same `arguments`.
-        """
-        key = (section, *names)
-        call = None
-        if arguments is not None:
-            call = sorted_json(dict(arguments))
-
-        matches = [
-            each for each in self.answers if _matches(each.key, key) and _is_about_call(each, call)
-        ]
-
-        def rank(answer: PreparedAnswer) -> tuple[bool, bool, bool]:
-            return (answer.run is None, answer.arguments is None, answer.key != key)
-
-        return min(matches, key=rank, default=None)  # the first of equal rank
-
-    def find_edit(self, names: Sequence[str]) -> PreparedAnswer | None:
-        """Return the decision about an edit of the cell with these names: its id, and its tags.
-
-        Names have priority over patterns, and longer patterns over shorter ones.
-        """
-        matches = [
-            each
-            for each in self.answers
-            if any(_matches(each.key, ("edits", name)) for name in names)
-        ]
-
-        def rank(answer: PreparedAnswer) -> tuple[bool, bool, int]:
-            name = answer.key[1]
-            return (answer.run is None, name not in names, -len(name))
-
-        return min(matches, key=rank, default=None)  # the first of equal rank
-
-    def answers_questions_of(self, tool: str) -> bool:
-        """Return True if the file has an answer to any question of `tool`."""
-        keys = [each.key for each in self.answers]
-        return any(key[0] == "questions" and _matches((key[1],), (tool,)) for key in keys)
-
-    def place(self, answer: PreparedAnswer) -> str:
-        """Return `NAME, line 4`."""
-        return f"{self.name}, line {answer.line}"
-
-
-def _is_about_call(answer: PreparedAnswer, call: str | None) -> bool:
-    return answer.arguments is None or sorted_json(dict(answer.arguments)) == call
-
-
-def _matches(pattern: AnswerKey, key: AnswerKey) -> bool:
-    if len(pattern) != len(key):
-        return False
-    pairs = zip(pattern, key, strict=True)
-    return all(one == two or fnmatchcase(two, one.replace("[", "[[]")) for one, two in pairs)
 
 
 def read_answers_file(path: Path) -> AnswersFile:
@@ -298,14 +167,14 @@ def _read_file(tree: Mapping[str, Any], places: _Places) -> Iterator[PreparedAns
         if not isinstance(tables, dict):
             message = f'write a table for each run: [{RUNS_TABLE}."{one_line(run)}".questions.TOOL]'
             raise places.make_error((RUNS_TABLE, run), message)
-        for answer in _read(tables, places.below(RUNS_TABLE, run)):
+        for answer in _read_sections(tables, places.below(RUNS_TABLE, run)):
             yield replace(answer, run=run)
 
     general = {section: value for section, value in tree.items() if section != RUNS_TABLE}
-    yield from _read(general, places, has_runs=True)
+    yield from _read_sections(general, places, has_runs=True)
 
 
-def _read(
+def _read_sections(
     tree: Mapping[str, Any], places: _Places, *, has_runs: bool = False
 ) -> Iterator[PreparedAnswer]:
     """Yield the answers of the sections in `tree`; `has_runs` if it may also have runs."""
@@ -328,7 +197,7 @@ def _describe_unknown(section: str, known: Collection[str], has_runs: bool) -> s
     if has_runs:
         names.append(RUNS_TABLE)
 
-    expected = ", ".join(f"[{each}]" for each in names)
+    expected = ", ".join(f"[{name}]" for name in names)
     near = get_close_matches(section[:80], names, n=1)
     meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
     return f"unknown table [{one_line(section)}]: {meant} {expected}"
@@ -350,17 +219,17 @@ def _read_questions(tools: Mapping[str, Any], places: _Places) -> Iterator[Prepa
 def _read_decisions(
     section: AnswersSection, tools: Mapping[str, Any], places: _Places
 ) -> Iterator[PreparedAnswer]:
-    word = CONSENT_WORDS[section]
+    consent_word = CONSENT_WORDS[section]
 
     for tool, value in tools.items():
         key = (section, tool)
-        about_calls = section == "permissions" and isinstance(value, dict | list)
-        if about_calls:
+        is_about_calls = section == "permissions" and isinstance(value, dict | list)
+        if is_about_calls:
             yield from _read_permission_tables(key, value, places)
             continue
 
-        if value not in (word, SKIP_WORD):
-            message = f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP_WORD}"'
+        if value not in (consent_word, SKIP_WORD):
+            message = f'{section} of {one_line(tool)}: expected "{consent_word}" or "{SKIP_WORD}"'
             raise places.make_error(key, message)
 
         yield PreparedAnswer(key, places.of(key), skip=value == SKIP_WORD)
@@ -374,7 +243,7 @@ def _read_permission_tables(
     A table without arguments is about all other calls of the tool.
     """
     items = value if isinstance(value, list) else [value]
-    word = CONSENT_WORDS["permissions"]
+    consent_word = CONSENT_WORDS["permissions"]
     tool = one_line(key[1])
 
     for index, item in enumerate(items):
@@ -383,69 +252,70 @@ def _read_permission_tables(
             raise places.make_error(path, f"permissions of {tool}: expected {_EXACT_DECISION}")
 
         decision = item["decision"]
-        if decision not in (word, SKIP_WORD):
-            message = f'decision about {tool}: expected "{word}" or "{SKIP_WORD}"'
+        if decision not in (consent_word, SKIP_WORD):
+            message = f'decision about {tool}: expected "{consent_word}" or "{SKIP_WORD}"'
             raise places.make_error((*path, "decision"), message)
 
         arguments = None
         if "arguments" in item:
             arguments = _read_arguments(tool, item["arguments"], (*path, "arguments"), places)
+
         line = places.of(path)
         yield PreparedAnswer(key, line, skip=decision == SKIP_WORD, arguments=arguments)
 
 
-def _read_arguments(tool: str, given: Any, path: TomlPath, places: _Places) -> dict[str, JsonValue]:
+def _read_arguments(tool: str, value: Any, path: TomlPath, places: _Places) -> dict[str, JsonValue]:
     """Return the arguments of a call: a table, or a JSON text for what TOML cannot contain."""
-    found = given
-    if isinstance(given, str):
+    arguments = value
+    if isinstance(value, str):
         try:
-            found = json.loads(given)
+            arguments = json.loads(value)
         except (ValueError, RecursionError) as exc:
             message = f"arguments for {tool}: the text is not valid JSON"
             raise places.make_error(path, message) from exc
 
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         message = f"arguments for {tool}: expected a table, or a JSON object as text"
         raise places.make_error(path, message)
 
-    return {name: _to_json(value, (*path, name), places) for name, value in found.items()}
+    return {name: _to_json(item, (*path, name), places) for name, item in arguments.items()}
 
 
 def _read_answer(key: AnswerKey, value: Any, places: _Places) -> PreparedAnswer:
+    """Return the answer to a question: a value, or a table with one of the keys `_LONG_FORMS`."""
     line = places.of(key)
-    how = "answer"
-    what = value
-
+    form = "answer"
+    content = value
     if isinstance(value, dict) and is_answer_table(value):
-        [(how, what)] = value.items()
+        [(form, content)] = value.items()
 
-    match how, what:
+    match form, content:
         case "skip", _:
-            if what is not True:
+            if content is not True:
                 raise places.make_error(key, "expected { skip = true }")
             return PreparedAnswer(key, line, skip=True)
         case "env", _:
-            return PreparedAnswer(key, line, value=_read_variable(what, key, places))
-        case _, dict():  # a form
-            return PreparedAnswer(key, line, value=_read_fields(what, key, places))
+            return PreparedAnswer(key, line, value=_read_variable(content, key, places))
+        case _, dict():  # a form with several fields
+            return PreparedAnswer(key, line, value=_read_fields(content, key, places))
 
-    return PreparedAnswer(key, line, value=_to_json(what, key, places))
+    return PreparedAnswer(key, line, value=_to_json(content, key, places))
 
 
 def _read_fields(
     form: Mapping[str, Any], key: AnswerKey, places: _Places
 ) -> dict[str, JsonValue | EnvironmentVariable]:
     """Return the answers of a form, without skipped fields."""
-    given: dict[str, JsonValue | EnvironmentVariable] = {}
+    answers: dict[str, JsonValue | EnvironmentVariable] = {}
 
     for name, value in form.items():
-        place = (*key, name)
+        path = (*key, name)
         if isinstance(value, dict) and set(value) == {"env"}:
-            given[name] = _read_variable(value["env"], place, places)
+            answers[name] = _read_variable(value["env"], path, places)
         elif value != {"skip": True}:
-            given[name] = _to_json(value, place, places)
+            answers[name] = _to_json(value, path, places)
 
-    return given
+    return answers
 
 
 def is_answer_table(keys: Collection[str]) -> bool:
@@ -474,9 +344,9 @@ def _to_json(value: Any, path: TomlPath, places: _Places) -> JsonValue:
             raise places.make_error(path, f"{value} is not a valid answer")
         case list():
             items = enumerate(value)
-            return [_to_json(each, (*path, index), places) for index, each in items]
+            return [_to_json(item, (*path, index), places) for index, item in items]
         case dict():
             fields = value.items()
-            return {name: _to_json(each, (*path, name), places) for name, each in fields}
+            return {name: _to_json(item, (*path, name), places) for name, item in fields}
         case _:
             return cast(JsonValue, value)

@@ -182,7 +182,7 @@ class ConfigFiles:
             is_inside = path.is_relative_to(self.root)  # it may come with the folder
             is_own = mcp_layers.is_listed_by_user(path, layers, self.root) and not is_inside
             leaves = list(mcp_layers.list_leaves(layer))
-            if is_own or self.is_applied(path, mcp_layers.make_content(layer), leaves):
+            if is_own or self.require_consent(path, mcp_layers.make_content(layer), leaves):
                 found.append(layer)
             else:
                 self.add_notice(_format_pending([self._pending[path]]))
@@ -239,7 +239,7 @@ class ConfigFiles:
         self.layers()
         return [each for each in self._pending.values() if not self._is_agreed(each)]
 
-    def is_applied(
+    def require_consent(
         self, path: Path, content: bytes, leaves: Iterable[tuple[str, JsonValue]]
     ) -> bool:
         """Return True if a file with decisions, such as an answers file, applies.

@@ -169,7 +169,7 @@ class ProjectFiles:
             return None
 
         text = spell_hidden(text.replace("\r\n", "\n"))
-        if self._files.is_applied(path, content, [(setting, text)]):
+        if self._files.require_consent(path, content, [(setting, text)]):
             shown = path.relative_to(self._files.root).as_posix()
             return ProjectText(path, one_line(spell_hidden(shown)), text)
 
