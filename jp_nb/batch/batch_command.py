@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from jp_nb.batch.workers.dask_pool import DaskPool
     from jp_nb.batch.workers.worker_pool import WorkerPool
     from jp_nb.batch.workers.worker_process import Worker
-    from jp_nb.storage.configuration.prepared_answers import AnswersFile
+    from jp_nb.storage.configuration.answers_content import AnswersFile
     from jp_nb.storage.shared_pace import RequestLimits
 
 BATCH_OPTIONS: Final = (

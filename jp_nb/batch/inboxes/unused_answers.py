@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from jp_nb.storage.configuration.answers_file import (
+from jp_nb.storage.configuration.answers_content import (
     AnswerKey,
     AnswersFile,
     PreparedAnswer,

@@ -25,7 +25,6 @@ MAX_MODELS: Final = 5_000
 MAX_ID_CHARS: Final = 200
 MAX_ABILITIES: Final = 20  # of one kind, such as effort
 _MAX_WORD_CHARS: Final = 40
-_MAX_KINDS: Final = 10  # of input, such as `image`
 _MILLION: Final = 1_000_000
 _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
     "deprecated": "deprecated",
@@ -91,7 +90,7 @@ def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     reasoning = None if supported is None else "reasoning" in supported
 
     modalities = as_object(entry.get("architecture")).get("input_modalities")
-    kinds = modalities[:_MAX_KINDS] if isinstance(modalities, list) else []
+    kinds = modalities[:10] if isinstance(modalities, list) else []
 
     parameter_count = _read_count(meta.get("n_params"))
     parameters = "" if parameter_count is None else f"{parameter_count / 1e9:.1f}B"

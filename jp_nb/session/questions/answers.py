@@ -27,9 +27,7 @@ from jp_nb.agent.prepared_answers import (
 )
 from jp_nb.errors import ConfigError
 from jp_nb.storage import environment
-from jp_nb.storage.configuration.answers_file import decode_answers, parse_answers, read_answers
-from jp_nb.storage.configuration.config_files import ConfigFiles
-from jp_nb.storage.configuration.prepared_answers import (
+from jp_nb.storage.configuration.answers_content import (
     CONSENT_WORDS,
     SKIP_WORD,
     AnswersFile,
@@ -37,6 +35,8 @@ from jp_nb.storage.configuration.prepared_answers import (
     EnvironmentVariable,
     PreparedAnswer,
 )
+from jp_nb.storage.configuration.answers_file import decode_answers, parse_answers, read_answers
+from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.run_events import append_run_event
 from jp_nb.text import one_line

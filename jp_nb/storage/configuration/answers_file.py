@@ -22,7 +22,7 @@
     [runs."walk-city=Delft-1f3a9c".questions.publish]
     audience = "all"                  # only in this run of a batch
 
-The decisions of a file, and their order of priority, are in `prepared_answers.py`.
+The decisions of a file, and their order of priority, are in `answers_content.py`.
 
 Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
 """
@@ -42,7 +42,7 @@ from typing import Any, Final, cast
 from pydantic import JsonValue
 
 from jp_nb.errors import ConfigError
-from jp_nb.storage.configuration.prepared_answers import (
+from jp_nb.storage.configuration.answers_content import (
     CONSENT_WORDS,
     RUNS_TABLE,
     SKIP_WORD,

@@ -22,7 +22,7 @@ from jp_nb.json_values import sorted_json
 RUNS_TABLE: Final = "runs"
 """Table with a table for each run of a batch, by the id of the run."""
 AnswersSection = Literal["questions", "permissions", "results", "changes", "edits", "plan"]
-SECTION_DECISIONS: Final[Mapping[AnswersSection, str]] = {
+CONSENT_WORDS: Final[Mapping[AnswersSection, str]] = {
     "permissions": "run",
     "results": "deliver",
     "changes": "apply",
@@ -33,7 +33,7 @@ SECTION_DECISIONS: Final[Mapping[AnswersSection, str]] = {
 SKIP_WORD: Final = "skip"
 
 AnswerKey = tuple[str, ...]
-"""Section and tool; for a question, also its id. For example, `("questions", "publish", "note")`."""
+"""Section and tool; for a question, also its id: `("questions", "publish", "note")`."""
 
 
 @dataclass(frozen=True, slots=True)
