@@ -36,27 +36,32 @@ def find_matching_files(pattern: Path, *, max_entries: int) -> list[Path]:
 
 
 class _Search:
+    """One search, which counts the entries that it visits. Patterns are lists of path segments."""
+
     def __init__(self, max_entries: int) -> None:
         self._max_entries = max_entries
-        self._looked_at = 0
+        self._visited = 0
 
     def walk(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
+        """Yield the files below `folder` that match `pattern`."""
         first, *rest = pattern
 
         if first == "**":
+            # No folder, or each folder with the same pattern.
             yield from self.walk(folder, rest or ("*",))
-            for entry in self._entries(folder):
+            for entry in self._iter_entries(folder):
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                     yield from self.walk(folder / entry.name, pattern)
         elif not glob.has_magic(first):
             yield from self._match_rest(folder / first, rest)
         else:
-            for entry in self._entries(folder):
-                hidden = entry.name.startswith(".") and not first.startswith(".")
-                if not hidden and fnmatchcase(entry.name, first):
+            for entry in self._iter_entries(folder):
+                is_hidden = entry.name.startswith(".") and not first.startswith(".")
+                if not is_hidden and fnmatchcase(entry.name, first):
                     yield from self._match_rest(folder / entry.name, rest)
 
     def _match_rest(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
+        """Yield the files below `path` that match the `rest` of a pattern; or `path` itself."""
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -71,12 +76,12 @@ class _Search:
         elif not rest and stat.S_ISREG(mode):
             yield path
 
-    def _entries(self, folder: Path) -> Iterator[os.DirEntry[str]]:
+    def _iter_entries(self, folder: Path) -> Iterator[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    self._looked_at += 1
-                    if self._looked_at > self._max_entries:
+                    self._visited += 1
+                    if self._visited > self._max_entries:
                         raise FileSearchError(
                             f"the pattern would search more than {self._max_entries:,} "
                             "files: use a smaller folder"

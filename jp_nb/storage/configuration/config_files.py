@@ -48,9 +48,9 @@ def get_user_file() -> Path:
 
 def format_paths(paths: Iterable[str]) -> str:
     """Return the first `MAX_LISTED_LINES` sorted paths, and the number of the others, as text."""
-    found = sorted(paths)
-    more = len(found) - MAX_LISTED_LINES
-    shown = ", ".join(found[:MAX_LISTED_LINES])
+    in_order = sorted(paths)
+    more = len(in_order) - MAX_LISTED_LINES
+    shown = ", ".join(in_order[:MAX_LISTED_LINES])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -71,6 +71,7 @@ class ConfigFiles:
         self._possible_files = [place / WORKSPACE_FILE for place in reversed(places)]
         self._seen_notices: set[str] = set()
         self._pending: dict[Path, PendingConsent] = {}
+        # The valid layers and the errors, while `read_once` keeps them:
         self._kept: tuple[list[Layer], list[ConfigError]] | None = None
 
     @property
@@ -107,59 +108,60 @@ class ConfigFiles:
         Raises:
             ConfigError: A file or a variable is invalid; `layer` and `file` name it.
         """
-        found, wrong = self.load_valid_layers()
+        layers, errors = self.load_valid_layers()
 
-        if len(wrong) > 1:
-            raise ConfigError("\n".join(map(str, wrong)), path="", kind=wrong[0].kind)
-        if wrong:
-            raise wrong[0]
+        if len(errors) > 1:
+            raise ConfigError("\n".join(map(str, errors)), path="", kind=errors[0].kind)
+        if errors:
+            raise errors[0]
 
-        return found
+        return layers
 
     def load_valid_layers(self) -> tuple[list[Layer], list[ConfigError]]:
         """Return the valid layers, and an error for each invalid one."""
-        found, wrong = self._read() if self._kept is None else self._kept
-        return list(found), list(wrong)
+        layers, errors = self._read() if self._kept is None else self._kept
+        return list(layers), list(errors)
 
     @contextmanager
     def read_once(self) -> Iterator[None]:
         """Read the files once in the `with` block, which changes none of them."""
-        before = self._kept
-        self._kept = before or self._read()
+        kept_outside = self._kept
+        self._kept = kept_outside or self._read()
         try:
             yield
         finally:
-            self._kept = before
+            self._kept = kept_outside
 
     def _read(self) -> tuple[list[Layer], list[ConfigError]]:
-        files, environment = self._find()
-
-        if not files and not environment:
+        files, has_variables = self._find()
+        if not files and not has_variables:
             return [], []
+
         from jp_nb.config.layers import select_inherited
         from jp_nb.storage.configuration.config_reading import read_variables
 
         groups: list[list[Layer]] = []
-        wrong: list[ConfigError] = []
         variables: list[Layer] = []
+        errors: list[ConfigError] = []
 
         for name, path in files:
             try:
-                groups.append(self._list_effective_layers(path, self._reader.group(path, name)))
+                group = self._reader.read_group(path, name)
+                groups.append(self._list_effective_layers(path, group))
             except ConfigError as exc:
-                wrong.append(exc)
+                errors.append(exc)
 
-        if environment:
+        if has_variables:
             try:
                 variables.append(read_variables())
             except ConfigError as exc:
-                wrong.append(exc)
+                errors.append(exc)
 
         if waiting := [self._pending[path] for _, path in files if path in self._pending]:
             self.add_notice(_format_pending(waiting))
 
         layers = [*select_inherited(groups), *variables]
-        return [*self._read_listed_servers(layers), *layers], wrong
+        return [*self._read_listed_servers(layers), *layers], errors
 
     def _read_listed_servers(self, layers: Sequence[Layer]) -> list[Layer]:
         """Return the layers of the files in `providers.mcp_files` that apply now."""
@@ -167,27 +169,27 @@ class ConfigFiles:
             return []
         from jp_nb.storage.server_lists import mcp_layers
 
-        taken: set[str] = set()
-        for each in layers:
-            taken.update(mcp_layers.list_server_names(each))
+        taken_names: set[str] = set()
+        for configured in layers:
+            taken_names.update(mcp_layers.list_server_names(configured))
 
-        found: list[Layer] = []
+        server_layers: list[Layer] = []
         for listed in mcp_layers.list_files(layers):
-            layer = self._server_layers.read(listed, self.root, taken)
+            layer = self._server_layers.read(listed, self.root, taken_names)
             if layer is None:
                 continue
-            taken.update(mcp_layers.list_server_names(layer))
+            taken_names.update(mcp_layers.list_server_names(layer))
 
             path = mcp_layers.locate_servers(listed, self.root)
             is_inside = path.is_relative_to(self.root)  # it may come with the folder
             is_own = mcp_layers.is_listed_by_user(path, layers, self.root) and not is_inside
             leaves = list(mcp_layers.list_leaves(layer))
             if is_own or self.require_consent(path, mcp_layers.make_content(layer), leaves):
-                found.append(layer)
+                server_layers.append(layer)
             else:
                 self.add_notice(_format_pending([self._pending[path]]))
 
-        return found
+        return server_layers
 
     @cached_property
     def _server_layers(self) -> ServerLayers:
@@ -223,40 +225,42 @@ class ConfigFiles:
 
     def has_configuration(self) -> bool:
         """Return True if any configuration file or variable exists."""
-        found = self._find() if self._kept is None else self._kept
-        return any(found)
+        if self._kept is not None:
+            return any(self._kept)
+        return any(self._find())
 
     def _find(self) -> tuple[list[tuple[str, Path]], bool]:
         """Return name and path of the files, and True if a variable exists."""
-        own = get_user_file()
-        files = [("user file", own)] if own.is_file() else []
+        user_file = get_user_file()
+        files = [("user file", user_file)] if user_file.is_file() else []
         files += [("workspace file", path) for path in self.workspace_files()]
-        return files, any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
+
+        has_variables = any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
+        return files, has_variables
 
     def pending(self) -> list[PendingConsent]:
         """Return the files whose settings are ignored until the user consents."""
-        self._pending = {path: each for path, each in self._pending.items() if path.exists()}
-        self.layers()
-        return [each for each in self._pending.values() if not self._is_agreed(each)]
+        self._pending = {path: file for path, file in self._pending.items() if path.exists()}
+        self.layers()  # adds and removes pending files
+        return [file for file in self._pending.values() if not self._is_agreed(file)]
 
     def require_consent(
-        self, path: Path, content: bytes, leaves: Iterable[tuple[str, JsonValue]]
+        self, path: Path, content: bytes, shown_values: Iterable[tuple[str, JsonValue]]
     ) -> bool:
-        """Return True if a file with decisions, such as an answers file, applies.
+        """Return True if the `content` of a file applies: the user has consented to it.
 
-        In a live kernel, the user must first consent to its `content`. Until then, `pending`
-        returns it, with the position and value of each decision in `leaves`.
+        If not, the file becomes one of the `pending` ones, with the position and value of each
+        decision in `shown_values`. In an unattended run, every file applies.
         """
         digest = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content).hexdigest()
+        leaves = tuple((position, value, str(path)) for position, value in shown_values)
+        pending = PendingConsent(self._consent_folder(path), path, f"sha256:{digest}", leaves)
 
-        shown = tuple((at, value, str(path)) for at, value in leaves)
-        found = PendingConsent(self._consent_folder(path), path, f"sha256:{digest}", shown)
-
-        if self.trust is None or self._is_agreed(found):
+        if self.trust is None or self._is_agreed(pending):
             self._pending.pop(path, None)
             return True
 
-        self._pending[path] = found
+        self._pending[path] = pending
         return False
 
     def _is_agreed(self, pending: PendingConsent) -> bool:
@@ -268,10 +272,10 @@ class ConfigFiles:
             return "the run is unattended: files of the folder are applied without your consent"
         return "no file of this folder needs your consent"
 
-    def consent(self, found: Iterable[PendingConsent]) -> None:
+    def consent(self, files: Iterable[PendingConsent]) -> None:
         """Store the user's consent to the content that `pending()` returned."""
         if self.trust is not None:
-            self.trust.agree(found)
+            self.trust.agree(files)
 
     def _list_effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
         """Return the layers of `group` (the file at `path` with its includes) that apply now."""
@@ -279,30 +283,25 @@ class ConfigFiles:
         if path.is_relative_to(get_config_folder()):
             return [layer for layer, _ in group]
 
-        if self.trust is not None and not path.is_relative_to(get_config_folder()):
-            from jp_nb.storage.configuration.config_reading import compute_digest, split_group
-        from jp_nb.storage.configuration.config_reading import (
-            compute_digest,
-            split_group,
-            strip_group,
-        )
+        from jp_nb.storage.configuration.config_reading import compute_digest
+        from jp_nb.storage.configuration.group_authority import drop_own_settings, drop_untrusted
 
-        group, refused = strip_group(tuple(group))
-        if refused:
-            self.add_notice(_format_own_settings(path, refused))
+        allowed, dropped = drop_own_settings(tuple(group))
+        if dropped:
+            self.add_notice(_format_own_settings(path, dropped))
 
         if self.trust is not None:
-            kept, leaves = split_group(tuple(group))
+            trusted = drop_untrusted(allowed)
             folder = self._consent_folder(path)
-            digest = compute_digest(group)
-            if leaves and not self.trust.covers(folder, digest):
-                self._pending[path] = PendingConsent(folder, path, digest, leaves)
-                return list(kept)
+            digest = compute_digest(allowed)
+            if trusted.pending and not self.trust.covers(folder, digest):
+                self._pending[path] = PendingConsent(folder, path, digest, trusted.pending)
+                return list(trusted.layers)
 
-        return [layer for layer, _ in group]
+        return [layer for layer, _ in allowed]
 
     def _consent_folder(self, path: Path) -> Path:
-        # The folder for which a consent to the file at `path` is stored.
+        """Return the folder for which a consent to the file at `path` is stored."""
         if path.parent.name == ".jp":
             return path.parent.parent
         return self.root if path.is_relative_to(self.root) else path.parent
@@ -330,17 +329,14 @@ class ConfigFiles:
 
         Other paths in the home folder begin with `~`, so the text does not depend on the machine.
         """
-        places = [self.root, *(above / ".jp" for above in self.root.parents)]
-        names = [(place, os.path.relpath(place, self.folder)) for place in places]
+        folders = [self.root, *(above / ".jp" for above in self.root.parents)]
+        names = [(folder, os.path.relpath(folder, self.folder)) for folder in folders]
+        names.append((Path(os.path.expanduser("~")), "~"))
 
-        for place, name in (*names, (Path(os.path.expanduser("~")), "~")):
-            if place == place.parent:
-                continue  # the root of the file system
-            within = "" if name == "." else f"{name}/"
-            path = rf"(?<![\w./-]){re.escape(str(place))}"
-            text = re.sub(f"{path}/", within.replace("\\", r"\\"), text)
-            text = re.sub(rf"{path}(?=[\s:;,)'`\"]|$)", name.replace("\\", r"\\"), text)
-
+        for folder, name in names:
+            is_file_system_root = folder == folder.parent
+            if not is_file_system_root:
+                text = _replace_folder(text, folder, name)
         return text
 
     def take_notices(self) -> list[str]:
@@ -360,25 +356,26 @@ class ConfigFiles:
                 invalid, not owned, or has settings that need the user's consent.
         """
         try:
-            direct = (self.folder / Path(name.removeprefix("@")).expanduser()).resolve()
-            found = direct.is_file()
+            path = (self.folder / Path(name.removeprefix("@")).expanduser()).resolve()
+            is_path = path.is_file()
         except (OSError, RuntimeError, ValueError) as exc:  # unknown home, or an impossible name
             raise ConfigError(
                 f"{name[:80]!r} is not the name of a configuration file: {exc}"
             ) from exc
-        if found:
-            return self._load_agreed(direct)
+        if is_path:
+            return self._load_agreed(path)
 
         roots = (get_config_folder() / "config", self.root)
-        hits: list[Path] = []
+        files: list[Path] = []
         for root in roots:
-            if (hit := _find_named(name, root, load_paths)) is not None:
-                hits.append(hit)
+            if (file := _find_named(name, root, load_paths)) is not None:
+                files.append(file)
 
-        if name.startswith("@") or not hits:
-            places = [str(direct)]
+        must_be_path = name.startswith("@")
+        if must_be_path or not files:
+            places = [str(path)]
             for root in roots:
-                places += [str(root / path / name) for path in load_paths]
+                places += [str(root / load_path / name) for load_path in load_paths]
             searched = ", ".join(places)
             suffixes = " and ".join(CONFIG_SUFFIXES[1:])
             raise ConfigError(
@@ -388,21 +385,20 @@ class ConfigFiles:
             )
 
         layers: list[Layer] = []
-        for hit in hits:
-            layers += self._load_agreed(hit)
-
+        for file in files:
+            layers += self._load_agreed(file)
         return layers
 
     def _load_agreed(self, path: Path) -> list[Layer]:
         """Return the layers of the file at `path`. Raise `ConfigError` if it needs consent."""
-        group = self._reader.group(path)
-        found = self._list_effective_layers(path, group)
+        group = self._reader.read_group(path)
+        layers = self._list_effective_layers(path, group)
 
         if (waiting := self._pending.get(path)) is not None:
-            layer = group[-1].layer.name
-            raise ConfigError(_format_pending([waiting]), layer=layer, file=str(path))
+            name = group[-1].layer.name
+            raise ConfigError(_format_pending([waiting]), layer=name, file=str(path))
 
-        return found
+        return layers
 
     def claim_names(self, layer: Layer) -> tuple[list[str], str]:
         """Return the names of a file for claims (`config_changes.py`), and its label.
@@ -421,8 +417,18 @@ class ConfigFiles:
         return [f"file:{path.as_posix()}", *named], label
 
 
+def _replace_folder(text: str, folder: Path, name: str) -> str:
+    """Return `text` with `name` instead of `folder`, alone and at the beginning of paths."""
+    path = rf"(?<![\w./-]){re.escape(str(folder))}"
+    prefix = "" if name == "." else f"{name}/"
+
+    # A backslash is special in a replacement.
+    text = re.sub(f"{path}/", prefix.replace("\\", r"\\"), text)
+    return re.sub(rf"{path}(?=[\s:;,)'`\"]|$)", name.replace("\\", r"\\"), text)
+
+
 def _find_named(name: str, root: Path, load_paths: Iterable[str]) -> Path | None:
-    # The first file of this name below `root`.
+    """Return the first file of this name in a folder of `load_paths` below `root`."""
     for folder in load_paths:
         for suffix in CONFIG_SUFFIXES:
             candidate = root / folder / f"{name}{suffix}"
@@ -440,9 +446,9 @@ def _format_own_settings(path: Path, settings: Sequence[str]) -> str:
 
 
 def _format_pending(pending: Iterable[PendingConsent]) -> str:
-    found = list(pending)
-    files = format_paths({str(each.file) for each in found})
-    leaves = chain.from_iterable(each.leaves for each in found)
+    waiting = list(pending)
+    files = format_paths({str(consent.file) for consent in waiting})
+    leaves = chain.from_iterable(consent.leaves for consent in waiting)
     paths = format_paths({path for path, _, _ in leaves})
     until = "ignored until `%jp trust --workspace`"
     return f"settings in {files} need your consent; {until}: {paths}"

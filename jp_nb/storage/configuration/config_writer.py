@@ -49,12 +49,12 @@ class ConfigFile:
         """Paths of the changed settings, in order."""
 
         self._layer = layer
-        text = self._text()
+        text = self._read_text()
         self._mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
         self._partial = parse_layer(text, layer, str(self.path)).partial
         self._document = tomlkit.parse(text.removeprefix(BYTE_ORDER_MARK))
 
-    def _text(self) -> str:
+    def _read_text(self) -> str:
         try:
             return read_owned_file(self.path).decode("utf-8")
         except FileNotFoundError:
@@ -63,8 +63,6 @@ class ConfigFile:
             raise StorageError(f"the file cannot be changed: {exc}") from exc
         except (OSError, UnicodeDecodeError) as exc:
             raise StorageError(f"{self.path} cannot be read: {exc}") from exc
-
-    # --- changing ----------------------------------------------------------------------------
 
     def change(self, directive: Directive) -> None:
         """Apply `directive` in memory.
@@ -85,7 +83,8 @@ class ConfigFile:
                 )
 
         after = apply_change(self._partial, change)
-        paths = dict.fromkeys([*change.unsets, *map(format_path, _units(change.delta))])
+        changed = [*change.unsets, *map(format_path, _iter_written_keys(change.delta))]
+        paths = dict.fromkeys(changed)
 
         if not paths:
             raise UsageError(f"{directive.text!r} sets nothing that a file can store")
@@ -97,53 +96,47 @@ class ConfigFile:
     def _write(self, paths: Iterable[str], after: Partial) -> None:
         """Write the values of `after` at `paths` into the TOML document."""
         # TOML allows no section below a dotted or inline table, so the second try is inline.
-        before = tomlkit.dumps(self._document)
+        original = tomlkit.dumps(self._document)
 
         for inline in (False, True):
             with suppress(TOMLKitError, TypeError, ValueError, ConfigError):
                 for path in paths:
-                    self._put(parse_path(path), after, inline=inline)
+                    self._write_value(parse_path(path), after, inline=inline)
 
-                now = strip_strategies(self.layer().partial)
-                if remove_empty(now) == remove_empty(strip_strategies(after)):
+                written = strip_strategies(self.layer().partial)
+                if remove_empty(written) == remove_empty(strip_strategies(after)):
                     return
-            self._document = tomlkit.parse(before)
+
+            self._document = tomlkit.parse(original)  # undo an incomplete try
 
         raise ConfigError(
             f"{self.path} has a layout that cannot be changed automatically: edit the file yourself"
         )
 
-    def _put(self, keys: PathKeys, after: Partial, *, inline: bool) -> None:
-        """Write the value of `after` at `keys`, or at the nearest parent that is not a table."""
+    def _write_value(self, keys: PathKeys, after: Partial, *, inline: bool) -> None:
+        """Write the value of `after` at `keys`, or at the nearest parent that is not a table.
+
+        A table that does not exist yet becomes a section; with `inline`, a value of its parent.
+        """
         table: Any = self._document
 
-        for place, key in enumerate(keys):
-            found = table.get(str(key))
-            node = node_at(keys[: place + 1])
-            value: JsonValue = look_up(after, keys[: place + 1])
+        for depth, key in enumerate(keys, start=1):
+            present = table.get(str(key))
+            node = node_at(keys[:depth])
+            value: JsonValue = look_up(after, keys[:depth])
 
-            is_whole = place == len(keys) - 1 or (node is not None and node.kind == "list")
-            is_new = found is None and inline
-
-            if is_whole or is_new or not isinstance(found, MutableMapping | None):
-                self._set(table, str(key), _short(value, node))
+            is_whole = depth == len(keys) or (node is not None and node.kind == "list")
+            is_new_inline = present is None and inline
+            if is_whole or is_new_inline or not isinstance(present, MutableMapping | None):
+                _set_item(table, str(key), _shorten_model(value, node))
                 return
 
-            if found is None:
+            if present is None:
                 if look_up(after, keys) is None:
                     return  # nothing to unset
-                table[str(key)] = tomlkit.table(is_super_table=place + 2 < len(keys))
+                table[str(key)] = tomlkit.table(is_super_table=depth + 1 < len(keys))
 
             table = table[str(key)]
-
-    @staticmethod
-    def _set(table: Any, key: str, value: JsonValue) -> None:
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = _toml(value)  # keeps a comment after the old value
-
-    # --- writing -----------------------------------------------------------------------------
 
     def layer(self) -> Layer:
         """Return the layer of the changed file."""
@@ -166,22 +159,30 @@ class ConfigFile:
             raise StorageError(f"{self.path} cannot be written: {exc}") from exc
 
 
-def _units(
+def _set_item(table: Any, key: str, value: JsonValue) -> None:
+    """Set the item `key` of a TOML table; remove it if `value` is None."""
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = _to_toml(value)  # keeps a comment after the old value
+
+
+def _iter_written_keys(
     partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: PathKeys = ()
 ) -> Iterator[PathKeys]:
     """Yield the keys of each value of `partial` that is written as a whole."""
     for key, value in partial.items():
         keys = (*above, key)
-        below = node.child(key) or JSON
+        child = node.child(key) or JSON
 
-        is_group = below.kind in ("table", "map") and not below.takes_any_text
-        if isinstance(value, dict) and value and is_group and not is_wrapper(value, below):
-            yield from _units(value, below, keys)
+        is_group = child.kind in ("table", "map") and not child.takes_any_text
+        if isinstance(value, dict) and value and is_group and not is_wrapper(value, child):
+            yield from _iter_written_keys(value, child, keys)
         elif value is not None:
             yield keys
 
 
-def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
+def _shorten_model(value: JsonValue, node: SchemaNode | None) -> JsonValue:
     """Return a model id as `provider/name`, and other values unchanged."""
     is_model = node is not None and node.required_fields == ["provider", "name"]
     if is_model and isinstance(value, dict) and value.keys() == {"provider", "name"}:
@@ -189,14 +190,14 @@ def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
     return value
 
 
-def _toml(value: JsonValue) -> Any:
+def _to_toml(value: JsonValue) -> Any:
     """Return `value` as inline TOML. Raise `ValueError` for null in a list."""
     if isinstance(value, dict):
         table = tomlkit.inline_table()
 
         for key, item in value.items():
             if item is not None:
-                table.append(key, _toml(item))
+                table.append(key, _to_toml(item))
         return table
     if isinstance(value, list):
         if None in value:
@@ -204,7 +205,7 @@ def _toml(value: JsonValue) -> Any:
 
         array = tomlkit.array()
         for item in value:
-            array.append(_toml(item))
+            array.append(_to_toml(item))
         return array
 
     return tomlkit.item(value)

@@ -42,11 +42,8 @@ def split_front_matter(text: str) -> tuple[dict[str, str], str]:
     if lines[0].rstrip() != _FENCE:
         raise FrontMatterError("it must begin with `---`, `name: …`, `description: …`, `---`")
 
-    ends = (
-        number
-        for number, line in enumerate(lines[1 : MAX_FRONT_MATTER_LINES + 2], start=1)
-        if line.rstrip() == _FENCE
-    )
+    possible_ends = lines[1 : MAX_FRONT_MATTER_LINES + 2]
+    ends = (index for index, line in enumerate(possible_ends, start=1) if line.rstrip() == _FENCE)
     end = next(ends, None)
     if end is None:
         raise FrontMatterError(
@@ -56,20 +53,21 @@ def split_front_matter(text: str) -> tuple[dict[str, str], str]:
 
 
 def _read_entries(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each key with its text, which may continue in the lines below the key."""
     key = ""
     first = ""
     below: list[str] = []
 
-    for line in [*lines, "end:"]:
-        found = _KEY.fullmatch(line.rstrip())
-        if found is None:
+    for line in [*lines, "end:"]:  # this key ends the last text
+        match = _KEY.fullmatch(line.rstrip())
+        if match is None:
             below.append(line)
             continue
 
         if key:
             yield key, _read_text(first, below)
-        key = found[1]
-        first = (found[2] or "").strip()
+        key = match[1]
+        first = (match[2] or "").strip()
         below = []
 
 
@@ -78,13 +76,12 @@ def _read_text(first: str, below: Sequence[str]) -> str:
     texts = [line.strip() for line in below if not line or line[0] in " \t"]
     block = _BLOCK.fullmatch(first)
     if block is not None:
-        if block[1] == "|":
-            return "\n".join(texts).strip()
-        return " ".join(filter(None, texts))
+        keeps_lines = block[1] == "|"
+        return "\n".join(texts).strip() if keeps_lines else " ".join(filter(None, texts))
 
-    whole = " ".join([first, *filter(None, texts)]).strip()
-    if len(whole) > 1 and whole[0] == whole[-1] == '"':
-        return _ESCAPE.sub(lambda found: _ESCAPES.get(found[0], found[0]), whole[1:-1])
-    if len(whole) > 1 and whole[0] == whole[-1] == "'":
-        return whole[1:-1].replace("''", "'")
-    return _COMMENT.sub("", whole).strip()
+    text = " ".join([first, *filter(None, texts)]).strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[0], escape[0]), text[1:-1])
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    return _COMMENT.sub("", text).strip()

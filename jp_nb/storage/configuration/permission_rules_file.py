@@ -1,8 +1,8 @@
-"""Rules about tool calls that the user kept in a notebook.
+"""Rules about tool calls that the user kept for a notebook.
 
-A record could come from someone else, so no record has them, but a private file of the user's data
-folder. A notebook is found by the digest of its path and of its workspace: a copy, or a notebook
-that moved, has no rules.
+They are in a private file of the user's data folder, not in the record, which could come from
+someone else. The file names a notebook by a digest of its path and its workspace: a copy, or a
+notebook that moved, has no rules.
 
 Source: `docs/security.md`, `docs/decisions.md` D230.
 """
@@ -42,11 +42,12 @@ def get_permission_rules_path() -> Path:
 
 
 class NotebookRules:
-    """The rules that the user kept in the notebook at `path`, in the workspace with this `root`."""
+    """The rules that the user kept for the notebook at `path`, in the workspace at `root`."""
 
     def __init__(self, path: Path, root: Path) -> None:
-        place = f"{root.resolve()}\0{path.resolve()}"
-        self._name = hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        identity = f"{root.resolve()}\0{path.resolve()}"
+        digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass"))
+        self._name = digest.hexdigest()[:32]
 
     def load(self) -> list[KeptRule]:
         """Return the rules, oldest first.
@@ -64,10 +65,10 @@ class NotebookRules:
         """
 
         def change(notebooks: _Notebooks) -> None:
-            kept = [each for each in notebooks.pop(self._name, []) if each != rule]
-            notebooks[self._name] = [*kept, rule][-MAX_RULES:]
+            others = [known for known in notebooks.pop(self._name, []) if known != rule]
+            notebooks[self._name] = [*others, rule][-MAX_RULES:]  # the last key changed last
 
-        _change(change)
+        _change_file(change)
 
     def remove(self, rule: KeptRule) -> None:
         """Forget `rule`.
@@ -77,14 +78,15 @@ class NotebookRules:
         """
 
         def change(notebooks: _Notebooks) -> None:
-            kept = [each for each in notebooks.pop(self._name, []) if each != rule]
-            if kept:
-                notebooks[self._name] = kept
+            others = [known for known in notebooks.pop(self._name, []) if known != rule]
+            if others:
+                notebooks[self._name] = others
 
-        _change(change)
+        _change_file(change)
 
 
-def _change(change: Callable[[_Notebooks], None]) -> None:
+def _change_file(change: Callable[[_Notebooks], None]) -> None:
+    """Apply `change` to the rules of all notebooks, which other kernels change as well."""
     path = get_permission_rules_path()
     with lock_private_file(path, timeout_s=_LOCK_TIMEOUT_S):
         notebooks = _load()
@@ -94,10 +96,10 @@ def _change(change: Callable[[_Notebooks], None]) -> None:
 
 def _load() -> _Notebooks:
     """Return the rules of the file. Damaged parts are ignored, so they permit nothing."""
-    found = read_private_file(get_permission_rules_path(), ignored="the rules that you kept are")
+    content = read_private_file(get_permission_rules_path(), ignored="the rules that you kept are")
     notebooks: _Notebooks = {}
 
-    for name, stored in as_object(found.get("notebooks")).items():
+    for name, stored in as_object(content.get("notebooks")).items():
         items = stored if isinstance(stored, list) else []
         rules = [rule for rule in map(_parse_rule, items) if rule is not None]
         if rules:
@@ -109,16 +111,19 @@ def _load() -> _Notebooks:
 def _parse_rule(stored: object) -> KeptRule | None:
     match stored:
         case {"tool": str(tool), "identity": str(identity), "when": dict(when), **rest}:
-            asked_by = rest.get("asked_by", "")
             try:
-                checked = check_conditions(when)
+                conditions = check_conditions(when)
             except (ValueError, RecursionError):
                 return None
+
+            asked_by = rest.get("asked_by", "")
             if not isinstance(asked_by, str):
                 return None
+
+            # A damaged value gives the narrower rule.
             only_these = rest.get("only_these") is not False
             return KeptRule(
-                tool, identity, checked, "notebook", only_these=only_these, asked_by=asked_by
+                tool, identity, conditions, "notebook", only_these=only_these, asked_by=asked_by
             )
     return None
 

@@ -75,7 +75,8 @@ class ProjectFiles:
         """Return the nearest file `name`, whatever it contains; None if there is none."""
         if not name:
             return None
-        paths = (place / name for place in self._list_places())
+
+        paths = (folder / name for folder in self._iter_folders())
         return next(filter(os.path.lexists, paths), None)
 
     def read_instructions(self, name: str) -> ProjectText | None:
@@ -83,21 +84,22 @@ class ProjectFiles:
         path = self.find_instructions(name)
         if path is None:
             return None
-        return self._read(path, INSTRUCTIONS_PATH)
+        return self._read_consented_text(path, INSTRUCTIONS_PATH)
 
     def read_skills(self) -> dict[str, Skill]:
         """Return the skills by name, the nearest first, at most `MAX_SKILLS`."""
-        found: dict[str, Skill] = {}
-        for path in self._list_skill_files():
-            if len(found) == MAX_SKILLS:
+        skills: dict[str, Skill] = {}
+        for path in self._iter_skill_files():
+            if len(skills) == MAX_SKILLS:
                 self._files.add_notice(
                     f"only the first {MAX_SKILLS} skills are offered to the model"
                 )
                 break
+
             skill = self._read_skill_file(path)
             if skill is not None:
-                found.setdefault(skill.name, skill)
-        return found
+                skills.setdefault(skill.name, skill)
+        return skills
 
     def read_skill(self, name: str) -> str:
         """Return the text of the skill `name` for the model.
@@ -113,24 +115,25 @@ class ProjectFiles:
         known = ", ".join(skills) or "none"
         raise ToolError(f"There is no skill {one_line(name, limit=80)!r}. Skills: {known}.")
 
-    def _list_places(self) -> Iterator[Path]:
+    def _iter_folders(self) -> Iterator[Path]:
         """Yield the folder of the notebook and those above it, up to the root of the workspace."""
         root = self._files.root
-        folder = self._files.folder
-        for place in (folder, *folder.parents):
-            yield place
-            if place == root:
+        notebook_folder = self._files.folder
+        for folder in (notebook_folder, *notebook_folder.parents):
+            yield folder
+            if folder == root:
                 return
 
-    def _list_skill_files(self) -> Iterator[Path]:
-        for place in self._list_places():
-            for folder in SKILL_FOLDERS:
-                for name in self._list_folder(place / folder):
-                    path = place / folder / name / SKILL_FILE
+    def _iter_skill_files(self) -> Iterator[Path]:
+        for folder in self._iter_folders():
+            for skill_folder in SKILL_FOLDERS:
+                for name in self._list_names(folder / skill_folder):
+                    path = folder / skill_folder / name / SKILL_FILE
                     if os.path.lexists(path):
                         yield path
 
-    def _list_folder(self, folder: Path) -> list[str]:
+    def _list_names(self, folder: Path) -> list[str]:
+        """Return the sorted names in a folder of skills, at most `MAX_SKILL_ENTRIES`."""
         try:
             with os.scandir(folder) as entries:
                 names = [entry.name for entry in islice(entries, MAX_SKILL_ENTRIES + 1)]
@@ -145,7 +148,7 @@ class ProjectFiles:
         return sorted(names[:MAX_SKILL_ENTRIES])
 
     def _read_skill_file(self, path: Path) -> Skill | None:
-        file = self._read(path, SKILLS_PATH)
+        file = self._read_consented_text(path, SKILLS_PATH)
         if file is None:
             return None
 
@@ -157,8 +160,11 @@ class ProjectFiles:
             return None
         return Skill(name, description, file, body.strip("\n"))
 
-    def _read(self, path: Path, setting: str) -> ProjectText | None:
-        """Return the text at `path`, unless it cannot be used, or the user has not consented."""
+    def _read_consented_text(self, path: Path, setting: str) -> ProjectText | None:
+        """Return the text at `path`; None if it cannot be used, or the user has not consented.
+
+        `setting` is the path of the setting because of which it is read. The notice has the reason.
+        """
         try:
             if not path.resolve(strict=True).is_relative_to(self._files.root.resolve()):
                 raise ForeignFileError("it is a link that leads out of the workspace")

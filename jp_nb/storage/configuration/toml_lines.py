@@ -63,27 +63,31 @@ def split_toml(text: str) -> Iterator[TomlStatement]:
     The last one is empty. It has the comments and blank lines at the end of the file.
     """
     begin = 0
-    number = 1
-    depth = 0
+    line_number = 1
+    depth = 0  # of brackets that are open
     above: list[str] = []
 
     for token in _TOKEN.finditer(text + "\n"):
-        depth += (token["open"] is not None) - (token["close"] is not None)
+        if token["open"] is not None:
+            depth += 1
+        elif token["close"] is not None:
+            depth -= 1
         if token["end"] is None or depth:
-            continue
+            continue  # a statement ends at a line end outside of brackets
 
         content = text[begin : token.start()]
         stripped = content.strip(" \t")
+        is_at_end = token.start() == len(text)
         if stripped and not stripped.startswith("#"):
-            yield TomlStatement(number, content, tuple(above))
+            yield TomlStatement(line_number, content, tuple(above))
             above = []
-        elif stripped or token.start() < len(text):
+        elif stripped or not is_at_end:  # a comment, or a blank line
             above.append(stripped)
 
-        number += content.count("\n") + 1
+        line_number += content.count("\n") + 1
         begin = token.end()
 
-    yield TomlStatement(number, "", tuple(above))
+    yield TomlStatement(line_number, "", tuple(above))
 
 
 @dataclass(slots=True)
@@ -133,10 +137,10 @@ class TomlLines:
         """
         node = self._top
         for part in path:
-            following = _find_part(node, part)
-            if following is None:
+            child = _find_part(node, part)
+            if child is None:
                 break
-            node = following
+            node = child
         return node.line
 
 
@@ -147,12 +151,12 @@ def _find_part(node: _Node, part: str | int) -> _Node | None:
 
 
 def read_header(header: TomlStatement) -> list[str]:
-    """Return the keys of a table header."""
+    """Return the keys of a table header, such as `a` and `b` of `[a.b]`."""
     keys: list[str] = []
-    table: Any = tomllib.loads(header.text)
+    table: Any = tomllib.loads(header.text)  # such as `{"a": {"b": {}}}`
 
     while table:
-        if isinstance(table, list):
+        if isinstance(table, list):  # the header of an item: a list with one table
             [table] = table
             continue
         [(key, table)] = table.items()
