@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from jp_nb.batch.workers.dask_pool import DaskPool
     from jp_nb.batch.workers.worker_pool import WorkerPool
     from jp_nb.batch.workers.worker_process import Worker
-    from jp_nb.storage.configuration.answers_content import AnswersFile
+    from jp_nb.storage.configuration.answers_content import (
+        AnswersFile,
+    )
     from jp_nb.storage.shared_pace import RequestLimits
 
 BATCH_OPTIONS: Final = (
@@ -202,7 +204,9 @@ def _make_dask_pool(
 
 def _read_answers(request: BatchRequest) -> AnswersFile | None:
     """Return the file of `--answers`, so that an error in it precedes all runs."""
-    from jp_nb.storage.configuration.answers_file import read_answers_file
+    from jp_nb.storage.configuration.answers_file import (
+        read_answers_file,
+    )
 
     if not request.answers:
         return None

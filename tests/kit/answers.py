@@ -6,8 +6,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jp_nb.storage.configuration.answers_content import EnvironmentVariable, PreparedAnswer
-from jp_nb.storage.configuration.answers_file import parse_answers, read_answers_file
+from jp_nb.storage.configuration.answers_content import (
+    EnvironmentVariable,
+    PreparedAnswer,
+)
+from jp_nb.storage.configuration.answers_file import (
+    parse_answers,
+    read_answers_file,
+)
 from jp_nb.storage.configuration.toml_lines import TomlLines, split_toml
 
 TomlPath = tuple[str | int, ...]

@@ -11,7 +11,12 @@ from jp_nb.batch.inboxes import inbox, inbox_answers, inbox_command, inbox_dialo
 from jp_nb.batch.inboxes.unused_answers import find_unused_answers
 from jp_nb.batch.plans.run_selection import RunSelection
 from jp_nb.batch.results import batch_junit, batch_report, open_decisions, run_log, run_log_writer
-from jp_nb.storage.configuration.answers_file import EnvironmentVariable, parse_answers
+from jp_nb.storage.configuration.answers_content import (
+    EnvironmentVariable,
+)
+from jp_nb.storage.configuration.answers_file import (
+    parse_answers,
+)
 
 
 class BatchFolder:

@@ -15,7 +15,9 @@ from jp_nb.headless.run_reports import (
     report_lines,
     report_reading,
 )
-from jp_nb.storage.configuration.answers_file import parse_answers
+from jp_nb.storage.configuration.answers_file import (
+    parse_answers,
+)
 
 _TEXTS: Mapping[str, Callable[..., Any]] = {
     "json": json_report.to_json,

@@ -13,12 +13,14 @@ from pydantic import JsonValue
 
 from jp_nb.batch.inboxes.answers_comments import EntryText
 from jp_nb.json_values import compact_json
-from jp_nb.storage.configuration.answers_file import (
+from jp_nb.storage.configuration.answers_content import (
     CONSENT_WORDS,
     SKIP_WORD,
     AnswersSection,
     EnvironmentVariable,
     PreparedAnswer,
+)
+from jp_nb.storage.configuration.answers_file import (
     is_answer_table,
 )
 from jp_nb.storage.configuration.toml_text import (

@@ -26,7 +26,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from jp_nb.storage.configuration.answers_content import RUNS_TABLE, PreparedAnswer
+from jp_nb.storage.configuration.answers_content import (
+    RUNS_TABLE,
+    PreparedAnswer,
+)
 from jp_nb.storage.configuration.toml_lines import TomlStatement, read_header, split_toml
 from jp_nb.storage.configuration.toml_text import format_toml_key
 

@@ -42,12 +42,14 @@ from jp_nb.batch.inboxes.asking_comments import (
 from jp_nb.batch.results.open_decisions import DecisionGroup
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
-from jp_nb.storage.configuration.answers_file import (
-    MAX_ANSWERS_BYTES,
-    MAX_ANSWERS_LINES,
+from jp_nb.storage.configuration.answers_content import (
     RUNS_TABLE,
     AnswerKey,
     PreparedAnswer,
+)
+from jp_nb.storage.configuration.answers_file import (
+    MAX_ANSWERS_BYTES,
+    MAX_ANSWERS_LINES,
     decode_answers,
     parse_answers,
     read_answers,

@@ -12,7 +12,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.batch.inboxes.answer_entries import AnswerValue
-from jp_nb.storage.configuration.answers_file import EnvironmentVariable
+from jp_nb.storage.configuration.answers_content import (
+    EnvironmentVariable,
+)
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_types import TextAnswer
 

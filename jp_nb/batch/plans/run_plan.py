@@ -33,7 +33,9 @@ from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.config.secrets import find_api_keys
 from jp_nb.errors import UsageError
 from jp_nb.headless.parameter_cell import is_parameter_name
-from jp_nb.storage.configuration.answers_file import ANSWERS_SUFFIX
+from jp_nb.storage.configuration.answers_file import (
+    ANSWERS_SUFFIX,
+)
 from jp_nb.text import one_line
 
 MODEL_SETTING: Final = "assistant.model.id"

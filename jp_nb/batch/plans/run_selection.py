@@ -17,7 +17,9 @@ from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.run_log import RunState
 from jp_nb.headless.run_events_reading import DECISION_SECTIONS
-from jp_nb.storage.configuration.answers_content import AnswersFile
+from jp_nb.storage.configuration.answers_content import (
+    AnswersFile,
+)
 
 
 class RunSelection:

@@ -27,7 +27,10 @@ from jp_nb.batch.results.run_log import RunState
 from jp_nb.headless.run_events_reading import DECISION_DESCRIPTIONS, DECISION_SECTIONS
 from jp_nb.json_values import compact_json, sorted_json
 from jp_nb.record.entries.turn_numbers import to_shown_turn
-from jp_nb.storage.configuration.answers_content import RUNS_TABLE, AnswerKey
+from jp_nb.storage.configuration.answers_content import (
+    RUNS_TABLE,
+    AnswerKey,
+)
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer

@@ -12,8 +12,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.headless.run_events_reading import DECISION_SECTIONS, ReportedDecision
-from jp_nb.storage.configuration.answers_content import CONSENT_WORDS
-from jp_nb.storage.configuration.answers_file import is_answer_table
+from jp_nb.storage.configuration.answers_content import (
+    CONSENT_WORDS,
+)
+from jp_nb.storage.configuration.answers_file import (
+    is_answer_table,
+)
 from jp_nb.storage.configuration.toml_text import format_comment, format_toml, format_toml_key
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer

@@ -19,7 +19,9 @@ from jp_nb.headless.checks.key_search import Finding, KeySearch
 from jp_nb.headless.checks.notebook_check import check_notebook
 from jp_nb.headless.checks.text_file_checks import check_answers_file, check_cassette_file
 from jp_nb.storage.cassettes.cassette_file import CASSETTE_SUFFIX
-from jp_nb.storage.configuration.answers_file import ANSWERS_SUFFIX
+from jp_nb.storage.configuration.answers_file import (
+    ANSWERS_SUFFIX,
+)
 from jp_nb.text import MAX_LISTED_LINES, one_line
 
 NOTEBOOK_SUFFIX: Final = ".ipynb"

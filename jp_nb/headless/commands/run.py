@@ -31,8 +31,13 @@ from jp_nb.headless.run_reports.report_reading import make_report
 from jp_nb.headless.run_reports.run_report import RunReport
 from jp_nb.headless.runner import run_notebook
 from jp_nb.storage.cassettes import cassette_file as cassette
-from jp_nb.storage.configuration.answers_content import AnswerKey, AnswersFile
-from jp_nb.storage.configuration.answers_file import read_answers_file
+from jp_nb.storage.configuration.answers_content import (
+    AnswerKey,
+    AnswersFile,
+)
+from jp_nb.storage.configuration.answers_file import (
+    read_answers_file,
+)
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 
 MIN_SIMILARITY: Final = 0.85  # similarity, from 0 to 1, at which a key counts as misspelled

@@ -35,7 +35,11 @@ from jp_nb.storage.configuration.answers_content import (
     EnvironmentVariable,
     PreparedAnswer,
 )
-from jp_nb.storage.configuration.answers_file import decode_answers, parse_answers, read_answers
+from jp_nb.storage.configuration.answers_file import (
+    decode_answers,
+    parse_answers,
+    read_answers,
+)
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.run_events import append_run_event
