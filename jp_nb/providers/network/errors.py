@@ -47,7 +47,7 @@ _REMAINING: Final = re.compile(
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
 MEDIA_FAILURES: Final = (500, 501)
 """Statuses with which servers refuse a kind of input that their model does not take."""
-_MAX_PLAIN_CHARS: Final = 300
+_SHORT_BODY_CHARS: Final = 300
 """Maximum length of a body that is a message itself."""
 MAX_SERVER_MESSAGE_CHARS: Final = 2000
 """Maximum number of characters of a server's error message."""
@@ -192,7 +192,7 @@ def parse_error_message(body: str) -> str | None:
     except (ValueError, RecursionError):
         text = body.strip()
         is_html = text.startswith("<")
-        return text if 0 < len(text) <= _MAX_PLAIN_CHARS and not is_html else None
+        return text if 0 < len(text) <= _SHORT_BODY_CHARS and not is_html else None
 
     if isinstance(value, list) and value:
         value = value[0]
