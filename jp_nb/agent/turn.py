@@ -262,7 +262,7 @@ class TurnLoop:
         record = self.turn.record
         may_have_run = [call.request for call in self._resumed_calls if call.may_have_run]
 
-        for call in record.stream.open_tool_calls():
+        for call in record.stream.list_open_tool_calls():
             content = NEVER_RAN_TEXT
             if call in may_have_run:
                 content = RAN_BEFORE_TEXT.format(NEVER_RAN_TEXT)

@@ -78,11 +78,14 @@ class TurnRecord:
     def add(self, *entries: Entry, images: Iterable[Image] = ()) -> None:
         """Append `entries` in one step, after those `images` that are not yet recorded."""
         if self._held_inquiries:
-            entries = (*sort_by_call(self._held_inquiries, self.stream.open_tool_calls()), *entries)
+            entries = (
+                *sort_by_call(self._held_inquiries, self.stream.list_open_tool_calls()),
+                *entries,
+            )
             self._held_inquiries = []
 
         start = len(self.stream)
-        self.stream.append(*self.stream.new_images(images), *entries)
+        self.stream.append(*self.stream.make_image_entries(images), *entries)
         for entry in self.stream.entries[start:]:
             self.context.read_head(entry)
             self.context.add(entry, self.provider, self.stream.images)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from pydantic import JsonValue
 
@@ -36,10 +36,6 @@ from jp_nb.record.entries.unanswered_turns import (
 )
 from jp_nb.record.stream import ConversationStream
 
-if TYPE_CHECKING:  # the schema loads slowly
-    pass
-
-
 CallStage = Literal["asked", "permitted", "started", "finished"]
 """The last step of a call: permission asked, permission given, tool started, or tool finished."""
 _STAGES: Final = get_args(CallStage)
@@ -59,12 +55,12 @@ class CallProgress:
 
     def to_json(self, call: str) -> dict[str, JsonValue]:
         """Return the JSON object for the call with the event id `call`."""
-        found: dict[str, JsonValue] = {"event_id": call, "stage": self.stage}
+        stored: dict[str, JsonValue] = {"event_id": call, "stage": self.stage}
         if self.entries:
-            found["entries"] = list(self.entries)
+            stored["entries"] = list(self.entries)
         if self.change is not None:
-            found["change"] = self.change
-        return found
+            stored["change"] = self.change
+        return stored
 
 
 def read_progress(value: Any) -> tuple[str, CallProgress] | None:
@@ -76,7 +72,7 @@ def read_progress(value: Any) -> tuple[str, CallProgress] | None:
             **rest,
         }:
             entries = rest.get("entries", [])
-            if isinstance(entries, list) and all(isinstance(each, dict) for each in entries):
+            if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
                 change = rest.get("change")
                 if not isinstance(change, dict):
                     change = None
@@ -86,14 +82,18 @@ def read_progress(value: Any) -> tuple[str, CallProgress] | None:
 
 def pick_latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
     """Return the progress with the later stage; of the same stage, the one with a change."""
-    return max(one, other, key=lambda each: (_STAGES.index(each.stage), each.change is not None))
+    return max(one, other, key=_rank_progress)
+
+
+def _rank_progress(progress: CallProgress) -> tuple[int, bool]:
+    return _STAGES.index(progress.stage), progress.change is not None
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
     """A tool call without a response, the event id of its request, and its last known step.
 
-    `change` has the edits of cells that it was about to apply; None if it has not come so far.
+    `change` has the edits of cells that it was about to apply; None if it did not get that far.
     """
 
     request: ToolCallRequest
@@ -111,17 +111,17 @@ def list_open_calls(
     stream: ConversationStream, progress: Mapping[str, CallProgress]
 ) -> list[OpenCall]:
     """Return the calls of the current turn without a response, in call order."""
-    found = []
+    calls = []
 
-    for index in stream.open_tool_call_indexes():
+    for index in stream.list_open_tool_call_indexes():
         request = stream.entries[index]
         event_id = stream.event_id(index)
         assert isinstance(request, ToolCallRequest)
         known = progress.get(event_id)
         stage = known.stage if known else None
         change = known.change if known else None
-        found.append(OpenCall(request, event_id, stage, change))
-    return found
+        calls.append(OpenCall(request, event_id, stage, change))
+    return calls
 
 
 def make_finished_entries(
@@ -135,17 +135,18 @@ def make_finished_entries(
     Raises:
         StorageError: An entry is malformed.
     """
-    found: list[Entry] = []
-    blocked: set[str] = set()
+    finished: list[Entry] = []
+    open_ids: set[str] = set()  # of calls that stay open
     digests: set[str] = set()
 
     for call in list_open_calls(stream, progress):
         entries: list[Entry] = []
-
-        if call.stage == "finished" and call.request.id not in blocked:
+        if call.stage == "finished" and call.request.id not in open_ids:
             entries = [decode_event(raw, len(stream)) for raw in progress[call.event_id].entries]
-        if not any(isinstance(e, ToolCallResponse) and e.id == call.request.id for e in entries):
-            blocked.add(call.request.id)
+
+        responses = [entry for entry in entries if isinstance(entry, ToolCallResponse)]
+        if all(response.id != call.request.id for response in responses):
+            open_ids.add(call.request.id)
             continue
 
         for entry in entries:
@@ -153,9 +154,9 @@ def make_finished_entries(
                 if entry.digest in digests or stream.images.find(entry.digest) is not None:
                     continue
                 digests.add(entry.digest)
-            found.append(entry)
+            finished.append(entry)
 
-    return found
+    return finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,23 +205,25 @@ def find_interrupted_turn(
     finished = _find_finished_calls(turn) if calls else []
 
     return InterruptedTurn(
-        stream.turn_count - 1,
-        request,
-        calls,
-        tuple(finished),
-        is_silent,
-        own,
-        len(numbers) - len(own),
+        turn=stream.turn_count - 1,
+        request=request,
+        open_calls=calls,
+        finished=tuple(finished),
+        is_unanswered=is_silent,
+        taken_back=own,
+        untrusted_changes=len(numbers) - len(own),
     )
 
 
 def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
+    """Return the calls of the last response that have a result. `turn` has an open call."""
     responses = match_pairs(enumerate(turn)).responses
-    last = max(i for i, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
+    last = max(index for index, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
     first = last
     while isinstance(turn[first - 1], ToolCallRequest):
         first -= 1
-    calls = (turn[i] for i in range(first, last + 1) if i in responses)
+
+    calls = [turn[index] for index in range(first, last + 1) if index in responses]
     return [call for call in calls if isinstance(call, ToolCallRequest)]
 
 

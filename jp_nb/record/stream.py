@@ -187,21 +187,21 @@ class ConversationStream:
         *_, last = split_turns(self.entries[start:])
         return TurnEntries(self.turn_count - 1, last)
 
-    def request_index(self, turn: int) -> int | None:
+    def find_request_index(self, turn: int) -> int | None:
         """Return the index of the first request of `turn`. Earlier entries are not read."""
         number = self.turn_count - 1
-        found = None
+        first_request = None  # later requests continue the turn
 
         for index in reversed(range(len(self.entries))):
             if number < turn:
                 break
             entry = self.entries[index]
             if number == turn and isinstance(entry, ChatRequest):
-                found = index  # the first one: later requests continue the turn
+                first_request = index
             if isinstance(entry, TurnStart):
                 number -= 1
 
-        return found
+        return first_request
 
     def last_event(self) -> Entry | None:
         """Return the last event, or None."""
@@ -231,13 +231,15 @@ class ConversationStream:
         images = tuple(images)
         if images:
             request = request.with_metadata(**make_images_metadata(images))
-        self._append([TurnStart(), *self.new_images(images), request])
+        self._append([TurnStart(), *self.make_image_entries(images), request])
 
-    def new_images(self, images: Iterable[Image]) -> list[ImageEntry]:
+    def make_image_entries(self, images: Iterable[Image]) -> list[ImageEntry]:
         """Return entries for the `images` that the record does not contain."""
-        new = {image.digest: image for image in images}
+        by_digest = {image.digest: image for image in images}
         return [
-            make_image_entry(image) for key, image in new.items() if self.images.find(key) is None
+            make_image_entry(image)
+            for digest, image in by_digest.items()
+            if self.images.find(digest) is None
         ]
 
     def append(self, *entries: Entry) -> None:
@@ -264,8 +266,8 @@ class ConversationStream:
         """
         self._check_not_damaged()
         start = len(self.raw)
-        found = [(value, decode_event(value, start + index)) for index, value in enumerate(raw)]
-        for value, entry in found:
+        decoded = [(value, decode_event(value, start + index)) for index, value in enumerate(raw)]
+        for value, entry in decoded:
             self._ids.add(read_stored_id(value))
             self._keep(value, entry)
 
@@ -343,29 +345,31 @@ class ConversationStream:
         """
         return self._ids.get(index)
 
-    def unresolved(self) -> list[int]:
+    def find_unresolved(self) -> list[int]:
         """Return the indexes of entries with an unknown `request_id`.
 
         The id is not in the record, is not that of a `chat_request`, or several entries have it.
         """
-        found = []
+        unresolved = []
 
         for index, (entry, raw) in enumerate(zip(self.entries, self.raw, strict=True)):
-            target = read_stored_id(raw, "request_id") if entry.type in LINKABLE else None
-            if target is not None:
-                place = self._ids.find(target)
-                if place is None or not isinstance(self.entries[place], ChatRequest):
-                    found.append(index)
+            request_id = read_stored_id(raw, "request_id")
+            if request_id is None or entry.type not in LINKABLE:
+                continue
 
-        return found
+            target = self._ids.find(request_id)
+            if target is None or not isinstance(self.entries[target], ChatRequest):
+                unresolved.append(index)
 
-    def open_tool_calls(self) -> list[ToolCallRequest]:
+        return unresolved
+
+    def list_open_tool_calls(self) -> list[ToolCallRequest]:
         """Return the tool calls of the current turn without a response, in call order."""
-        found = map(self.entries.__getitem__, self.open_tool_call_indexes())
-        return [entry for entry in found if isinstance(entry, ToolCallRequest)]
+        entries = [self.entries[index] for index in self.list_open_tool_call_indexes()]
+        return [entry for entry in entries if isinstance(entry, ToolCallRequest)]
 
-    def open_tool_call_indexes(self) -> list[int]:
-        """Return the indexes of `open_tool_calls`."""
+    def list_open_tool_call_indexes(self) -> list[int]:
+        """Return the indexes of `list_open_tool_calls`."""
         if self._open_pairs.are_balanced("tool"):
             return []
         turn = self.current_turn()
@@ -391,7 +395,7 @@ class ConversationStream:
         changed = False
         is_balanced = self._open_pairs.are_balanced()
         if not self._are_earlier_turns_repaired or not is_balanced or ends_open:
-            items = self.items()
+            items = self.list_items()
             repaired = repair_items(items, resumes=resumes)
             changed = list(map(id, repaired)) != list(map(id, items))
             if changed:
@@ -400,7 +404,7 @@ class ConversationStream:
         self._are_earlier_turns_repaired = bool(self.entries)
         return changed
 
-    def items(self) -> list[Item]:
+    def list_items(self) -> list[Item]:
         """Return the entries in the form for `rewrite`."""
         known_ids = self._ids.list_known()
         return [
@@ -414,7 +418,7 @@ class ConversationStream:
             self.properties, clock=self._clock, base_config=self.base_config
         )
         earlier._ids.mark_repeated(self._ids)
-        earlier.rewrite(self.items()[:count])
+        earlier.rewrite(self.list_items()[:count])
         earlier._own_ids = self._own_ids
         return earlier
 

@@ -350,7 +350,7 @@ class ActiveConversation:
         """Append the results that only the journal has; return the names of the tools."""
         stream = self.document.conversation
         known = self.call_progress
-        calls = stream.open_tool_calls()
+        calls = stream.list_open_tool_calls()
         if not calls or not known:
             return []
 

@@ -339,7 +339,7 @@ class Batches:
 
     async def _disturb(self, task: asyncio.Future[Any], what: str) -> None:
         begun = {e.name for e in self.bench.shown if is_kind(e, "tool_begins")}
-        if not begun >= {request.name for request in self.bench.stream.open_tool_calls()}:
+        if not begun >= {request.name for request in self.bench.stream.list_open_tool_calls()}:
             return  # the answer is just complete, and no tool was begun
         if what == "cancel":
             self.done_before = self._answered()

@@ -384,5 +384,5 @@ async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
     assert closed.closed == 2
     assert ends(bench) == [("cancelled", None, "user")] * 2
     assert len(bench.of("tool_call_response")) == 2
-    assert not bench.stream.open_tool_calls()
+    assert not bench.stream.list_open_tool_calls()
     assert not open_inquiries(bench.stream)

@@ -38,7 +38,7 @@ from jp_nb.record.interrupted_turn import (
     pick_latest_progress,
     read_progress,
 )
-from jp_nb.record.reading import question_history
+from jp_nb.record.reading import question_history, question_log_entries
 from jp_nb.record.reading.question_history import QuestionHistory
 from jp_nb.record.reading.recorded_answers import format_recorded_answer
 from jp_nb.record.reading.request_spans import find_requests
@@ -182,11 +182,13 @@ class RecordView:
         found = CompactionBounds(self.stream, now, in_turn=in_turn)
         if bounds is not None:
             begin, end = map(parse_bound, bounds)
-            turns = found.between(begin, end)
+            turns = found.find_between(begin, end)
         else:
             assert keep is not None
             first, last = keep
-            turns = found.between_kept(parse_bound(first), parse_bound(last, may_be_last=False))
+            turns = found.find_between_kept(
+                parse_bound(first), parse_bound(last, may_be_last=False)
+            )
 
         return None if turns is None else (turns.first, turns.last)
 
@@ -248,7 +250,9 @@ class RecordView:
 
     def logged_questions(self, start: int = 0) -> list[dict[str, Any]]:
         """Return the log entries of the questions that ended from entry `start` on."""
-        return [dict(entry) for entry in question_history.list_ended_questions(self.stream, start)]
+        return [
+            dict(entry) for entry in question_log_entries.iter_ended_questions(self.stream, start)
+        ]
 
     def answers(self) -> Any:
         """Return the history of the answered questions, as `%jp qna` and the models read it."""

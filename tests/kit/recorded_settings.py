@@ -121,7 +121,7 @@ class RecordedSettings:
         """Return the time of each change of `path`, such as `for turn 2`, with the tools."""
         found = self._projection.explain([path])[path]
         return [
-            (each.when, [call.tool for call in each.tools(path)])
+            (each.when, [call.tool for call in each.list_proposing_calls(path)])
             for each in found
             if each.delta is not None
         ]
@@ -142,16 +142,16 @@ class RecordedSettings:
     def owned_by(self, *names: str) -> list[str]:
         """Return the paths that the source with one of `names` owns."""
         claims = Claims(self._projection.steps())
-        return [format_path(keys) for keys in claims.owned_by(_make_source(names).hashes)]
+        return [format_path(keys) for keys in claims.list_owned(_make_source(names).hashes)]
 
     def owned_by_hash(self, name: str) -> list[str]:
         """Return the paths that the source with the stored hash `name` owns."""
         claims = Claims(self._projection.steps())
-        return [format_path(keys) for keys in claims.owned_by(frozenset([name]))]
+        return [format_path(keys) for keys in claims.list_owned(frozenset([name]))]
 
     def owner(self, path: str) -> Any:
         """Return the stored claim that owns `path`, or None."""
-        return Claims(self._projection.steps()).owner(parse_path(path))
+        return Claims(self._projection.steps()).find_owner(parse_path(path))
 
     # --- changes -----------------------------------------------------------------------------
 

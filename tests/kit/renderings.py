@@ -42,7 +42,7 @@ def _list_code(markdown: str) -> list[tuple[str, str]]:
 
 def _show_timeline(document: Any, number: int | None = None, *, ordered: bool = False) -> Any:
     timeline = read_timeline(find_shown_turn(document.conversation, number))
-    return timeline_report.render_timeline(timeline.in_order() if ordered else timeline)
+    return timeline_report.render_timeline(timeline.without_times() if ordered else timeline)
 
 
 def _compare_values(old: Any, new: Any, *, limit: int) -> list[str]:

@@ -279,7 +279,9 @@ class TurnBench:
         """True if every call has a response and every inquiry an end."""
         stream = self.stream
         again = ConversationStream(stream.properties, clock=FakeClock(), raw=list(stream.raw))
-        return not again.repair() and not stream.open_tool_calls() and not open_inquiries(stream)
+        return (
+            not again.repair() and not stream.list_open_tool_calls() and not open_inquiries(stream)
+        )
 
 
 def new_question_model(

@@ -194,7 +194,7 @@ def test_random_histories_only_grow(dialect: str, history: list[Any]) -> None:
             case "undo" if talk.record.stream.turn_count > 1:
                 stream = talk.record.stream
                 start = max(n for n, x in enumerate(stream.entries) if is_kind(x, "turn_start"))
-                stream.rewrite(stream.items()[:start])
+                stream.rewrite(stream.list_items()[:start])
                 talk.sent = [each for each in talk.sent if each[0] <= start]
                 talk.reopen()
             case "reopen":

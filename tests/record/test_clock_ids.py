@@ -89,7 +89,7 @@ def test_request_without_a_unique_stored_id_is_not_linked(subtests: pytest.Subte
             assert stream.event_id(1)
             stream.append(new_event("chat_response", message="a"))
             assert "request_id" not in stream.raw[-1]
-            assert new_stream(*stream.raw).unresolved() == []
+            assert new_stream(*stream.raw).find_unresolved() == []
 
 
 def test_stored_ids_are_kept_and_missing_ones_exist_in_memory_only() -> None:
@@ -116,7 +116,7 @@ def test_ids_are_drawn_on_demand() -> None:
         {"id": "x"}, clock=FakeClock(), raw=[START, ASKED, SAID], new_id=draw
     )
     assert not stream.repair()
-    assert stream.unresolved() == []
+    assert stream.find_unresolved() == []
     assert len(RecordView(stream).sent()) == 2
 
 
@@ -169,7 +169,7 @@ def test_link_resolves_to_the_only_request_with_its_id(subtests: pytest.Subtests
     for entries, unresolved in rows:
         with subtests.test(entries=entries):
             stream = new_stream(*entries)
-            assert stream.unresolved() == unresolved
+            assert stream.find_unresolved() == unresolved
             assert len(RecordView(stream).notices()) == len(unresolved)
 
 
@@ -186,11 +186,13 @@ def test_link_to_a_repeated_id_stays_unresolved_in_an_earlier_state(
     entries: list[dict[str, Any]],
 ) -> None:
     stream = new_stream(*entries)
-    assert stream.unresolved()
+    assert stream.find_unresolved()
     for count in range(len(stream) + 1):
         earlier = stream.until(count)
-        assert earlier.unresolved() == [index for index in stream.unresolved() if index < count]
-        assert earlier.until(count).unresolved() == earlier.unresolved()
+        assert earlier.find_unresolved() == [
+            index for index in stream.find_unresolved() if index < count
+        ]
+        assert earlier.until(count).find_unresolved() == earlier.find_unresolved()
 
 
 def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() -> None:

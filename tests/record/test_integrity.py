@@ -162,7 +162,7 @@ def test_open_call_of_an_earlier_turn_is_repaired() -> None:
 
 def test_loading_does_not_repair() -> None:
     stream = new_stream(START, ASKED, called(), inquiry())
-    assert [entry.id for entry in stream.open_tool_calls()] == ["a"]
+    assert [entry.id for entry in stream.list_open_tool_calls()] == ["a"]
     assert RecordView(stream).open_inquiries() == ["a.q.1"]
     assert len(stream) == 4
 

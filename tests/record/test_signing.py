@@ -198,7 +198,7 @@ def test_rewritten_entries_are_not_mistaken_for_the_signed_ones() -> None:
     stream = notebook.stream
     for text in ("one", "two"):
         stream.start_turn(new_event("chat_request", content=text))
-    stream.rewrite(stream.items()[:-1])
+    stream.rewrite(stream.list_items()[:-1])
     stream.append(new_event("chat_request", content="three"))
     entries = notebook.stored["events"]
     assert notebook.signature == signature({"id": "jp-c1", "base": {"a": 1}, "deltas": entries})

@@ -96,7 +96,7 @@ def test_ids_pair_within_their_turn_and_by_count() -> None:
         new_event("tool_call_response", id="a", content="", is_error=True),
     ]
     stream.append(*both)
-    assert stream.open_tool_calls() == []
+    assert stream.list_open_tool_calls() == []
 
 
 def test_first_entry_opens_a_turn_unless_it_is_refused() -> None:
@@ -160,7 +160,7 @@ def test_events_and_turns_count_alike(entries: list[dict[str, Any]]) -> None:
     assert stream.last_event() == (numbered[-1][1] if numbered else None)
     asked = [(e.turn, e.position) for e in stream.events() if is_kind(e.entry, "chat_request")]
     for turn in range(-1, stream.turn_count + 1):
-        assert stream.request_index(turn) == next((at for of, at in asked if of == turn), None)
+        assert stream.find_request_index(turn) == next((at for of, at in asked if of == turn), None)
     assert stream.requests == [e for e in stream.entries if is_kind(e, "chat_request")]
 
 
@@ -175,7 +175,7 @@ def test_schema_of_a_turn_is_that_of_its_first_request() -> None:
 
 def test_rewrite_without_a_response_reopens_its_call() -> None:
     stream = new_stream(START, ASKED, called(), result())
-    stream.rewrite(stream.items()[:-1])
-    assert [call.id for call in stream.open_tool_calls()] == ["a"]
+    stream.rewrite(stream.list_items()[:-1])
+    assert [call.id for call in stream.list_open_tool_calls()] == ["a"]
     stream.append(new_event("tool_call_response", id="a", content="again", is_error=False))
     assert not stream.repair()

@@ -43,7 +43,7 @@ def open_stages(session: Session) -> dict[str, str]:
     """Return the known progress of the open calls, by their ids."""
     stream: Any = session.document.conversation
     progress = session.active.call_progress
-    opened = {call.id for call in stream.open_tool_calls()}
+    opened = {call.id for call in stream.list_open_tool_calls()}
     calls = [raw for raw in stream.raw if raw["type"] == "tool_call_request"]
     return {raw["id"]: progress[raw["event_id"]].stage for raw in calls if raw["id"] in opened}
 

@@ -20,13 +20,14 @@ from jp_nb.config.tree.compaction_settings import (
     TurnBound,
     parse_bound,
 )
-from jp_nb.record.compactions.compaction import list_active_compactions, list_turn_treatments
+from jp_nb.record.compactions.compaction import list_active_compactions
 from jp_nb.record.compactions.compaction_range import (
     CompactionBounds,
     TurnRange,
     list_summary_ranges,
     widen_to_summaries,
 )
+from jp_nb.record.compactions.turn_treatments import list_turn_treatments
 from jp_nb.record.entries.events import (
     Compaction,
     Summary,
@@ -120,8 +121,8 @@ class CompactionPlanner:
         for rule in rules:
             keep_first = parse_bound(rule.keep_first)
             keep_last = parse_bound(rule.keep_last, may_be_last=False)
-            kept = self._bounds.between_kept(keep_first, keep_last)
-            turns = self._bounds.between(first, last, kept) if has_bounds else kept
+            kept = self._bounds.find_between_kept(keep_first, keep_last)
+            turns = self._bounds.find_between(first, last, kept) if has_bounds else kept
             if turns is None:
                 continue
 

@@ -179,4 +179,4 @@ def _find_effective_source(sources: Sequence[Provenance]) -> Provenance | None:
 def _describe_source(source: Provenance, path: str) -> str:
     """Return the layer, and the file, variable, turn, or tools that set `path`."""
     parts = [source.source, *filter(None, (source.file, source.when))]
-    return ", ".join([*parts, *format_proposing_tools(source.tools(path))])
+    return ", ".join([*parts, *format_proposing_tools(source.list_proposing_calls(path))])

@@ -185,7 +185,7 @@ def show_timeline(call: Invocation) -> None:
     number = call.number(at_least=1)
     timeline = read_timeline(find_shown_turn(call.session.document.conversation, number))
     if call.session.active.headless:  # the output is the same in each run
-        timeline = timeline.in_order()
+        timeline = timeline.without_times()
     call.show(render_timeline(timeline))
 
 

@@ -71,19 +71,19 @@ class ChangeSource:
         return read_hashes(list(self.marks))
 
 
-def claim_owners(value: JsonValue) -> tuple[str, ...] | None:
+def read_owners(value: JsonValue) -> tuple[str, ...] | None:
     """Return the owners in a stored claim, each `HASH:LABEL`, or None for a path without owner.
 
     A single owner may be stored without a list. A malformed claim means that the path has no owner,
     so no revert changes it.
     """
-    named = value if isinstance(value, list) else [value]
-    return tuple(owner for owner in named if isinstance(owner, str) and owner) or None
+    stored = value if isinstance(value, list) else [value]
+    return tuple(owner for owner in stored if isinstance(owner, str) and owner) or None
 
 
 def read_hashes(claim: JsonValue) -> frozenset[str]:
     """Return the hashes in a stored claim. A claim without owner has none."""
-    return frozenset(mark.partition(":")[0] for mark in claim_owners(claim) or ())
+    return frozenset(mark.partition(":")[0] for mark in read_owners(claim) or ())
 
 
 def make_claims(change: Change, source: ChangeSource | None) -> dict[str, JsonValue]:
@@ -95,20 +95,21 @@ def make_claims(change: Change, source: ChangeSource | None) -> dict[str, JsonVa
 def _iter_set_paths(
     node: SchemaNode | None, delta: Mapping[str, JsonValue], above: tuple[str, ...]
 ) -> Iterator[str]:
+    """Yield the paths that `delta` sets: settings, and the items that it adds to a list."""
     for key, value in delta.items():
         keys = (*above, key)
-        below = node.child(key) if node is not None else None
-        plain = unwrap(value, below)
-        replaces = is_wrapper(value, below) and value.get("strategy") == "replace"
+        child = node.child(key) if node is not None else None
+        plain = unwrap(value, child)
+        replaces = is_wrapper(value, child) and value.get("strategy") == "replace"
+
         if isinstance(plain, dict) and plain:
-            if _is_union(below):
+            if _is_union(child):
                 yield format_path(keys)  # the whole union is claimed too
-            yield from _iter_set_paths(below, plain, keys)
-        elif isinstance(plain, list) and not replaces and below and below.merge.items != "sequence":
+            yield from _iter_set_paths(child, plain, keys)
+        elif isinstance(plain, list) and not replaces and child and child.merge.items != "sequence":
             for item in plain:
-                name = get_identity(below, item)
-                named = item if name is None else name
-                element = Element(named)
+                name = get_identity(child, item)
+                element = Element(item if name is None else name)
                 yield format_path((*keys, element))
         elif plain is not None:
             yield format_path(keys)
@@ -142,41 +143,44 @@ class Claims:
         self._unclaimed = [parse_path(path) for path in unclaimed]
 
     def _add(self, step: int, keys: PathKeys, claim: JsonValue) -> None:
-        known = self._newest.get(keys)
-        place = -len(self._newest) if known is None else known.rank[1]
-        ranked = _RankedClaim((step, place), claim)
+        earlier = self._newest.get(keys)
+        # Of claims of one step, that of the path which was claimed first counts.
+        order = -len(self._newest) if earlier is None else earlier.rank[1]
+        ranked = _RankedClaim((step, order), claim)
         self._newest[keys] = ranked
 
         for length in range(len(keys) + 1):
-            above = keys[:length]
-            if above not in self._below or self._below[above].rank <= ranked.rank:
-                self._below[above] = ranked
+            parent = keys[:length]
+            if parent not in self._below or self._below[parent].rank <= ranked.rank:
+                self._below[parent] = ranked
 
-    def owned_by(self, hashes: frozenset[str]) -> list[PathKeys]:
+    def list_owned(self, hashes: frozenset[str]) -> list[PathKeys]:
         """Return the paths whose newest claim is by one of `hashes`."""
-        claimed = [keys for keys, each in self._newest.items() if hashes & read_hashes(each.claim)]
-        return [keys for keys in claimed if hashes & read_hashes(self.owner(keys))]
+        claimed = [
+            keys for keys, ranked in self._newest.items() if hashes & read_hashes(ranked.claim)
+        ]
+        return [keys for keys in claimed if hashes & read_hashes(self.find_owner(keys))]
 
-    def owner(self, keys: PathKeys) -> JsonValue:
+    def find_owner(self, keys: PathKeys) -> JsonValue:
         """Return the newest claim at, above, or below `keys`; None without an owner."""
         if any(paths_overlap(keys, other) for other in self._unclaimed):
             return None
 
-        above = (keys[:length] for length in range(len(keys)))
-        found = [self._newest[path] for path in above if path in self._newest]
+        parents = (keys[:length] for length in range(len(keys)))
+        candidates = [self._newest[path] for path in parents if path in self._newest]
         if keys in self._below:
-            found.append(self._below[keys])
+            candidates.append(self._below[keys])
 
-        if not found:
+        if not candidates:
             return None
-        return max(found, key=lambda each: each.rank).claim
+        return max(candidates, key=lambda ranked: ranked.rank).claim
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
         """Return True if all `claims` apply already."""
         return all(self._holds(parse_path(path), claim) for path, claim in claims.items())
 
     def _holds(self, keys: PathKeys, claim: JsonValue) -> bool:
-        owner = self.owner(keys)
+        owner = self.find_owner(keys)
         if not read_hashes(claim):
             return not read_hashes(owner)
 
@@ -192,6 +196,8 @@ class Revert(NamedTuple):
 
 
 class _State(NamedTuple):
+    """A value of a path, and the claim of the change that set it."""
+
     owner: JsonValue
     value: JsonValue
 
@@ -204,16 +210,16 @@ def revert_source(
     Each path gets its value before all changes of the source. Paths that another source has set
     since, and paths without owner, are unchanged. For `unclaimed` see `Claims`.
     """
-    back: list[tuple[PathKeys, _State]] = []
-    for keys in Claims(steps, unclaimed).owned_by(hashes):
+    targets: list[tuple[PathKeys, _State]] = []  # the states to return to
+    for keys in Claims(steps, unclaimed).list_owned(hashes):
         states = _list_states(steps, keys)
 
         while len(states) > 1 and hashes & read_hashes(states[-1].owner):
             states.pop()
 
-        back.append((keys, states[-1]))
+        targets.append((keys, states[-1]))
 
-    return _make_revert(steps[0].below, back)
+    return _make_revert(steps[0].below, targets)
 
 
 def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
@@ -234,8 +240,10 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
 
 
 def _list_states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
-    # The successive values of `keys`, without reverted ones. A change without a claim keeps the
-    # owner.
+    """Return the successive values of `keys`, without reverted ones.
+
+    A change without a claim keeps the owner.
+    """
     states = [_State(UNCLAIMED, _read_value(steps[0].after, keys))]
 
     for step in steps[1:]:
@@ -255,14 +263,16 @@ def _list_states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
 
 
 def _read_value(partial: Partial, keys: PathKeys) -> JsonValue:
-    *above, key = keys
-    node = node_at(above)
+    *parent, key = keys
+    node = node_at(parent)
     if not isinstance(key, Element) or node is None or node.kind != "list":
         return get_path(partial, keys)  # type: ignore[no-any-return]
 
-    found = get_path(partial, tuple(above))
-    items = found if isinstance(found, list) else []
-    return next((i for i in items if i == key.json or get_identity(node, i) == key), None)
+    value = get_path(partial, tuple(parent))
+    items = value if isinstance(value, list) else []
+    return next(
+        (item for item in items if item == key.json or get_identity(node, item) == key), None
+    )
 
 
 def _iter_claims(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
@@ -276,28 +286,42 @@ def _iter_claims(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
             continue
 
         yield keys, claim
-        for above in (keys[:length] for length in range(1, len(keys))):
-            if _is_union(node_at(above)) and format_path(above) not in claims:
-                yield above, claim
+        for parent in (keys[:length] for length in range(1, len(keys))):
+            if _is_union(node_at(parent)) and format_path(parent) not in claims:
+                yield parent, claim
 
 
-def _make_revert(below: Partial, back: Iterable[tuple[PathKeys, _State]]) -> Revert:
+def _make_revert(below: Partial, targets: Iterable[tuple[PathKeys, _State]]) -> Revert:
+    """Return the change that gives each path the value of its target state.
+
+    A path whose value is that of the layers `below` gets it from there again.
+    """
     delta: Partial = {}
     claims: dict[str, JsonValue] = {}
     uncovers: set[str] = set()
 
-    for keys, state in back:
+    for keys, state in targets:
         claims[format_path(keys)] = state.owner
         if state.value == _read_value(below, keys):
             uncovers.add(format_path(keys))
         elif state.value is not None:
-            node = node_at(keys) or JSON
-            above = node_at(keys[:-1]) or JSON
-            is_item = isinstance(keys[-1], Element) and above.kind == "list"
-            value: JsonValue = [state.value] if is_item else state.value
-            if node.kind == "list":
-                value = {"value": value, "strategy": "replace"}
-            place = keys[:-1] if is_item else keys
-            delta = merge_partials(delta, build_partial(place, value))
+            path, value = _make_setting(keys, state.value)
+            delta = merge_partials(delta, build_partial(path, value))
 
     return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
+
+
+def _make_setting(keys: PathKeys, value: JsonValue) -> tuple[PathKeys, JsonValue]:
+    """Return the path and the value for a delta that sets `value` at `keys`.
+
+    An item is added to its list. A whole list replaces the present one.
+    """
+    node = node_at(keys) or JSON
+    parent = node_at(keys[:-1]) or JSON
+    if isinstance(keys[-1], Element) and parent.kind == "list":
+        keys = keys[:-1]
+        value = [value]
+
+    if node.kind == "list":
+        value = {"value": value, "strategy": "replace"}
+    return keys, value

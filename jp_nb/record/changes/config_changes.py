@@ -45,10 +45,10 @@ class ChangedPaths:
     """The paths that changes set or unset, without reverted ones. Each change is read once."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        # Each has the number of the last step by path. `_inside` also has the paths above.
-        self._values: dict[PathKeys, tuple[int, Partial]] = {}
+        # The number of the last step, by path.
+        self._values: dict[PathKeys, tuple[int, Partial]] = {}  # with its delta
         self._unset: dict[PathKeys, int] = {}
-        self._inside: dict[PathKeys, int] = {}
+        self._changed_below: dict[PathKeys, int] = {}  # that changed the path, or one below it
         self._reverted: dict[PathKeys, int] = {}
 
         resets = (number for number, step in enumerate(steps) if step.is_reset)
@@ -65,29 +65,29 @@ class ChangedPaths:
             self._reverted |= dict.fromkeys(map(parse_path, uncovers), number)
 
             for keys in (*leaves, *unsets):
-                self._inside |= {keys[:length]: number for length in range(1, len(keys) + 1)}
+                self._changed_below |= {keys[:length]: number for length in range(1, len(keys) + 1)}
 
     def __contains__(self, path: str) -> bool:
         """Return True if a change applies at `path`."""
         keys = parse_path(path)
-        changed = self._inside.get(keys, NEVER)
+        changed = self._changed_below.get(keys, NEVER)
         reverted = self._reverted.get(keys, NEVER)
 
-        for above in (keys[:length] for length in range(1, len(keys))):
-            number, delta = self._values.get(above, (NEVER, {}))
+        for parent in (keys[:length] for length in range(1, len(keys))):
+            number, delta = self._values.get(parent, (NEVER, {}))
             if number > changed and get_path(delta, path) is not None:  # an item of a list
                 changed = number
 
-            changed = max(changed, self._unset.get(above, NEVER))
-            reverted = max(reverted, self._reverted.get(above, NEVER))
+            changed = max(changed, self._unset.get(parent, NEVER))
+            reverted = max(reverted, self._reverted.get(parent, NEVER))
 
         return changed > NEVER and changed >= reverted
 
 
 def select_changes_before_first_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """Return the effective changes before the first turn."""
-    before = takewhile(lambda entry: not isinstance(entry, TurnStart), stream.entries)
-    count = sum(isinstance(entry, ConfigDelta) for entry in before)
+    beginning = takewhile(lambda entry: not isinstance(entry, TurnStart), stream.entries)
+    count = sum(isinstance(entry, ConfigDelta) for entry in beginning)
     effective = select_effective_deltas(stream.deltas)
     return tuple(delta for number, delta in effective if number < count)
 
@@ -113,18 +113,19 @@ def select_changes_for_rerun(
     turn, without the last `options` of them, before the `skipped` turns, and since the last turn.
     Changes by tools, and changes for other later turns, are not copied.
     """
-    ahead = _list_ahead_of(stream, number) if number else []
-    ahead = ahead[: max(len(ahead) - options, 0)]
-    later = chain.from_iterable(_list_ahead_of(stream, turn) for turn in skipped)
-    return [*ahead, *later, *_list_since_last_turn(stream)]
+    for_turn = _list_for_turn(stream, number) if number else []
+    for_turn = for_turn[: max(len(for_turn) - options, 0)]
+    for_skipped = chain.from_iterable(_list_for_turn(stream, turn) for turn in skipped)
+    return [*for_turn, *for_skipped, *_list_since_last_turn(stream)]
 
 
-def _list_ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, ConfigDelta]]:
+def _list_for_turn(stream: ConversationStream, number: int) -> list[tuple[int, ConfigDelta]]:
+    """Return the numbered changes at the beginning of turn `number`, before its request."""
     start = 0
     for turn in stream.turns():
-        ahead = list(takewhile(lambda entry: isinstance(entry, ConfigDelta), turn.entries))
+        at_begin = list(takewhile(lambda entry: isinstance(entry, ConfigDelta), turn.entries))
         if turn.number == number:
-            end = start + len(ahead)
+            end = start + len(at_begin)
             effective = select_effective_deltas(stream.deltas)
             return [(index, delta) for index, delta in effective if start <= index < end]
 
@@ -152,9 +153,12 @@ def make_inherited_settings(left: Projection, begins: Projection, paths: Collect
     conversations share, as after a fork, are omitted. `begins` is the next conversation, and
     `paths` include everything below them.
     """
-    keys = [parse_path(path) for path in paths]
-    both = zip(left.deltas, begins.deltas, strict=False)
-    shared = len(list(takewhile(lambda pair: pair[0] == pair[1], both)))
+    places = [parse_path(path) for path in paths]
+    pairs = zip(left.deltas, begins.deltas, strict=False)
+    shared_count = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+    def is_wanted(path: str) -> bool:
+        return any(parse_path(path)[: len(place)] == place for place in places)
 
     below = begins.now().below
     before = begins.partial()
@@ -163,11 +167,10 @@ def make_inherited_settings(left: Projection, begins: Projection, paths: Collect
     for step in left.steps():
         if step.is_reset or step.delta is None or is_tool_change(step.delta):
             continue
-        if step.number < left.untrusted_count or begins.untrusted_count <= step.number < shared:
+        is_shared = begins.untrusted_count <= step.number < shared_count
+        if step.number < left.untrusted_count or is_shared:
             continue
-        change = select_changes(
-            step.change, lambda path: any(parse_path(path)[: len(place)] == place for place in keys)
-        )
+        change = select_changes(step.change, is_wanted)
         if change:
             after = begins.strip(apply_change(after, change, step.defaults, below))
 
@@ -207,15 +210,15 @@ def find_changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     Ignored settings that later changes override are included. The record is folded as trusted,
     because the ignored changes alone do not show the result.
     """
-    found = find_untrusted_changes(projection)
+    changed = find_untrusted_changes(projection)
     if not projection.ignored:
-        return found
+        return changed
 
     trusted = projection.if_trusted()
     after = trusted.partial()
     change = diff_partials(projection.partial(), after)
 
-    found |= dict.fromkeys(change.unsets)
-    found |= {path: get_path(after, path) for path, _ in iter_leaf_paths(change.delta)}
+    changed |= dict.fromkeys(change.unsets)
+    changed |= {path: get_path(after, path) for path, _ in iter_leaf_paths(change.delta)}
 
-    return found | dict(trusted.ignored)
+    return changed | dict(trusted.ignored)

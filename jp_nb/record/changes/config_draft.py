@@ -55,8 +55,8 @@ class Draft:
         if not change and (not claims or Claims(self.steps()).hold(claims)):
             return False
 
-        shown: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
-        metadata: JsonObject = {UNCOVERS: shown} if shown else {}
+        uncovers: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
+        metadata: JsonObject = {UNCOVERS: uncovers} if uncovers else {}
         delta = ConfigDelta(
             delta=change.delta,
             unsets=change.unsets,
@@ -93,13 +93,15 @@ class Draft:
         if not is_needed:
             return Change(), self.now().after
 
-        unset = before
+        # The unsets stay. Of the new values, only those that differ after the unsets are needed.
+        after_unsets = before
         if change.unsets:
-            unset = strip(self._apply(Change(unsets=change.unsets, uncovers=change.uncovers)))
+            only_unsets = Change(unsets=change.unsets, uncovers=change.uncovers)
+            after_unsets = strip(self._apply(only_unsets))
 
-        needed = diff_partials(unset, wanted)
-        both = tuple(dict.fromkeys((*change.unsets, *needed.unsets)))
-        smaller = Change(needed.delta, both, change.uncovers.intersection(change.unsets))
+        needed = diff_partials(after_unsets, wanted)
+        unsets = tuple(dict.fromkeys((*change.unsets, *needed.unsets)))
+        smaller = Change(needed.delta, unsets, change.uncovers.intersection(change.unsets))
 
         if smaller == change:
             return change, after

@@ -75,10 +75,15 @@ class Projection:
     ) -> None:
         self._stream = stream
         self._below = below
-        stored = len(stream.deltas) if untrusted_count is None else untrusted_count
-        self._stored = -1 if is_local else stored  # changes that were read; -1: also no base
+        # The base configuration and the first changes were read, unless this process made them.
+        self._is_base_stored = not is_local
+        self._stored_count = len(stream.deltas)
+        if is_local:
+            self._stored_count = 0
+        elif untrusted_count is not None:
+            self._stored_count = untrusted_count
         self._trusted = trusted or is_local
-        self._bounded = not self._trusted  # the budget limits the stored changes
+        self._has_budget = not self._trusted
 
         self._layers: list[Layer] | None = None  # None until they are first read
         self._steps: list[Step] = []
@@ -86,14 +91,16 @@ class Projection:
         self._budget = Budget(MAX_UNTRUSTED_WORK)
         self._ignored: dict[str, JsonValue] = {}
         self._problems: dict[str, ConfigProblem] = {}
-        self._plain: tuple[Partial, Partial] = ({}, {})  # the last settings, and their `strip`
+        # Caches of `strip` and `validate`: the last argument, and its result.
+        self._stripped: tuple[Partial, Partial] = ({}, {})
         self._validated: tuple[Partial, AppConfig] | None = None
 
     def if_trusted(self) -> Projection:
         """Return a projection as if the record were trusted, within the budget."""
         other = Projection(self._stream, self.layers, trusted=True)
-        other._stored = self._stored
-        other._bounded = True
+        other._is_base_stored = self._is_base_stored
+        other._stored_count = self._stored_count
+        other._has_budget = True
         return other
 
     def until(self, stream: ConversationStream) -> Projection:
@@ -102,13 +109,14 @@ class Projection:
         The same changes are untrusted. The layers below are the current ones.
         """
         other = Projection(stream, self.layers, trusted=self._trusted)
-        other._stored = min(self._stored, len(stream.deltas))
+        other._is_base_stored = self._is_base_stored
+        other._stored_count = min(self._stored_count, len(stream.deltas))
         return other
 
     @property
     def untrusted_count(self) -> int:
         """Number of untrusted changes, which are the first ones."""
-        return 0 if self._trusted else self._stored
+        return 0 if self._trusted else self._stored_count
 
     @property
     def deltas(self) -> Sequence[ConfigDelta]:
@@ -151,13 +159,13 @@ class Projection:
         self._problems = {}
 
         layers = self.layers()
-        self._plain = merge_and_strip(tuple(layers))
-        below = self._plain[0]
+        self._stripped = merge_and_strip(tuple(layers))
+        below = self._stripped[0]
         defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)
 
         base = read_base_change(self._stream.base_config, self._problems)
 
-        if self._stored >= 0:
+        if self._is_base_stored:
             untrusted = not self._trusted
             unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
             base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
@@ -174,16 +182,10 @@ class Projection:
         if number in self._reverted.numbers:
             return replace(unchanged, is_reverted=True)
 
-        is_stored = number < self._stored
+        is_stored = number < self._stored_count
         untrusted = is_stored and not self._trusted
-
-        if is_stored and self._bounded:
-            was_exceeded = self._budget.left < 0
-            if not self._budget.allows(last.after, delta.delta, delta.unsets):
-                if not was_exceeded:
-                    place = next(i for i, x in enumerate(self._stream.entries) if x is delta)
-                    self._ignored[TOO_MANY_CHANGES.format(place=f"events[{place}]")] = None
-                return unchanged
+        if is_stored and self._has_budget and not self._spend_budget(last.after, delta):
+            return unchanged
 
         if delta.op == "reset":
             below = last.below
@@ -203,6 +205,18 @@ class Projection:
             after = apply_change(last.after, change, last.defaults, last.below)
 
         return replace(unchanged, change=change, after=after)
+
+    def _spend_budget(self, now: Partial, delta: ConfigDelta) -> bool:
+        """Spend the work of a stored change; return False if it exceeds the budget."""
+        was_exceeded = self._budget.left < 0
+        if self._budget.allows(now, delta.delta, delta.unsets):
+            return True
+
+        if not was_exceeded:
+            entries = enumerate(self._stream.entries)
+            position = next(index for index, entry in entries if entry is delta)
+            self._ignored[TOO_MANY_CHANGES.format(place=f"events[{position}]")] = None
+        return False
 
     def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
         partial, unknown = split_unknown(partial)
@@ -243,20 +257,23 @@ class Projection:
         Raises:
             StorageError: The record is damaged. Nothing was appended.
         """
-        before = self._fold()
+        steps_before = self._fold()
 
-        if before[-1] is last:
-            self._steps = [*before, *made]  # first: `on_change` may read the configuration
+        # Before the append: its `on_change` may read the configuration.
+        if steps_before[-1] is last:
+            self._steps = [*steps_before, *made]
 
-        recorded = self._steps
+        steps_with_made = self._steps
         try:
             self._stream.append(*(step.delta for step in made if step.delta is not None))
         except StorageError:
-            self._steps = before
+            self._steps = steps_before
             raise
 
-        if recorded is not before and recorded is self._steps:  # now with their timestamps
-            recorded[last.number + 2 :] = [
+        # The appended entries have timestamps. `on_change` may have begun the fold again.
+        is_reused = steps_with_made is not steps_before and steps_with_made is self._steps
+        if is_reused:
+            steps_with_made[last.number + 2 :] = [
                 replace(step, delta=self._stream.deltas[step.number]) for step in made
             ]
 
@@ -270,8 +287,8 @@ class Projection:
 
     def providers(self) -> tuple[str, ...]:
         """Return the provider at the beginning and after each delta; "" if none is configured."""
-        found = tuple(_read_provider(step.after) for step in self._fold())
-        return found if self._trusted else UntrustedProviders(found)
+        providers = tuple(_read_provider(step.after) for step in self._fold())
+        return providers if self._trusted else UntrustedProviders(providers)
 
     @property
     def ignored(self) -> Mapping[str, JsonValue]:
@@ -291,9 +308,9 @@ class Projection:
 
     def strip(self, partial: Partial) -> Partial:
         """Return `partial` without merge strategies. Parts of the last call are reused."""
-        if self._plain[0] is not partial:
-            self._plain = partial, strip_strategies(partial, known=self._plain)
-        return self._plain[1]
+        if self._stripped[0] is not partial:
+            self._stripped = partial, strip_strategies(partial, known=self._stripped)
+        return self._stripped[1]
 
     def config(self) -> AppConfig:
         """Return the effective configuration: the same object until a change.
@@ -322,22 +339,24 @@ class Projection:
         Raises:
             ConfigError: A path is invalid.
         """
+        # The turn of each change. The last ones are for a turn that has not begun.
         turns: list[int] = []
         for turn in self._stream.turns():
             turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
         turns += [self._stream.turn_count] * (len(self._stream.deltas) - len(turns))
+
         layers = self.layers()
         steps = self.steps()
         return {path: list(find_sources(path, layers, steps, turns)) for path in paths}
 
 
 def _read_provider(partial: Partial) -> str:
-    found = get_path(partial, MODEL_PATH)
-    if isinstance(found, str):
+    model = get_path(partial, MODEL_PATH)
+    if isinstance(model, str):
         try:
-            return resolve_model(found, get_aliases(partial)).provider
+            return resolve_model(model, get_aliases(partial)).provider
         except ConfigError:
             return ""
 
-    provider = found.get("provider") if isinstance(found, dict) else None
+    provider = model.get("provider") if isinstance(model, dict) else None
     return provider if isinstance(provider, str) else ""

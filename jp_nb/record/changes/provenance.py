@@ -56,7 +56,7 @@ class Provenance:
         relation = "in" if by_tool else "for"
         return f"{relation} turn {to_shown_turn(self.turn)}"
 
-    def tools(self, path: str) -> list[ProposedBy]:
+    def list_proposing_calls(self, path: str) -> list[ProposedBy]:
         """Return the proposing calls that changed `path`."""
         keys = parse_path(path)
         calls = read_proposed_by(self.delta) if self.delta is not None else ()
@@ -77,10 +77,10 @@ def find_sources(
     `steps` begin with the initial state or a reset. `turns` has the turn of each change, by number.
     """
     keys = parse_path(path)
-    began = steps[0]
+    first = steps[0]
     for layer in layers:
         value = get_path(layer.partial, keys)
-        if value is not None and (began.delta is None or layer.name == REGISTRATIONS_LAYER):
+        if value is not None and (first.delta is None or layer.name == REGISTRATIONS_LAYER):
             yield Provenance(layer.name, value, layer.file)
 
     for step in steps:
@@ -113,12 +113,12 @@ def _find_unset_above(change: Change, keys: PathKeys) -> str | None:
     if get_path(change.delta, keys) is not None or not node_at(keys):
         return None
 
-    found = None
+    last = None
     for path in change.unsets:
         unset = parse_path(path)
         if unset == keys[: len(unset)]:
-            found = path
-    return found
+            last = path
+    return last
 
 
 def paths_overlap(one: Sequence[str], other: Sequence[str]) -> bool:

@@ -58,14 +58,16 @@ class CompactionBounds:
         if not in_turn and answered and find_interrupted_turn(stream) is not None:
             answered[-1] = False
 
+        if in_turn and answered:
+            answered[-1] = True  # the current turn will have an answer
         last = len(answered) - 1
-        while last >= 0 and not answered[last] and not (in_turn and last == len(answered) - 1):
+        while last >= 0 and not answered[last]:
             last -= 1
 
         self._last = last
-        self._end = last - 1 if in_turn else last
+        self._end = last - 1 if in_turn else last  # the last turn that may be compacted
 
-    def between_kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
+    def find_between_kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
         """Return the turns to compact, or None if there are none.
 
         `first` and `last` are the bounds of the turns that are kept at the beginning and the end.
@@ -78,11 +80,14 @@ class CompactionBounds:
         if first.kind != "duration":
             return self._clip_range(self._find_first_turn(first), end)
 
-        opened = next(filter(None, self._began), None)
-        begun = None if opened is None else self._find_turn_at(opened, first.amount)
-        return None if begun is None else self._clip_range(begun + 1, end)
+        # A duration is relative to the beginning of the conversation.
+        began = next(filter(None, self._began), None)
+        if began is None:
+            return None
+        last_kept = self._find_turn_at(began, first.amount)
+        return None if last_kept is None else self._clip_range(last_kept + 1, end)
 
-    def between(
+    def find_between(
         self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
     ) -> TurnRange | None:
         """Return the turns from `first` to `last`, or None if there are none.
@@ -94,8 +99,8 @@ class CompactionBounds:
         end = kept.last if kept is not None else self._end
 
         if first is not None and first.kind == "duration":
-            begun = self._find_turn_at(self._now, -first.amount)
-            begin = 0 if begun is None else begun + 1
+            last_before = self._find_turn_at(self._now, -first.amount)
+            begin = 0 if last_before is None else last_before + 1
         elif first is not None:
             begin = self._find_first_turn(first)
 
@@ -130,18 +135,22 @@ class CompactionBounds:
                 return int(bound.amount)
 
     def _find_turn_at(self, moment: datetime, seconds: float) -> int | None:
+        """Return the last turn that had begun some `seconds` after `moment`; None if none had."""
         try:
             moment += timedelta(seconds=seconds)
         except OverflowError:  # outside of the range of dates
             return self._last if seconds > 0 else None
-        begun = (n for n, began in enumerate(self._began) if began is not None and began <= moment)
+        turns = enumerate(self._began)
+        begun = (turn for turn, began in turns if began is not None and began <= moment)
         return max(begun, default=None)
 
 
 def list_summary_ranges(placed: Iterable[PlacedCompaction]) -> list[TurnRange]:
     """Return the turns of each summary."""
-    entries = (each.effective for each in placed)
-    return [TurnRange(x.from_turn, x.to_turn) for x in entries if x.summary is not None]
+    entries = [compaction.effective for compaction in placed]
+    return [
+        TurnRange(entry.from_turn, entry.to_turn) for entry in entries if entry.summary is not None
+    ]
 
 
 def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> TurnRange:
@@ -149,15 +158,17 @@ def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> Turn
 
     A summary cannot be divided, so all of its turns are summarized again.
     """
-    by_first = sorted(summaries, key=lambda each: each.first)
+    by_first = sorted(summaries, key=lambda summary: summary.first)
+    by_last = sorted(by_first, key=lambda summary: summary.last, reverse=True)
     first = turns.first
     last = turns.last
 
-    for each in by_first:  # one pass in each direction is enough
-        if each.first <= last and each.last >= first:
-            last = max(last, each.last)
-    for each in sorted(by_first, key=lambda each: -each.last):
-        if each.first <= last and each.last >= first:
-            first = min(first, each.first)
+    # One pass in each direction is enough: upwards, then downwards.
+    for summary in by_first:
+        if summary.first <= last and summary.last >= first:
+            last = max(last, summary.last)
+    for summary in by_last:
+        if summary.first <= last and summary.last >= first:
+            first = min(first, summary.first)
 
     return TurnRange(first, last)

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jp_nb.record.compactions.compaction import TurnTreatment
 from jp_nb.record.compactions.compaction_range import TurnRange
-from jp_nb.record.entries.events import (
-    Compaction,
-    ToolCallPolicy,
-)
+from jp_nb.record.compactions.turn_treatments import TurnTreatment
+from jp_nb.record.entries.events import Compaction, ToolCallPolicy
 from jp_nb.text import MAX_ITEMS_IN_LINE
 
 SENT_WHOLE = "whole"

@@ -37,7 +37,8 @@ def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
     """
     merged = read_segments(metadata) if RECORD_KEY in metadata else None
     for _, state in _iter_carriers(metadata):
-        if (document := _read_document(state)) is not None:
+        document = _read_document(state)
+        if document is not None:
             seen = state.get("seen")
             seen_counts = seen if isinstance(seen, dict) else None
             merged = merge_records(merged, document, seen_counts)
@@ -63,13 +64,13 @@ def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
     if RECORD_KEY in metadata and find_shape(read_segments(metadata)) == "newer":
         return False
 
-    found = find_readable_carriers(metadata)
-    if not found:
+    carriers = find_readable_carriers(metadata)
+    if not carriers:
         return False
 
     store_segments(metadata, read_carrier(metadata))
     states = metadata[WIDGETS][WIDGET_STATE]["state"]
-    for key in found:
+    for key in carriers:
         del states[key]
 
     if not states:
@@ -96,6 +97,10 @@ def _iter_carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObjec
 
 
 def _read_document(state: JsonObject) -> JsonObject | None:
+    """Return the record in a widget state: its head at `jp`, and its entries in `events.0` on.
+
+    Return None if a part of it is missing.
+    """
     head = state.get("jp")
     if not isinstance(head, dict):
         return None

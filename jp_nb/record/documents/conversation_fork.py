@@ -5,7 +5,7 @@ Source: `docs/guide.md`, `docs/decisions.md` D18, D33.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 
 from jp_nb.errors import UsageError
@@ -15,6 +15,7 @@ from jp_nb.record.entries.entry_images import read_image_digests
 from jp_nb.record.entries.events import (
     Compaction,
     ConfigDelta,
+    Entry,
     ImageEntry,
 )
 from jp_nb.record.entries.unanswered_turns import find_end_of_turn, select_effective_deltas
@@ -70,28 +71,34 @@ def fork_conversation(
 
 
 def _keep_turns(stream: ConversationStream, keep: int) -> None:
-    # Compactions of removed turns are removed too: their numbers would mean other turns.
+    """Remove all turns of `stream` but the first `keep`, and the entries that belong to them."""
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
     removed = {event.position for event in events if event.turn >= keep}
-    end = find_end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
 
-    places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
-    removed.update(place for place in places if place >= end)
+    changes = [
+        index for index, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)
+    ]
+    if kept:
+        end = find_end_of_turn(stream.entries, kept[-1] + 1)
+    else:
+        end = events[0].position
+        # Reverted changes are removed with their turn.
+        effective = {changes[number] for number, _ in select_effective_deltas(stream.deltas)}
+        removed.update(set(changes) - effective)
+    removed.update(index for index in changes if index >= end)
 
-    if not kept:  # reverted changes are removed with their turn
-        effective = {places[number] for number, _ in select_effective_deltas(stream.deltas)}
-        removed.update(set(places) - effective)
-
+    # The turn numbers of these compactions would mean other turns.
     removed.update(
         index
         for index, entry in enumerate(stream.entries)
         if isinstance(entry, Compaction) and entry.to_turn >= keep
     )
 
-    items = [item for index, item in enumerate(stream.items()) if index not in removed]
-    shown = set(chain.from_iterable(read_image_digests(item.entry) for item in items))
+    items = [item for index, item in enumerate(stream.list_items()) if index not in removed]
+    digests = set(chain.from_iterable(read_image_digests(item.entry) for item in items))
+    stream.rewrite([item for item in items if not _is_unused_image(item.entry, digests)])
 
-    stream.rewrite(
-        [x for x in items if not isinstance(x.entry, ImageEntry) or x.entry.digest in shown]
-    )
+
+def _is_unused_image(entry: Entry, digests: Collection[str]) -> bool:
+    return isinstance(entry, ImageEntry) and entry.digest not in digests

@@ -77,9 +77,11 @@ def list_conversations(document: Document) -> list[ConversationInfo]:
         active=True,
     )
 
-    others = zip(names[1:], document.others, strict=True)
-    read = (_read_info(name, entry, turns=_count_turns(entry)) for name, entry in others)
-    return [active, *read]
+    others = [
+        _read_info(name, entry, turns=_count_turns(entry))
+        for name, entry in zip(names[1:], document.others, strict=True)
+    ]
+    return [active, *others]
 
 
 def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
@@ -92,13 +94,13 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
         UsageError: `text` matches no conversation, or several. The message has the nearest ids.
         StorageError: The conversation is damaged, or from a newer release. Nothing is changed.
     """
-    index = _find(_make_unique_names(document), text)
+    index = _find_index(_make_unique_names(document), text)
     if index == 0:
         return False
     place = index - 1
     loaded = _load(document.others[place], f"jp.others[{place}]", clock)
 
-    document.others = [x for i, x in enumerate(document.others) if i != place] + loaded.others
+    document.others = _remove_other(document, place) + loaded.others
 
     document.archive_active()  # with its signature
     document.conversation = loaded.conversation
@@ -130,8 +132,12 @@ def drop_conversation(document: Document, name: str) -> ConversationInfo:
 
     entry = document.others[place]
     dropped = _read_info(name, entry, turns=_count_turns(entry))
-    document.others = [x for i, x in enumerate(document.others) if i != place]
+    document.others = _remove_other(document, place)
     return dropped
+
+
+def _remove_other(document: Document, place: int) -> list[JsonValue]:
+    return [entry for index, entry in enumerate(document.others) if index != place]
 
 
 # --- naming ----------------------------------------------------------------------------------
@@ -140,34 +146,36 @@ def drop_conversation(document: Document, name: str) -> ConversationInfo:
 def _make_unique_names(document: Document) -> list[str]:
     others = (get_conversation_id(entry) or _DAMAGED for entry in document.others)
     stored = [document.conversation.id, *others]
-    literal = set(stored)
+    taken = set(stored)
 
-    seen: dict[str, int] = {}
+    numbers: dict[str, int] = {}  # of the last name, by stored id
     names = []
 
     for identifier in stored:
         name = identifier
-        number = seen.get(identifier, 0) + 1
-        while number > 1 and (name := f"{identifier}~{number}") in literal:
+        number = numbers.get(identifier, 0) + 1
+        # The first one keeps its id. `jp-c1~2` may also be the id of another conversation.
+        while number > 1 and (name := f"{identifier}~{number}") in taken:
             number += 1
 
-        seen[identifier] = number
-        literal.add(name)  # names are unique
+        numbers[identifier] = number
+        taken.add(name)
         names.append(name)
 
     return names
 
 
-def _find(names: Sequence[str], text: str) -> int:
+def _find_index(names: Sequence[str], text: str) -> int:
     if text in names:
         return names.index(text)
 
-    fitting = [n for n in names if text and (n.startswith(text) or n.endswith(text))]
+    fitting = [name for name in names if text and (name.startswith(text) or name.endswith(text))]
     if len(fitting) == 1:
         return names.index(fitting[0])
     if fitting:
         shown = ", ".join(map(_format_name, fitting[:MAX_FEW_NAMES]))
-        if (more := len(fitting) - MAX_FEW_NAMES) > 0:
+        more = len(fitting) - MAX_FEW_NAMES
+        if more > 0:
             shown = f"{shown} and {more} more"
 
         raise UsageError(

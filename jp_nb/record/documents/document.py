@@ -258,7 +258,7 @@ def list_notices(stream: ConversationStream) -> list[str]:
     """Return a line for each entry that is kept but not fully used, with its path."""
     found = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
 
-    for index in stream.unresolved():
+    for index in stream.find_unresolved():
         why = "the request of this response is unknown, so it is not sent to the model"
         found.append((index, f"events[{index}].request_id: {why}"))
 

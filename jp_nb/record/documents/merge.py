@@ -8,7 +8,6 @@ Source: `docs/record.md`, `docs/decisions.md` D18 and D33.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain
@@ -58,7 +57,12 @@ def contains_conversation(entry: JsonValue, other: JsonValue) -> bool:
 def find_uncovered(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
     """Return the conversations of `entries` that no conversation of `document` covers."""
     known = set(chain.from_iterable(map(_iter_beginnings, get_conversations(document))))
-    return [entry for entry in entries if deque(_iter_beginnings(entry), 1).pop() not in known]
+    return [entry for entry in entries if _digest_conversation(entry) not in known]
+
+
+def _digest_conversation(entry: JsonValue) -> bytes:
+    *_, whole = _iter_beginnings(entry)
+    return whole
 
 
 def _iter_beginnings(entry: JsonValue) -> Iterator[bytes]:

@@ -42,9 +42,9 @@ class NoAnswer:
     takes_back: int = 0
 
 
-def make_no_answer(found: NoAnswer) -> ConfigDelta:
+def make_no_answer(no_answer: NoAnswer) -> ConfigDelta:
     """Return the entry that marks the end of a turn without an answer."""
-    mark = {"ended": found.ended, "takes_back": found.takes_back}
+    mark = {"ended": no_answer.ended, "takes_back": no_answer.takes_back}
     return ConfigDelta(metadata={NO_ANSWER: mark})
 
 
@@ -77,22 +77,23 @@ class RevertedChanges:
 
     def __init__(self) -> None:
         self.numbers: set[int] = set()
-        self._seen = 0
-        self._after_mark = 0
+        self._read_count = 0
+        self._after_last_mark = 0
 
     def follow(self, deltas: Sequence[ConfigDelta]) -> set[int]:
         """Read the marks that were appended to `deltas`, and return newly reverted numbers."""
-        found: set[int] = set()
+        reverted: set[int] = set()
 
-        for number in range(self._seen, len(deltas)):
+        for number in range(self._read_count, len(deltas)):
             mark = read_no_answer(deltas[number])
             if mark is not None:  # not past the previous mark, so the work is linear
-                found.update(range(max(self._after_mark, number - mark.takes_back), number))
-                self._after_mark = number + 1
+                first = max(self._after_last_mark, number - mark.takes_back)
+                reverted.update(range(first, number))
+                self._after_last_mark = number + 1
 
-        self._seen = len(deltas)
-        self.numbers |= found
-        return found
+        self._read_count = len(deltas)
+        self.numbers |= reverted
+        return reverted
 
 
 def select_effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:

@@ -40,6 +40,7 @@ SERVER_TOOL: Final = "server_tool"
 INPUT_CHANGES: Final = "input_changes"
 SCHEMA_RETRY: Final = "schema_retry"
 _INPUT_CHANGES: Final = {"dropped": True, "kept": False}
+"""Stored name of each kind of change: True if the model did not get the reasoning."""
 
 
 def make_request_marks(choice: str, host: str) -> JsonObject:
@@ -59,12 +60,13 @@ def find_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntri
     Raises:
         UsageError: There is no such turn. The message begins with `why_not`.
     """
-    found = list(turns)
-    for turn in reversed(found):
-        request = next((each for each in turn.entries if isinstance(each, ChatRequest)), None)
+    listed = list(turns)
+    for turn in reversed(listed):
+        requests = (entry for entry in turn.entries if isinstance(entry, ChatRequest))
+        request = next(requests, None)
         if request is not None and request.metadata.get(EXPLAINS_ERROR) is not True:
             return turn
-    why = "has only explanations of errors" if found else "has no turn yet"
+    why = "has only explanations of errors" if listed else "has no turn yet"
     raise UsageError(f"{why_not}: this conversation {why}")
 
 
@@ -128,8 +130,8 @@ def with_input_changes(entry: EntryT, changes: Mapping[tuple[str, bool], int]) -
         return entry
 
     stored: JsonObject = {}
-    for name, value in _INPUT_CHANGES.items():
-        alike = {key: count for key, count in changes.items() if key[1] is value}
+    for name, is_dropped in _INPUT_CHANGES.items():
+        alike = {key: count for key, count in changes.items() if key[1] is is_dropped}
         if alike:
             stored[name] = {reason: count for (reason, _), count in alike.items()}
 
@@ -138,10 +140,10 @@ def with_input_changes(entry: EntryT, changes: Mapping[tuple[str, bool], int]) -
 
 def read_input_changes(metadata: Mapping[str, JsonValue]) -> Counter[tuple[str, bool]]:
     """Return the valid counts of `with_input_changes` in the `metadata` of an entry."""
-    found: Counter[tuple[str, bool]] = Counter()
+    counts: Counter[tuple[str, bool]] = Counter()
     stored = as_object(metadata.get(INPUT_CHANGES))
     for name, is_dropped in _INPUT_CHANGES.items():
         for reason, count in as_object(stored.get(name)).items():
             if type(count) is int and 0 < count <= MAX_INTEGER:
-                found[reason, is_dropped] += count
-    return found
+                counts[reason, is_dropped] += count
+    return counts

@@ -1,15 +1,12 @@
-"""The history of questions: their log entries, and the answers in them.
+"""The history of questions: the answers of one record, or of the question log of a workspace.
 
-The history has the answers of one record, or of the question log of a workspace. Both have the
-entries of `make_entry`, which are numbered from 1.
+Both have the entries of `question_log_entries.py`. The answers are numbered from 1.
 
 Source: `docs/record.md`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
@@ -18,101 +15,30 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import JsonObject
-from jp_nb.record.entries.clock import format_timestamp, parse_timestamp
-from jp_nb.record.entries.events import BY, InquiryRequest, InquiryResponse, TurnStart
 from jp_nb.record.entries.outcomes import (
-    ANSWER_MARKS,
     ANSWERED,
     CHANNEL_WORDS,
     QuestionOutcome,
     read_details,
-    read_question_outcome,
+)
+from jp_nb.record.reading.question_log_entries import (
+    format_rfc3339,
+    is_answered,
+    iter_ended_questions,
+    read_entry_time,
 )
 from jp_nb.record.reading.recorded_answers import format_recorded_answer
 from jp_nb.record.stream import ConversationStream
 from jp_nb.text import format_user_name
 
-LOGGED_MODES: Final = {"select": "choice", "text": "freetext"}
-"""Names of kinds of questions in the log. Other kinds keep their names."""
-ENTRY_VERSION: Final = 1
-_WITH_OFFSET: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
+DEFAULT_LIMIT: Final = 20
+MAX_LIMIT: Final = 200
+"""Maximum number of listed answers."""
+NO_HISTORY: Final = "No question has been answered yet: there is no history."
+UNTRUSTED_HISTORY: Final = (
+    "This notebook is not trusted, so its questions and answers are not read. Only the user can "
+    "change that, with `%jp trust`."
 )
-
-
-def format_rfc3339(moment: datetime) -> str:
-    """Return a time such as `2026-03-18T13:19:06.841464Z`."""
-    return f"{format_timestamp(moment).replace(' ', 'T')}Z"
-
-
-def parse_rfc3339(text: JsonValue) -> datetime | None:
-    """Return the time of `text`, or None if it is invalid or has no offset from UTC."""
-    if not isinstance(text, str) or not _WITH_OFFSET.fullmatch(text):
-        return None
-    return parse_timestamp(text)
-
-
-def make_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject | None:
-    """Return the log entry of a recorded question and its end, without a number.
-
-    Return None for secrets, and for questions that the user did not see. A question that the user
-    saw and did not answer has an `outcome` and no `answer`.
-    """
-    question = request.question
-    answer = response.answer
-    outcome = read_question_outcome(response)
-    moment = parse_timestamp(response.timestamp)
-    is_logged = outcome.was_seen and response.metadata.get("end") == outcome.end
-
-    if outcome.is_answered:
-        is_logged = answer is not None
-
-    if moment is None or not is_logged or not question.text.strip():
-        return None
-
-    entry: JsonObject = {"v": ENTRY_VERSION, "timestamp": format_rfc3339(moment)}
-    entry["question"] = question.text
-
-    if outcome.is_answered:
-        entry["answer"] = answer
-        words = format_recorded_answer(question.answer_type.to_raw(), answer)
-        if words != answer:
-            entry["label"] = words
-
-    mode = question.answer_type.type
-    asker = request.source.name or request.source.source
-    entry |= {"mode": LOGGED_MODES.get(mode, mode), "outcome": outcome.end, "source": asker}
-    sources = {"channel": outcome.channel, BY: outcome.by}
-    entry |= {key: value for key, value in sources.items() if value is not None}
-
-    if isinstance(answer, str) and not answer.strip():
-        entry["empty"] = True
-
-    return entry | {mark: True for mark in ANSWER_MARKS if mark in outcome.marks}
-
-
-def list_ended_questions(stream: ConversationStream, start: int = 0) -> Iterator[JsonObject]:
-    """Yield the log entries of the questions that ended in `stream` from entry `start` on."""
-    entries = stream.entries
-    begin = start
-
-    while begin and (begin == len(entries) or not isinstance(entries[begin], TurnStart)):
-        begin -= 1
-    waiting: dict[str, InquiryRequest] = {}  # ids may repeat in a later turn
-
-    for index, entry in enumerate(entries[begin:], begin):
-        match entry:
-            case TurnStart():
-                waiting.clear()
-            case InquiryRequest():
-                waiting[entry.id] = entry
-            case InquiryResponse():
-                request = waiting.pop(entry.id, None)
-                if request is None or index < start:
-                    continue
-                found = make_entry(request, entry)
-                if found is not None:
-                    yield found
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +90,6 @@ class LoggedAnswer:
         return stored | {key: text for key, text in more.items() if text}
 
 
-def is_answered(entry: JsonObject) -> bool:
-    """Return True if the log entry has an answer, and so a number."""
-    return entry.get("outcome", "answered") == "answered"
-
-
-def read_entry_time(entry: JsonObject) -> datetime | None:
-    """Return the time of a log entry; None if it is invalid."""
-    return parse_rfc3339(entry.get("timestamp", entry.get("datetime")))
-
-
 def read_logged_answer(entry: JsonObject, number: int, *, is_trusted: bool) -> LoggedAnswer:
     """Return the answer in a valid log entry with the number `number`."""
     moment = read_entry_time(entry)
@@ -203,19 +119,9 @@ def list_recorded_answers(stream: ConversationStream) -> tuple[LoggedAnswer, ...
 
     Numbers are permanent, because a record only grows.
     """
-    answered = filter(is_answered, list_ended_questions(stream))
+    answered = filter(is_answered, iter_ended_questions(stream))
     numbered = enumerate(answered, 1)
     return tuple(read_logged_answer(entry, number, is_trusted=True) for number, entry in numbered)
-
-
-DEFAULT_LIMIT: Final = 20
-MAX_LIMIT: Final = 200
-"""Maximum number of listed answers."""
-NO_HISTORY: Final = "No question has been answered yet: there is no history."
-UNTRUSTED_HISTORY: Final = (
-    "This notebook is not trusted, so its questions and answers are not read. Only the user can "
-    "change that, with `%jp trust`."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +159,15 @@ class QuestionHistory:
         if not wanted:
             raise UsageError("give a text to search for: it cannot be blank")
 
-        found = []
-        for each in self.answers:
-            whole = each.answer if isinstance(each.answer, str) else ""
+        matches = []
+        for logged in self.answers:
+            whole = logged.answer if isinstance(logged.answer, str) else ""
             # The separator prevents matches across two parts.
-            if wanted in "\0".join((each.question, each.words, whole)).casefold():
-                found.append(each)
+            searched = "\0".join((logged.question, logged.words, whole))
+            if wanted in searched.casefold():
+                matches.append(logged)
 
-        return tuple(found)
+        return tuple(matches)
 
     def format_unknown_id(self, number: int) -> str:
         """Return the message that no answer has the id `number`."""

@@ -52,24 +52,24 @@ class RequestSpan:
 
 def find_requests(stream: ConversationStream) -> list[RequestSpan]:
     """Return the requests to models in `stream`, oldest first."""
-    found: list[RequestSpan] = []
+    spans: list[RequestSpan] = []
     for turn, events in groupby(stream.events(), key=lambda event: event.turn):
-        found += _find_in_turn(turn, list(events))
-    return found
+        spans += _iter_requests_of_turn(turn, list(events))
+    return spans
 
 
-def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
+def _iter_requests_of_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
     number = 1
     is_new_cycle = True
-    answer: list[TurnEvent] = []
+    answer: list[TurnEvent] = []  # the model's entries since the last request or result
     asked_at: int | None = None
 
-    for event in [*events, None]:
+    for event in [*events, None]:  # None ends the last answer
         entry = event.entry if event is not None else None
         if event is not None and isinstance(entry, ChatResponse | ToolCallRequest):
             answer.append(event)
         elif isinstance(entry, ChatRequest | ToolCallResponse | None):
-            for part in _split_continued(answer):
+            for part in _split_by_request(answer):
                 start = part[0].position
                 end = part[-1].position + 1
                 yield RequestSpan(turn, number, start, end, is_new_cycle)
@@ -80,12 +80,16 @@ def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpa
                 asked_at = event.position
             is_new_cycle = is_new_cycle or isinstance(entry, ToolCallResponse)
 
-    if number == 1 and asked_at is not None:
+    is_unanswered = number == 1
+    if is_unanswered and asked_at is not None:
         yield RequestSpan(turn, number, asked_at + 1, asked_at + 1, is_new_cycle)
 
 
-def _split_continued(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent]]:
-    """Yield the entries of each request's response. Several requests can continue one response."""
+def _split_by_request(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent]]:
+    """Yield the entries of each request's response. Several requests can continue one answer.
+
+    A continuation begins with its reasoning, which is before the marked text.
+    """
     start = 0
     for index, event in enumerate(answer):
         if not (isinstance(event.entry, ChatResponse) and is_continuation(event.entry)):

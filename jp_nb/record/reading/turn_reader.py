@@ -59,28 +59,28 @@ def read_turn(
     images: RecordedImages | None = None,
 ) -> Turn:
     """Return the turn with `entries`. `images` are those of its conversation."""
-    read = _TurnReader(images)
+    reader = _TurnReader(images)
     for entry in entries:
-        read.add(entry)
+        reader.add(entry)
 
     left_out = is_unanswered(entries)
-    mark = read.mark if left_out else None
+    mark = reader.mark if left_out else None
     uncalled = None if left_out else find_missing_call(entries)
     taken_back = 0
     if mark is not None:
-        changes = sum(isinstance(part, ConfigChange) for part in read.parts)
+        changes = sum(isinstance(part, ConfigChange) for part in reader.parts)
         status = mark.ended
         taken_back = min(mark.takes_back, changes)
 
     return Turn(
         number=number,
-        parts=tuple(read.parts),
+        parts=tuple(reader.parts),
         usage=sum_usage(entries),
         status=status,
         left_out=left_out,
         taken_back=taken_back,
         uncalled=uncalled,
-        images=read.images_of_request,
+        images=reader.request_images,
     )
 
 
@@ -104,12 +104,13 @@ class _TurnReader:
 
     def __init__(self, images: RecordedImages | None) -> None:
         self._images = images
-        self.images_of_request: tuple[Image, ...] = ()
+        self.request_images: tuple[Image, ...] = ()
         self.parts: list[TurnPart] = []
         self.mark: NoAnswer | None = None  # set if the turn ended without an answer
         self._began = False
-        self._calls: dict[str, list[int]] = {}  # places in `parts` of calls without a result, by id
-        self._inquiries: dict[str, list[int]] = {}  # the same for questions
+        # Indexes in `parts` of calls without a result, and of questions without an end, by id.
+        self._calls: dict[str, list[int]] = {}
+        self._inquiries: dict[str, list[int]] = {}
 
     def add(self, entry: Entry) -> None:
         match entry:
@@ -118,7 +119,7 @@ class _TurnReader:
             case ChatRequest(content=content):
                 self._began = True
                 shown = self._find_images(entry)
-                self.images_of_request += shown.images
+                self.request_images += shown.images
                 text = "\n".join([content, *shown.notes])
                 by = read_recorded_by(entry.metadata)
                 typed = read_typed(entry.metadata)
@@ -170,21 +171,21 @@ class _TurnReader:
             count -= 1
 
     def _add_text(self, message: str, *, continues: bool) -> None:
-        before = self.parts[-1] if continues and self.parts else None
-        if isinstance(before, TurnText) and not before.by_person:
-            self.parts[-1] = TurnText(before.content + message)
+        previous = self.parts[-1] if continues and self.parts else None
+        if isinstance(previous, TurnText) and not previous.by_person:
+            self.parts[-1] = TurnText(previous.content + message)
         else:
             self.parts.append(TurnText(message))
 
-    def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
-        asked = self.parts[place]
+    def _end_inquiry(self, index: int, entry: InquiryResponse) -> None:
+        asked = self.parts[index]
         assert isinstance(asked, Inquiry)
-        self.parts[place] = replace(
+        self.parts[index] = replace(
             asked, ended=read_question_outcome(entry), answer=copy_json(entry.answer)
         )
 
-    def _end_call(self, place: int, entry: ToolCallResponse) -> None:
-        called = self.parts[place]
+    def _end_call(self, index: int, entry: ToolCallResponse) -> None:
+        called = self.parts[index]
         assert isinstance(called, ToolCall)
 
         shown = self._find_images(entry)
@@ -212,4 +213,4 @@ class _TurnReader:
                 requested_arguments=call.arguments,
             )
 
-        self.parts[place] = call
+        self.parts[index] = call

@@ -58,7 +58,7 @@ class TimelineStep:
 
     Attributes:
         label: Name of the step, such as that of the tool. A record may have any text.
-        first: Time of the first token of a response; None if it is unknown.
+        first_token: Time of the first token of a response; None if it is unknown.
         reason: Words for the end of a step that is not `done`.
         usage: Tokens of a request.
         is_rough: True if the times are only those of entries.
@@ -68,7 +68,7 @@ class TimelineStep:
     label: str
     start: float
     end: float
-    first: float | None = None
+    first_token: float | None = None
     state: StepState = "done"
     reason: str = ""
     usage: Usage | None = None
@@ -100,11 +100,11 @@ class TurnTimeline:
     went_back: bool = False
     ended: str = ""
 
-    def in_order(self) -> TurnTimeline:
-        """Return the timeline with the order of its steps, and without times."""
+    def without_times(self) -> TurnTimeline:
+        """Return the timeline with only the order of its steps: each takes a second."""
         steps = tuple(
-            replace(step, start=float(place), end=place + 1.0, first=None, is_rough=False)
-            for place, step in enumerate(self.steps)
+            replace(step, start=float(index), end=index + 1.0, first_token=None, is_rough=False)
+            for index, step in enumerate(self.steps)
         )
         return replace(
             self, steps=steps, seconds=float(len(steps)), timing="order", went_back=False
@@ -129,12 +129,12 @@ def find_shown_turn(stream: ConversationStream, number: int | None) -> TurnEntri
 def read_timeline(turn: TurnEntries) -> TurnTimeline:
     """Return the timeline of a recorded turn."""
     reader = _TimelineReader(turn.entries)
-    for place, entry in enumerate(turn.entries):
-        reader.add(place, entry)
+    for index, entry in enumerate(turn.entries):
+        reader.add(index, entry)
     reader.close()
 
     is_measured = reader.is_measured
-    found = TurnTimeline(
+    timeline = TurnTimeline(
         number=turn.number,
         steps=tuple(reader.list_steps()),
         seconds=reader.find_end(),
@@ -144,7 +144,7 @@ def read_timeline(turn: TurnEntries) -> TurnTimeline:
         ended=reader.ended,
     )
     is_reproducible = not is_measured and _is_evenly_spaced(turn.entries)
-    return found.in_order() if is_reproducible else found
+    return timeline.without_times() if is_reproducible else timeline
 
 
 def _is_evenly_spaced(entries: Sequence[Entry]) -> bool:
@@ -187,12 +187,12 @@ class _TimelineReader:
         self.went_back = False
         self._moments = self._read_moments(entries)
         self._steps: list[TimelineStep] = []
-        self._requests = 0
-        self._tries = 0
-        self._last = 0.0  # end of the entry before
+        self._request_count = 0
+        self._try_count = 0  # of the current request
+        self._last_moment = 0.0  # of the entry before
         self._answer: _OpenAnswer | None = None
-        self._calls: dict[str, list[_OpenStep]] = {}
-        self._questions: dict[str, list[_OpenStep]] = {}
+        self._calls: dict[str, list[_OpenStep]] = {}  # without a result, by id
+        self._questions: dict[str, list[_OpenStep]] = {}  # without an end, by id
 
     def _read_moments(self, entries: Sequence[Entry]) -> list[float]:
         """Return the times of `entries` in seconds since the first one; they never go back."""
@@ -209,9 +209,9 @@ class _TimelineReader:
             moments.append(latest)
         return moments
 
-    def add(self, place: int, entry: Entry) -> None:
-        """Read the next entry."""
-        moment = self._moments[place]
+    def add(self, index: int, entry: Entry) -> None:
+        """Read the next entry, which has this `index` in the turn."""
+        moment = self._moments[index]
         is_answer = isinstance(entry, ChatResponse | ToolCallRequest)
         if not is_answer:
             self._end_answer()
@@ -233,7 +233,7 @@ class _TimelineReader:
                 self._end_turn(entry, moment)
 
         self._add_waits(entry, moment)
-        self._last = moment
+        self._last_moment = moment
 
     def close(self) -> None:
         """Add the steps that have no end in the record."""
@@ -261,7 +261,7 @@ class _TimelineReader:
 
     def _read_answer(self, entry: Entry, moment: float) -> None:
         if self._answer is None:
-            self._answer = _OpenAnswer(self._last)
+            self._answer = _OpenAnswer(self._last_moment)
         self._answer.end = moment
 
         usage = _sum_tokens(entry)
@@ -278,8 +278,8 @@ class _TimelineReader:
         if answer is None or answer.is_measured:
             return
 
-        self._requests += 1
-        label = f"request {self._requests}"
+        self._request_count += 1
+        label = f"request {self._request_count}"
         step = TimelineStep("request", label, answer.start, answer.end, usage=answer.usage)
         self._add(replace(step, is_rough=True))
 
@@ -287,27 +287,27 @@ class _TimelineReader:
         self, spans: Iterable[MeasuredSpan], moment: float, usage: Usage | None
     ) -> None:
         """Add the requests up to one response. The last one has the tokens of all of them."""
-        known = list(spans)
-        for place, span in enumerate(known):
-            if not self._tries:
-                self._requests += 1
-            self._tries += 1
-            label = f"request {self._requests}"
-            if self._tries > 1:
-                label = f"{label}, try {self._tries}"
+        requests = list(spans)
+        for index, span in enumerate(requests):
+            if not self._try_count:
+                self._request_count += 1
+            self._try_count += 1
+            label = f"request {self._request_count}"
+            if self._try_count > 1:
+                label = f"{label}, try {self._try_count}"
 
             state: StepState = "done"
             if span.failed:
                 state = "interrupted" if span.failed == INTERRUPTED else "failed"
             else:
-                self._tries = 0
+                self._try_count = 0
 
-            start, end = _place(span, moment)
-            first = None
+            start, end = _locate_span(span, moment)
+            first_token = None
             if span.first_ms is not None:
-                first = min(start + span.first_ms / 1000, end)
-            is_last = place == len(known) - 1
-            step = TimelineStep("request", label, start, end, first, state)
+                first_token = min(start + span.first_ms / 1000, end)
+            is_last = index == len(requests) - 1
+            step = TimelineStep("request", label, start, end, first_token, state)
             reason = FAILURE_WORDS.get(span.failed, "")
             tokens = usage if is_last else None
             self._add(replace(step, reason=reason, usage=tokens))
@@ -326,7 +326,7 @@ class _TimelineReader:
 
         runs = read_times(entry).runs
         for run in runs:
-            start, end = _place(run, moment)
+            start, end = _locate_span(run, moment)
             self._add(TimelineStep("tool", call.label, start, end, state=state, reason=reason))
         if runs:
             return
@@ -363,11 +363,12 @@ class _TimelineReader:
 
     def _add_waits(self, entry: Entry, moment: float) -> None:
         for wait in read_times(entry).waits:
-            start, end = _place(wait, moment)
+            start, end = _locate_span(wait, moment)
             self._add(TimelineStep("user", "you", start, end))
 
 
-def _place(span: MeasuredSpan, moment: float) -> tuple[float, float]:
+def _locate_span(span: MeasuredSpan, moment: float) -> tuple[float, float]:
+    """Return the start and the end of `span`, which is stored relative to the entry's `moment`."""
     # A forged or corrected clock may put a start before the turn.
     start = max(moment - span.before_ms / 1000, 0.0)
     end = max(moment - (span.before_ms - span.ms) / 1000, start)
@@ -375,4 +376,4 @@ def _place(span: MeasuredSpan, moment: float) -> tuple[float, float]:
 
 
 def _sum_tokens(entry: Entry) -> Usage:
-    return sum((each.tokens for each in read_usage(entry.metadata)), Usage())
+    return sum((used.tokens for used in read_usage(entry.metadata)), Usage())

@@ -18,9 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.images import Image, count_images
 from jp_nb.json_values import copy_nested_json
-from jp_nb.record.entries.events import (
-    RawEntry,
-)
+from jp_nb.record.entries.events import RawEntry
 from jp_nb.record.entries.outcomes import ANSWER_MARKS, OPEN, QuestionOutcome
 from jp_nb.record.entries.proposed_by import ProposedBy
 from jp_nb.record.entries.token_usage import Usage
@@ -215,12 +213,13 @@ class Turn:
     @property
     def request(self) -> str:
         """Text of the request."""
-        return "\n\n".join(x.content for x in self._select_parts(TurnText) if x.by_person)
+        return "\n\n".join(part.content for part in self._select_parts(TurnText) if part.by_person)
 
     @property
     def text(self) -> str:
         """Full text of the model's answer."""
-        return "\n\n".join(x.content for x in self._select_parts(TurnText) if not x.by_person)
+        texts = [part.content for part in self._select_parts(TurnText) if not part.by_person]
+        return "\n\n".join(texts)
 
     @property
     def data(self) -> Any:
@@ -234,8 +233,8 @@ class Turn:
     @property
     def json(self) -> JsonValue:
         """The structured answer as JSON, as the model returned it; None if there is none."""
-        found = self._select_parts(StructuredData)
-        return found[-1].data if found else None
+        answers = self._select_parts(StructuredData)
+        return answers[-1].data if answers else None
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

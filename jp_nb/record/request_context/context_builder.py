@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from itertools import groupby
 
-from jp_nb.record.compactions.compaction import make_replacements
+from jp_nb.record.compactions.turn_treatments import make_replacements
 from jp_nb.record.entries.events import (
     ChatRequest,
     Compaction,
@@ -121,7 +121,7 @@ def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int
 
 
 def _find_unresolved(stream: ConversationStream) -> set[int]:
-    hidden = set(stream.unresolved())
+    hidden = set(stream.find_unresolved())
     if not hidden:
         return hidden
     # Providers reject half a pair, so both halves are hidden.

@@ -67,7 +67,7 @@ def draw_timeline(timeline: TurnTimeline, title: str) -> str:
         y += _ROW
 
     used = {_find_class(step) for step in shown}
-    if any(step.first is not None for step in shown):
+    if any(step.first_token is not None for step in shown):
         used.add("first")
     items = [(name, words) for name, words in _LEGEND.items() if name in used]
     bottom = add_legend(picture, y, items, indent=_LABEL_X)
@@ -109,8 +109,8 @@ def _draw_bar(picture: SvgPicture, scale: TimeScale, step: TimelineStep, y: floa
     if step.is_rough or step.state == "open":
         classes += " rough"
     first_x = x
-    if step.first is not None and step.state == "done":
-        first_x = min(_CHART_X + scale.find_x(step.first), end)
+    if step.first_token is not None and step.state == "done":
+        first_x = min(_CHART_X + scale.find_x(step.first_token), end)
         picture.add_rect(x, y, first_x - x, _BAR, "first")
     if end > first_x:
         radius = 3 if step.kind == "tool" else 0
@@ -129,8 +129,8 @@ def describe_times(step: TimelineStep, *, has_times: bool = True) -> str:
     if has_times and (step.seconds > 0 or not step.reason):
         about = "≈ " if step.is_rough else ""
         text = f"{about}{format_time(step.seconds)}"
-        if step.first is not None:
-            text += f" ({format_time(step.first - step.start)})"
+        if step.first_token is not None:
+            text += f" ({format_time(step.first_token - step.start)})"
         parts.append(text)
     if step.reason:
         parts.append(step.reason)
@@ -167,8 +167,8 @@ def draw_text_bar(scale: TimeScale, step: TimelineStep) -> str:
         sign = "▒"
 
     bar = sign * (end - start)
-    if step.first is not None and sign == "█":
-        waited = min(round(scale.find_x(step.first)) - start, len(bar) - 1)
+    if step.first_token is not None and sign == "█":
+        waited = min(round(scale.find_x(step.first_token)) - start, len(bar) - 1)
         bar = "░" * waited + bar[waited:]
     rest = "·" * (_BAR_CHARS - end)
     return f"{'·' * start}{bar}{rest}"

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from jp_nb.agent.compacting.compaction_plan import CompactionPlan
-from jp_nb.record.compactions.compaction import list_turn_treatments
 from jp_nb.record.compactions.compaction_range import TurnRange
 from jp_nb.record.compactions.compaction_text import SENT_WHOLE, format_treatment
+from jp_nb.record.compactions.turn_treatments import list_turn_treatments
 from jp_nb.record.entries.events import Compaction
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown

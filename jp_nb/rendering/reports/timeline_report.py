@@ -102,8 +102,8 @@ def _list_cells(step: TimelineStep, *, has_times: bool) -> Iterator[str]:
         yield f"{about}{format_time(step.start)}"
         yield f"{about}{format_time(step.seconds)}"
         first = UNKNOWN_VALUE
-        if step.first is not None:
-            first = format_time(step.first - step.start)
+        if step.first_token is not None:
+            first = format_time(step.first_token - step.start)
         yield first
 
     usage = step.usage

@@ -319,7 +319,7 @@ class ConversationJournal:
         self._rewrite(min(self._base, unchanged), EntriesDigest())
 
     def _forget_answered_calls(self) -> None:
-        if self.calls and not self._stream.open_tool_calls():
+        if self.calls and not self._stream.list_open_tool_calls():
             self.calls = {}
 
     def _follow_notebook(self) -> bool:

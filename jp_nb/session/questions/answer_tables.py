@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import sorted_json
 from jp_nb.record.entries.clock import parse_timestamp
-from jp_nb.record.reading.question_history import (
+from jp_nb.record.reading.question_log_entries import (
     ENTRY_VERSION,
     format_rfc3339,
     is_answered,

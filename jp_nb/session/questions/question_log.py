@@ -28,10 +28,10 @@ from jp_nb.record.documents.record_trust import NoKeyError, Trust
 from jp_nb.record.reading.question_history import (
     LoggedAnswer,
     QuestionHistory,
-    list_ended_questions,
     list_recorded_answers,
     read_logged_answer,
 )
+from jp_nb.record.reading.question_log_entries import iter_ended_questions
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.configuration.settings import Settings
 from jp_nb.session.questions.answer_import import import_answers, read_table, rename_table
@@ -98,7 +98,7 @@ class QuestionLog:
 
     def keep_ended(self, stream: ConversationStream, start: int) -> None:
         """Log the questions that ended in `stream` from entry `start` on. Never raises an error."""
-        entries = list(list_ended_questions(stream, start))
+        entries = list(iter_ended_questions(stream, start))
         if not entries or not self._trusted:
             return
 

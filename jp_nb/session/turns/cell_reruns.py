@@ -69,7 +69,7 @@ class CellReruns:
     def remember(self, cell: CellRun, *, turn: int, option_count: int) -> None:
         """Remember that `cell` started `turn`, and the number of changes by its options."""
         stream = self._active.document.conversation
-        place = stream.request_index(turn)
+        place = stream.find_request_index(turn)
         if place is not None:
             self._origins[stream.event_id(place)] = _RequestOrigin(cell.execution, option_count)
 
@@ -189,7 +189,7 @@ class CellReruns:
         number = to_shown_turn(first)
         last = stream.turn_count
         turns = f"turns {number} to {last} are" if last > number else f"turn {number} is"
-        place = stream.request_index(first)
+        place = stream.find_request_index(first)
         origin = None if place is None else self._origins.get(stream.event_id(place))
         option_count = origin.option_count if origin else 0
         why = f"{turns} replaced in a branch"

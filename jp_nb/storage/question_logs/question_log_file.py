@@ -35,7 +35,7 @@ from jp_nb.json_values import (
     compact_json,
     read_json,
 )
-from jp_nb.record.reading.question_history import is_answered
+from jp_nb.record.reading.question_log_entries import is_answered
 from jp_nb.storage.file_locks import LOCK_TIMEOUT_S, hold_file_lock
 from jp_nb.storage.files import (
     MAX_OWNED_FILE_BYTES,
@@ -188,7 +188,7 @@ class QuestionLogFile:
         An entry with a `row` is not written if the log already contains this row.
 
         Args:
-            entries: Entries of `record.question_history.make_entry`.
+            entries: Entries of `make_log_entry`.
             key: Signs the entries.
             if_new: Skip an entry if the newest answer to the same question is equal.
 

@@ -1,6 +1,6 @@
 """Lines of a question log: encode and decode entries, number them, and check signatures.
 
-Each line is one entry of `record.question_history.make_entry`. Answers have a permanent number,
+Each line is one entry of `make_log_entry`. Answers have a permanent number,
 counted from 1. Entries of older logs have three fields, and their position is their number.
 
 A signature covers the entry, the workspace, and the *chain value* of the lines before it: a digest
@@ -33,7 +33,7 @@ from jp_nb.json_values import (
     sorted_json,
 )
 from jp_nb.record.entries.outcomes import SEEN_ENDS
-from jp_nb.record.reading.question_history import is_answered, read_entry_time
+from jp_nb.record.reading.question_log_entries import is_answered, read_entry_time
 
 AFTER_KEY: Final = "after"
 """Key of the chain value of the lines before an entry."""
