@@ -38,8 +38,8 @@ def test_source_is_matched_by_the_hash_of_its_name_and_not_by_its_label() -> Non
 
     settings = begin()
     settings.assign("user.name=x", DEV)
-    assert settings.list_owned("file:other", DEV) == ["user.name"]
-    assert settings.list_owned("id:dev.toml") == []
+    assert settings.owned_by("file:other", DEV) == ["user.name"]
+    assert settings.owned_by("id:dev.toml") == []
 
 
 def test_claim_is_read_in_every_form(subtests: pytest.Subtests) -> None:
@@ -129,7 +129,7 @@ def test_claim_on_half_a_model_protects_the_other_half(claim: Any) -> None:
     talk.assign("user.name=by-file", DEV)
     half = {"assistant": {"model": {"id": {"name": "by-tool"}}}}
     talk.stream.append(new_event("config_delta", delta=half, claims={f"{ID}.name": claim}))
-    assert talk.list_owned(DEV) == ["user.name"]
+    assert talk.owned_by(DEV) == ["user.name"]
     talk.revert(DEV)
     assert talk.at(ID) == {"provider": "openai", "name": "by-tool"}
 
@@ -232,7 +232,7 @@ def test_source_can_claim_a_path_again() -> None:
     talk.stream.append(new_event("config_delta", claims={"user": None}))
     talk.assign("user.name=a", DEV)
     assert talk.stream.deltas[-1].claims == {"user.name": claim_of(DEV)}
-    assert talk.list_owned(DEV) == ["user.name"]
+    assert talk.owned_by(DEV) == ["user.name"]
 
 
 def test_delta_holds_only_the_difference() -> None:
