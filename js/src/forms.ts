@@ -5,6 +5,7 @@ import type { IOutput } from '@jupyterlab/nbformat';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 
+import { CellInView } from './inview';
 import type { JsonObject } from './json';
 import { pick } from './json';
 import type { IForm, Showing } from './outputs';
@@ -72,12 +73,34 @@ export class FormKeeper {
       return;
     }
     for (const panel of this.views.panels) {
+      this.keepInView(panel, this.showing.cell);
       const why = this.whyNotInCell(panel, form, this.showing.cell);
       if (why) {
         this.dock(panel, form, why);
       } else {
         this.undock(panel);
       }
+    }
+  }
+
+  /**
+   * Keep the cell of the form in view when the form has gone: a tall form leaves a small cell.
+   *
+   * The form goes in steps, some of them after the prompt has ended. So this ends with the form of
+   * another cell only.
+   */
+  private keepInView(panel: NotebookPanel, id: string): void {
+    const { outerNode, widgets } = panel.content;
+    const cell = widgets.find(({ model }) => model?.id === id)?.node;
+    const kept = this.inView.get(panel);
+    if (kept?.cell === cell) {
+      return;
+    }
+
+    kept?.dispose();
+    this.inView.delete(panel);
+    if (cell) {
+      this.inView.set(panel, new CellInView(cell, outerNode));
     }
   }
 
@@ -156,6 +179,8 @@ export class FormKeeper {
   /** The outputs of the running cell. */
   private showing: Showing | null = null;
   private readonly docks = new Map<NotebookPanel, Dock>();
+  /** By view: its last cell with a form. A closed view takes its listeners along. */
+  private readonly inView = new WeakMap<NotebookPanel, CellInView>();
   /** By view: the time since which its form is missing. */
   private readonly undrawn = new Map<NotebookPanel, { since: number; isRedrawn: boolean }>();
   private timer: ReturnType<typeof setInterval> | undefined;
