@@ -20,6 +20,15 @@ SCRIPT = (
     question(question="Ship it?", answer_type="boolean")
     + '[[replies]]\ntext = "Shipped."\nusage = { input_tokens = 1200, output_tokens = 34 }\n'
 )
+COUNT_READS = """() => {
+    const { sharedModel } = window.jupyterapp.shell.currentWidget.content.model;
+    const read = sharedModel.getMetadata.bind(sharedModel);
+    window.reads = [];
+    sharedModel.getMetadata = key => {
+        if (key === undefined) window.reads.push(new Error().stack);
+        return read(key);
+    };
+}"""
 HOSTILE = "<img src=x onerror='window.pwned = 1'><h1>big</h1>"
 
 
@@ -106,3 +115,53 @@ def test_hostile_record_is_text_and_types_nothing(open_notebook: OpenNotebook) -
     assert panel.get_by_role("button", name="Switch").count() == 1
     assert_harmless(page)
     assert sources(page) == ["1"]
+
+
+def long_record(turns: int, characters: int) -> dict[str, Any]:
+    """Return a record with `turns`, each with a tool's result of `characters` and a question."""
+    events: list[dict[str, Any]] = []
+    for number in range(1, turns + 1):
+        request = f"Request {number}: describe the table of month {number}."
+        usage = {"input_tokens": 1000 + 37 * number, "output_tokens": 10 * number}
+        call = f"call-{number}"
+        asked = f"question-{number}"
+        events += [
+            {"type": "turn_start"},
+            {"type": "chat_request", "content": request},
+            {"type": "tool_call_request", "id": call, "name": "read_file", "arguments": {}},
+            {"type": "tool_call_response", "id": call, "content": "x" * characters},
+            {"type": "inquiry_request", "id": asked, "question": {"text": f"Keep {number}?"}},
+            {"type": "inquiry_response", "id": asked, "outcome": "answered"},
+            {"type": "chat_response", "content": "Done.", "metadata": {"usage": usage}},
+        ]
+    return {"version": 1, "conversation": {"id": "jp-c9", "title": "Months"}, "events": events}
+
+
+@pytest.mark.req("PAGE-6")
+def test_panel_with_50_turns_and_a_long_record_reads_it_only_when_it_changes(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook("1", jp=long_record(50, 100_000))
+    panel = open_panel(page)
+    panel.get_by_text("50  Request 50").wait_for()
+    assert panel.locator(".jp-nb-bar").count() == 50
+    assert panel.get_by_role("button", name="Fork").count() == 50
+    assert panel.get_by_role("button", name="Undo").count() == 1
+    picture(page, "panel-50-turns")
+
+    page.page.evaluate(COUNT_READS)
+    page.cell(0).locator(".cm-content").click()
+    page.page.keyboard.type("2 + 2")
+    page.run_cell(0)  # also draws the open question, which has no part in the record
+    page.output_text(0, contains="4")
+    page.page.evaluate("() => new Promise(done => setTimeout(done, 1500))")
+    assert page.page.evaluate("window.reads") == []
+
+    page.page.evaluate(
+        "() => { const { model } = window.jupyterapp.shell.currentWidget.content;"
+        " const jp = model.getMetadata('jp');"
+        " jp.events.push({ type: 'turn_start' }, { type: 'chat_request', content: 'More' });"
+        " model.setMetadata('jp', jp); }"
+    )
+    panel.get_by_text("51  More").wait_for()
+    assert page.page.evaluate("window.reads") != []

@@ -9,17 +9,27 @@ import type { IConversation, IOverview, ITurn } from './overview';
 import { readOverview, scaleBars } from './overview';
 import type { IActions, ISections } from './side_panel';
 
-export function drawOverview(
+/** Draw the part that depends on the cells. */
+export function drawOpenQuestion(
+  sections: ISections,
+  model: INotebookModel | null,
+  actions: IActions,
+  trans: TranslationBundle
+): void {
+  const open = model ? findOpenQuestion(model) : -1;
+  fill(sections.question.node, drawQuestion(open, actions, trans));
+}
+
+/** Draw the parts that depend on the record. */
+export function drawRecord(
   sections: ISections,
   model: INotebookModel | null,
   actions: IActions,
   trans: TranslationBundle
 ): void {
   const overview = readOverview(model?.metadata ?? {});
-  const open = model ? findOpenQuestion(model) : -1;
   const state = describeState(overview, model, trans);
 
-  fill(sections.question.node, drawQuestion(open, actions, trans));
   fill(sections.turns.node, state ? [line(state)] : drawTurns(overview, actions, trans));
   fill(
     sections.conversations.node,

@@ -7,6 +7,7 @@ import { LabIcon, SidePanel } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import { AccordionPanel, Widget } from '@lumino/widgets';
 
+import { KEY } from '../record';
 import { selectCell } from './answers';
 import { insertBelow } from './insertion';
 
@@ -20,6 +21,9 @@ const ICON = new LabIcon({
 
 /** The time between a change of the notebook and the next drawing. */
 const DRAW_MS = 500;
+
+/** The time between two drawings, as a multiple of the last one: a long record costs a tenth. */
+const REST = 10;
 
 /** The heights of the parts, in proportion: question, turns, conversations. */
 const SIZES = [2, 5, 3];
@@ -81,7 +85,7 @@ export class ConversationPanel extends SidePanel {
   private follow(): void {
     if (this.isVisible) {
       this.watch(this.tracker.currentWidget);
-      this.drawSoon();
+      this.onRecord();
     }
   }
 
@@ -90,27 +94,51 @@ export class ConversationPanel extends SidePanel {
     if (model === this.model) {
       return;
     }
-    for (const each of [this.model?.metadataChanged, this.model?.contentChanged]) {
-      each?.disconnect(this.drawSoon, this);
-    }
+    this.model?.metadataChanged.disconnect(this.onMetadata, this);
+    this.model?.contentChanged.disconnect(this.drawSoon, this);
+    // A model that is disposed has no cells.
+    this.model?.cells?.changed.disconnect(this.onRecord, this);
     this.model = model;
-    for (const each of [model?.metadataChanged, model?.contentChanged]) {
-      each?.connect(this.drawSoon, this);
+    model?.metadataChanged.connect(this.onMetadata, this);
+    // A shared document that arrives brings its metadata without a signal.
+    model?.cells.changed.connect(this.onRecord, this);
+    model?.contentChanged.connect(this.drawSoon, this);
+  }
+
+  private onMetadata(_: unknown, { key }: { key: string }): void {
+    if (key === KEY || key.startsWith(`${KEY}.`)) {
+      this.onRecord();
     }
   }
 
+  /** The record may have changed. JupyterLab copies all of it to read it. */
+  private onRecord(): void {
+    this.isRecordNew = true;
+    this.drawSoon();
+  }
+
+  /** Content changes with each key that the user types: it has the open question, and no record. */
   private drawSoon(): void {
-    this.timer ??= window.setTimeout(() => {
-      this.timer = undefined;
-      if (this.isVisible && !this.isDisposed) {
-        void this.draw();
-      }
-    }, DRAW_MS);
+    this.timer ??= window.setTimeout(
+      () => {
+        this.timer = undefined;
+        if (this.isVisible && !this.isDisposed) {
+          void this.draw();
+        }
+      },
+      Math.max(DRAW_MS, REST * this.drawnInMs)
+    );
   }
 
   private async draw(): Promise<void> {
-    const { drawOverview } = await import('./overview_view');
-    drawOverview(this.sections, this.model, this.actions, this.trans);
+    const { drawOpenQuestion, drawRecord } = await import('./overview_view');
+    const began = performance.now();
+    drawOpenQuestion(this.sections, this.model, this.actions, this.trans);
+    if (this.isRecordNew) {
+      this.isRecordNew = false;
+      drawRecord(this.sections, this.model, this.actions, this.trans);
+    }
+    this.drawnInMs = performance.now() - began;
   }
 
   private readonly actions: IActions = {
@@ -141,5 +169,7 @@ export class ConversationPanel extends SidePanel {
     conversations: new Widget()
   };
   private model: INotebookModel | null = null;
+  private isRecordNew = false;
+  private drawnInMs = 0;
   private timer: number | undefined;
 }
