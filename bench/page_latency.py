@@ -1,6 +1,6 @@
 """Measures how long a real JupyterLab page takes, in milliseconds: median and slowest tenth.
 
-    python bench/page_latency.py [--times 30]
+    python bench/page_latency.py [--times 30] [--beside CHECKOUT] [--rounds 3]
 
 - From a click to the code that it resumes in the cell: the page notes the time of the click, the
   cell the time at which it continues; both clocks are the machine's.
@@ -8,20 +8,27 @@
   from a click on Next to the next page, and from the last click to the code that it resumes.
 - The handshake by which `%load_ext` finds the record in the page.
 - An entry of 1 KB on its way into the page's notebook, until the page says that it is there.
+- A turn of a scripted model: from the start of the cell until the page knows that it has ended.
+
+With `--beside`, the rounds alternate with those of another checkout, which has its own environment
+in `.venv`, so a busy machine slows both equally. Then the ratios of the medians are printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT_VARIABLE = "JP_NB_MEASURED_CHECKOUT"
+PROJECT = Path(os.environ.get(PROJECT_VARIABLE) or Path(__file__).resolve().parents[1])
 sys.path.insert(0, str(PROJECT))
 
 from playwright.sync_api import sync_playwright  # noqa: E402
@@ -63,6 +70,14 @@ for _ in range({times}):
     appends.append(document.opened.store.latency * 1000)
 open("record.json", "w").write(json.dumps([shakes, appends]))
 """
+RUN_CELL = """async () => {
+    const { commands, shell } = window.jupyterapp;
+    const { content } = shell.currentWidget;
+    content.activeCellIndex = 1;
+    const began = performance.now();
+    await commands.execute("notebook:run-cell");
+    return performance.now() - began;
+}"""
 NOTE_CLICKS = """() => {
     window.clicks = [];
     document.addEventListener("click", () => {
@@ -154,30 +169,89 @@ def measure_forms(browser: Any, lab: Lab, times: int) -> tuple[list[float], ...]
     return shown, turned, sent
 
 
-def main() -> int:
-    """Print the result."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=30)
-    options = parser.parse_args()
+def measure_turns(browser: Any, lab: Lab, times: int) -> list[float]:
+    """The milliseconds of each cell with a turn."""
+    (lab.root / "short.toml").write_text('[[replies]]\ntext = "Yes."\n')
+    cells = ["%load_ext jp_nb", "%%jp -n -m scripted/short\nIs it?"]
+    notebook = opened(browser, lab, "turns", *cells)
+    notebook.page.evaluate(RUN_CELL)  # the first one loads more
+    return [notebook.page.evaluate(RUN_CELL) for _ in range(times)]
+
+
+def measure(times: int) -> dict[str, list[float]]:
+    """Return the milliseconds of each measured time, by its name."""
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
         lab, server = start_lab(Path(home))
         try:
             executable = shutil.which("chromium") or shutil.which("google-chrome")
             browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
-            clicks = measure_clicks(browser, lab, options.times)
-            forms, turns, submits = measure_forms(browser, lab, max(3, options.times // 3))
-            shakes, appends = measure_record(browser, lab, options.times)
+            clicks = measure_clicks(browser, lab, times)
+            forms, pages, submits = measure_forms(browser, lab, max(3, times // 3))
+            shakes, appends = measure_record(browser, lab, times)
+            turns = measure_turns(browser, lab, times)
         finally:
             server.terminate()
             server.wait()
-    measured = {
+
+    return {
         "clicks": clicks,
         "forms of ten questions, drawn": forms,
-        "pages turned": turns,
+        "pages turned": pages,
         "forms submitted": submits,
         "handshakes": shakes,
         "entries": appends,
+        "turns": turns,
     }
+
+
+def measure_checkout(checkout: Path, times: int) -> dict[str, list[float]]:
+    """Measure `checkout` in another process, with its environment."""
+    done = subprocess.run(
+        [checkout / ".venv" / "bin" / "python", __file__, "--json", f"--times={times}"],
+        env={**os.environ, PROJECT_VARIABLE: str(checkout)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    measured: dict[str, list[float]] = json.loads(done.stdout)
+    return measured
+
+
+def compare(checkout: Path, times: int, rounds: int) -> None:
+    """Print the medians of this checkout and of `checkout`, and their ratios."""
+    ours: dict[str, list[float]] = {}
+    theirs: dict[str, list[float]] = {}
+    for number in range(rounds):
+        turn = [(PROJECT, ours), (checkout, theirs)]
+        if number % 2:
+            turn.reverse()
+        for place, collected in turn:
+            for what, found in measure_checkout(place, times).items():
+                collected.setdefault(what, []).extend(found)
+
+    for what, found in ours.items():
+        here = median(found)
+        there = median(theirs[what])
+        print(f"{what}: {here:.1f} ms, beside {there:.1f} ms, ratio {here / there:.2f}")
+
+
+def main() -> int:
+    """Print the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=30)
+    parser.add_argument("--beside", type=Path, help="another checkout")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds with another checkout")
+    parser.add_argument("--json", action="store_true", help="print each time as JSON")
+    options = parser.parse_args()
+    if options.beside:
+        compare(options.beside.resolve(), options.times, options.rounds)
+        return 0
+
+    measured = measure(options.times)
+    if options.json:
+        print(json.dumps(measured))
+        return 0
+
     for what, times in measured.items():
         slow = quantiles(times, n=10)[-1]
         print(f"{len(times)} {what}: median {median(times):.1f} ms, slowest tenth {slow:.1f} ms")
