@@ -535,7 +535,7 @@ def call(
 
     def run() -> CallOutcome:
         name = tool if isinstance(tool, str) else ""
-        tools = session.bench.tools(*filter(None, [name]))
+        tools = session.bench.find_tools(*filter(None, [name]))
         return session.bench.call(tools, tools.find(tool), by_name | named)
 
     with session.report_errors():

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 
 from jp_nb.agent.display import Display, TokensSoFar
 from jp_nb.agent.provider import Usage
-from jp_nb.record.entries.events import (
-    Entry,
-)
+from jp_nb.record.entries.events import EntryT
 from jp_nb.record.entries.token_usage import ModelUsage, with_usage
 
 
@@ -50,11 +48,11 @@ class UsageCounter:
         """Count the tokens of one request to `model`, which `attach_usage` records later."""
         self._unstored[model] = self._unstored.get(model, Usage()) + self.count(usage)
 
-    def attach_usage_to_last(self, entries: Sequence[Entry]) -> list[Entry]:
+    def attach_usage_to_last(self, entries: Sequence[EntryT]) -> list[EntryT]:
         """Return `entries` with all unrecorded usage attached to the last one."""
         return [*entries[:-1], *map(self.attach_usage, entries[-1:])]
 
-    def attach_usage(self, entry: Entry) -> Entry:
+    def attach_usage(self, entry: EntryT) -> EntryT:
         """Return `entry` with all unrecorded usage attached to it."""
         used = [ModelUsage(model, tokens) for model, tokens in self._unstored.items()]
         self._unstored.clear()

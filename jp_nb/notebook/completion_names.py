@@ -136,7 +136,9 @@ class Names:
     @cached_property
     def answers(self) -> Sequence[str]:
         """Ids of answered questions, newest first."""
-        history = _try(lambda: self.session.active.questions.history(includes_foreign=True), None)
+        history = _try(
+            lambda: self.session.active.questions.read_history(includes_foreign=True), None
+        )
         return [str(answer.id) for answer in reversed(history.answers)] if history else []
 
     @cached_property

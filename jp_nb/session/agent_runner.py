@@ -1,7 +1,7 @@
 """Run the work of the agent from a cell: turns, and calls of tools on the bench.
 
 `AgentRunner.run` starts a job in the agent's thread, and serves the queue of the cell's thread
-until the job has ended. `turn_context` gives the job what it needs from the cell and the session.
+until the job has ended. `begin_turn` gives the job what it needs from the cell and the session.
 
 Source: `docs/architecture.md` (two threads).
 """
@@ -71,18 +71,18 @@ class AgentRunner:
         self.secrets = SecretAnswers()
         self._answers = SessionAnswers()
 
-    def tool_threads(self) -> dict[object, int]:
-        """Return the threads in which `def` tools run, by an object for each run."""
-        found: dict[object, int] = {}
+    def find_tool_threads(self) -> dict[object, int]:
+        """Return the ids of the threads in which `def` tools run, by an object for each run."""
+        thread_ids: dict[object, int] = {}
         for thread in threading.enumerate():
             if thread.name.startswith(TOOL_THREAD) and thread.ident is not None:
-                found[thread] = thread.ident
+                thread_ids[thread] = thread.ident
 
         call = self.cell.running_call
         if call is not None:
-            found[call] = self.cell.thread or 0
+            thread_ids[call] = self.cell.thread or 0
 
-        return found
+        return thread_ids
 
     def load_answers(self, config: AppConfig) -> SessionAnswers:
         """Return the answers of the run's answers file, or of the one in `config`."""
@@ -90,7 +90,7 @@ class AgentRunner:
         self._answers.load(file, self._active.files)
         return self._answers
 
-    def turn_context(
+    def begin_turn(
         self,
         record: TurnRecord,
         config: AppConfig,
@@ -98,9 +98,10 @@ class AgentRunner:
         *,
         is_bench: bool = False,
     ) -> TurnContext:
-        """Return the context of a turn in the running cell, with `recorded` answers.
+        """Begin the output of a turn in the running cell, and return the context of the turn.
 
-        A bench (`is_bench`) keeps no journal, and applies no configuration change.
+        `recorded` are answers of the record. A bench (`is_bench`) keeps no journal, and applies no
+        configuration change.
         """
         prepared = self.load_answers(config)  # before the output begins
         output = self.output.begin(config)
@@ -149,31 +150,35 @@ class AgentRunner:
         future.add_done_callback(lambda _: self.cell.wake())
         self.cell.release()
 
-        interrupts = 0
+        interrupt_count = 0
         line = self._active.line
-        is_cell_interrupted = False  # while another thread than the cell's runs the turn
+        # The user interrupted the cell while a thread of the user's code runs this turn. The cell
+        # passes the interrupt on, because Python raises it only in the cell's thread.
+        is_passed_on = False
 
         def must_stop() -> bool:
-            nonlocal is_cell_interrupted
+            nonlocal is_passed_on
             if future.done():
                 return True
-            is_cell_interrupted = line.takes_interrupt()
-            return is_cell_interrupted
+            is_passed_on = line.takes_interrupt()
+            return is_passed_on
 
         while True:
             try:
                 self.cell.serve(must_stop)
-                if is_cell_interrupted:
-                    is_cell_interrupted = False
+                if is_passed_on:
+                    is_passed_on = False
                     raise KeyboardInterrupt
 
                 result = future.result()
-                return None if interrupts > work.interrupt_count else result
+                has_late_interrupt = interrupt_count > work.interrupt_count
+                return None if has_late_interrupt else result
             except (CancelledError, asyncio.CancelledError):
                 return None
             except KeyboardInterrupt:
-                interrupts += 1
-                if interrupts - work.interrupt_count >= MAX_INTERRUPTS:
+                interrupt_count += 1
+                unhandled_count = interrupt_count - work.interrupt_count
+                if unhandled_count >= MAX_INTERRUPTS:
                     raise
                 self.cell.hold()  # no tool starts until the user has decided
                 self.agent.call(work.interrupt)

@@ -10,7 +10,6 @@ Source: `docs/guide.md`, `docs/values.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -85,23 +84,29 @@ def resolve_variables(
 
     A file has priority over a variable of the same name.
     """
-    resolved = []
-    notices = []
+    resolved: list[Directive] = []
+    notices: list[str] = []
 
     for directive in directives:
-        url = None
         text = directive.text
-        if directive.kind == "attach":
-            with suppress(ValuePathError):
-                read_value_path(text).follow(namespace)
-                url = AttachmentParts(VALUE_SCHEME, text).url
-
-        if url is not None and (folder / text).exists():
+        if directive.kind != "attach" or not _names_value(text, namespace):
+            resolved.append(directive)
+        elif (folder / text).exists():
+            resolved.append(directive)
             notice = f"-a {text} attaches the file of that name. To attach the variable, use"
             notices.append(f"{notice} `-a {VALUE_SCHEME}:{text}`")
-        elif url is not None:
-            directive = replace(directive, text=url)
+        else:
+            url = AttachmentParts(VALUE_SCHEME, text).url
+            resolved.append(replace(directive, text=url))
             name = parse_attachment_url(url).path
             notices.append(f"the variable {name} is attached and described again for each turn")
-        resolved.append(directive)
+
     return resolved, notices
+
+
+def _names_value(text: str, namespace: Mapping[str, Any]) -> bool:
+    try:
+        read_value_path(text).follow(namespace)
+    except ValuePathError:
+        return False
+    return True

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
-from jp_nb.record.documents.document import list_notices as notices_of
+from jp_nb.record.documents.document import list_notices as list_record_notices
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
 from jp_nb.record.interrupted_turn import (
@@ -55,7 +55,7 @@ class ActiveConversation:
     """The active conversation of one notebook. Use it on the cell's thread.
 
     It is opened with the notebook, and follows the document when another conversation becomes
-    active. A new entry passes `_changed`: it is signed, journaled, and given to the storage
+    active. A new entry passes `_keep_change`: it is signed, journaled, and given to the storage
     backend.
     `settings`, `trust`, and other properties are loaded on first use, as `%load_ext` needs none.
 
@@ -95,43 +95,18 @@ class ActiveConversation:
 
         self._storage = notebook
         self._notebook_path = notebook.path
-        self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
+        # Without loading them: the earlier conversation may not have used cassettes.
+        self._previous_cassettes = vars(previous).get("cassettes") if previous is not None else None
         self.has_invalid_files = False
         self.inherited_entries = 0
         self._wants_journal = True
 
-        base_config = self._base_config(is_loading=True)
-
-        continues = False
-        if files.has_configuration():
-            from jp_nb.session.configuration.base_config import continues_headless
-
-            continues = continues_headless(files)
-
-        opened = notebook.open(clock=clock, base_config=base_config, continues=continues)
-        self.document = opened.document
-        self.store = opened.store
-        self.restored = opened.restored
-        self.notices += opened.notices
-
-        self.is_local = not self.restored
+        self._open()
         self._is_trusted = self.is_local
         if previous is not None and self.restored:
-            new = self.document.conversation
-            old = previous.document.conversation
-            same = (new.id, new.raw, new.base_config) == (old.id, old.raw, old.base_config)
-            self._is_trusted = previous.trust.trusted and same and files.root == previous.files.root
+            self._is_trusted = self._is_trusted_copy(previous)
 
-        self.without_notebook = opened.without_notebook
-        self._stored_entries = len(self.document.conversation) if self.restored else 0
-
-        if JournalFolder().has_journals():
-            is_reproducible = isinstance(clock, ReproducibleClock)
-            if self.headless and (is_reproducible or not self.restored):
-                self.journal.replace_headless()
-            elif self.journal.recover():
-                self.store.changed()
-
+        self._recover_journal()
         self._adopt()
         self.opened_untrusted = self.restored and not self.trust.trusted
 
@@ -141,6 +116,42 @@ class ActiveConversation:
         recovered = self.append_finished_calls()
         if recovered or (self.restored and previous is None):
             self.add_interrupted_notice(recovered)
+
+    def _open(self) -> None:
+        """Load the conversation of the notebook, or begin one."""
+        base_config = self._make_base_config(is_loading=True)
+        continues = False
+        if self.files.has_configuration():
+            from jp_nb.session.configuration.base_config import continues_headless
+
+            continues = continues_headless(self.files)
+
+        opened = self._storage.open(clock=self.clock, base_config=base_config, continues=continues)
+        self.document = opened.document
+        self.store = opened.store
+        self.restored = opened.restored
+        self.notices += opened.notices
+        self.without_notebook = opened.without_notebook
+        self.is_local = not self.restored
+        self._stored_entries = len(self.document.conversation) if self.restored else 0
+
+    def _is_trusted_copy(self, previous: ActiveConversation) -> bool:
+        """Return True if it equals the trusted conversation `previous`, in the same workspace."""
+        new = self.document.conversation
+        old = previous.document.conversation
+        is_equal = (new.id, new.raw, new.base_config) == (old.id, old.raw, old.base_config)
+        return previous.trust.trusted and is_equal and self.files.root == previous.files.root
+
+    def _recover_journal(self) -> None:
+        """Append the entries that an earlier kernel left in its journal."""
+        if not JournalFolder().has_journals():
+            return
+
+        is_reproducible = isinstance(self.clock, ReproducibleClock)
+        if self.headless and (is_reproducible or not self.restored):
+            self.journal.replace_headless()
+        elif self.journal.recover():
+            self.store.changed()
 
     @shared_property
     def journal(self) -> ConversationJournal:
@@ -211,7 +222,7 @@ class ActiveConversation:
         """The cassettes that record or replay model responses."""
         from jp_nb.session.model_access.cassettes import Cassettes
 
-        return Cassettes(self.files, self._notebook_path, self._cassettes_before)
+        return Cassettes(self.files, self._notebook_path, self._previous_cassettes)
 
     @property
     def notebook_path(self) -> Path | None:
@@ -234,18 +245,19 @@ class ActiveConversation:
         Raises:
             UsageError: A turn is running. It may have called this code.
         """
-        if self.is_running or self.line.is_held_by_other_thread:
-            if is_inside_tool():
-                raise UsageError(
-                    "a turn is still running in this kernel, and this code is part of it: its tool "
-                    "cannot change or repeat what the turn uses. Run this in a separate cell, "
-                    "after the turn"
-                )
+        if not self.is_running and not self.line.is_held_by_other_thread:
+            return
 
+        if is_inside_tool():
             raise UsageError(
-                "a turn is still running in this kernel. Wait for it or interrupt "
-                "it. If an `async def` tool blocks it, restart the kernel"
+                "a turn is still running in this kernel, and this code is part of it: its tool "
+                "cannot change or repeat what the turn uses. Run this in a separate cell, "
+                "after the turn"
             )
+        raise UsageError(
+            "a turn is still running in this kernel. Wait for it or interrupt "
+            "it. If an `async def` tool blocks it, restart the kernel"
+        )
 
     def create_conversation(self, *, with_parent: bool = True) -> ConversationStream:
         """Return a new, inactive conversation.
@@ -259,19 +271,19 @@ class ActiveConversation:
         return ConversationStream.new(
             clock=self.clock,
             made=self.made,
-            base_config=self._base_config(),
+            base_config=self._make_base_config(),
             parent=parent,
             taken_ids=self.document.ids(),
         )
 
-    def _base_config(self, *, is_loading: bool = False) -> dict[str, JsonValue]:
+    def _make_base_config(self, *, is_loading: bool = False) -> dict[str, JsonValue]:
         """Return the base configuration of a new conversation (D8), with the run's arguments (D34).
 
         If it is not valid and the extension `is_loading`, it is empty, with a notice.
         """
-        if not self.files.has_configuration() and not os.environ.get(
-            environment.OVERRIDES_VARIABLE
-        ):
+        has_overrides = bool(os.environ.get(environment.OVERRIDES_VARIABLE))
+        if not self.files.has_configuration() and not has_overrides:
+            # Without the schema of the configuration, which loads slowly.
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
 
@@ -322,7 +334,8 @@ class ActiveConversation:
         self.store.replaced()
 
     def _adopt(self, settings: Settings | None = None) -> None:
-        self.document.conversation.on_change = self._changed
+        """Follow the changes of the document's active conversation, and read its notices."""
+        self.document.conversation.on_change = self._keep_change
         self._last_seen = self.document.conversation.raw, len(self.document.conversation)
         vars(self).pop("settings", None)  # loaded again when they are used
         if settings is not None:
@@ -331,10 +344,11 @@ class ActiveConversation:
         if self.is_local:
             return
 
-        notices = notices_of(self.document.conversation)
-        if more := notices[MAX_FEW_NAMES:]:
-            notices[MAX_FEW_NAMES:] = [f"and {len(more)} more of this kind"]
-        self.notices += notices
+        notices = list_record_notices(self.document.conversation)
+        self.notices += notices[:MAX_FEW_NAMES]
+        omitted_count = len(notices) - MAX_FEW_NAMES
+        if omitted_count > 0:
+            self.notices.append(f"and {omitted_count} more of this kind")
 
         try:
             self.notices += self.settings.warnings(self.trust.why_not)
@@ -349,13 +363,13 @@ class ActiveConversation:
     def append_finished_calls(self) -> list[str]:
         """Append the results that only the journal has; return the names of the tools."""
         stream = self.document.conversation
-        known = self.call_progress
-        calls = stream.list_open_tool_calls()
-        if not calls or not known:
+        progress = self.call_progress
+        open_requests = stream.list_open_tool_calls()
+        if not open_requests or not progress:
             return []
 
         try:
-            entries = make_finished_entries(stream, known)
+            entries = make_finished_entries(stream, progress)
             if entries:
                 _ = self.trust  # checks the signature before the record grows
                 stream.append(*entries)
@@ -363,17 +377,14 @@ class ActiveConversation:
             self.notices.append(f"the results of finished tool calls cannot be read: {exc}")
             return []
 
-        still_open = list_open_calls(stream, known)
-        again = {call.event_id: known[call.event_id] for call in still_open if call.stage}
-        if entries and again:  # after the results
-            self.keep_progress(again)
+        still_open = list_open_calls(stream, progress)
+        remaining = {call.event_id: progress[call.event_id] for call in still_open if call.stage}
+        if entries and remaining:
+            # Again, below the results that were just appended.
+            self.keep_progress(remaining)
 
-        requests = [call.request for call in still_open]
-        finished: list[str] = []
-        for call in calls:
-            if not any(call is other for other in requests):
-                finished.append(call.name)
-        return finished
+        still_open_ids = {id(call.request) for call in still_open}
+        return [request.name for request in open_requests if id(request) not in still_open_ids]
 
     def add_interrupted_notice(self, recovered: Sequence[str] = ()) -> None:
         """Add a notice if the last turn can be resumed, with the state of its tool calls."""
@@ -385,7 +396,8 @@ class ActiveConversation:
 
             self.notices.append(describe_interrupted_turn(turn, recovered))
 
-    def _changed(self) -> None:
+    def _keep_change(self) -> None:
+        """Sign, journal, and store new entries; log their questions that ended."""
         properties = self.document.conversation.properties
         if not self.headless and properties.get("made") == "headless":
             properties["made"] = "live"  # else the next headless run would replace it (D18)
@@ -399,7 +411,8 @@ class ActiveConversation:
         last_raw, start = self._last_seen
         self._last_seen = raw, len(raw)
 
-        if raw is not last_raw:  # a repair: only the next turn follows it
+        is_repaired = raw is not last_raw  # a repair replaces the list
+        if is_repaired:
             start = len(raw) - len(stream.current_turn())
 
         if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
@@ -442,8 +455,8 @@ class ActiveConversation:
 
     def write_journal(self) -> None:
         """Write new entries to the journal, before the storage backend gets them."""
-        is_unused = self.inherited_entries == len(self.document.conversation) > 0
-
+        entry_count = len(self.document.conversation)
+        is_unused = entry_count > 0 and entry_count == self.inherited_entries
         if not is_unused:
             self.journal.write(wanted=self.wants_journal)
 
@@ -491,7 +504,7 @@ class ActiveConversation:
         """
         self.files.consent(pending)
         if self.is_local and len(self.document.conversation) == self.inherited_entries:
-            self.document.conversation.base_config = self._base_config()
+            self.document.conversation.base_config = self._make_base_config()
             if self.inherited_entries:
                 self.replaced()
         vars(self).pop("settings", None)  # loaded again when they are used

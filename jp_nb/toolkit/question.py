@@ -287,9 +287,9 @@ class Question(BaseModel):
 
         Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation
         """
-        from jp_nb.toolkit.question_types.forms import form_of  # most questions are no forms
+        from jp_nb.toolkit.question_types.forms import make_form  # most questions are no forms
 
-        parts = form_of(what)
+        parts = make_form(what)
         fields = tuple(cls(**field) for field in parts.fields)
         kind = FormAnswer(fields=fields, check=parts.check, keeps_cleared=parts.keeps_cleared)
         heading = text or parts.title or id

@@ -104,7 +104,7 @@ def test_question_of_a_recorded_tool_is_not_reported_as_unused(
             line for line in lines(RunReport.read_events(events)) if not line.endswith(" used")
         ]
         assert len(found) == shown
-        assert len(tape.unused()) == shown // 2
+        assert len(tape.list_unused()) == shown // 2
 
 
 def test_events_that_a_dying_kernel_cut_are_skipped_and_a_full_disk_is_logged_once(

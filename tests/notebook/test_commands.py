@@ -724,7 +724,9 @@ def test_tools_are_switched_for_the_conversation_in_the_order_of_the_line(
     notebook: Notebook,
 ) -> None:
     def offered() -> list[str]:
-        return list(notebook.session.turns.cell_resolver.tools(notebook.session.config).tools)
+        return list(
+            notebook.session.turns.cell_resolver.resolve_tools(notebook.session.config).tools
+        )
 
     notebook.cell("-T -T ask_user", "Go.")
     assert offered() == ["describe_tools"]

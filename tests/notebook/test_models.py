@@ -121,7 +121,7 @@ def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
     catalog = ModelCatalog(notebook.session.turns.resolver, wait_for, not_used, lambda: now[0])
     for moment in (0.0, CACHE_SECONDS - 1, CACHE_SECONDS + 1):
         now[0] = moment
-        catalog.models("anthropic", notebook.session.config)
+        catalog.list_models("anthropic", notebook.session.config)
     assert asked == [0.0, CACHE_SECONDS + 1]
 
 

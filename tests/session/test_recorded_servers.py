@@ -129,7 +129,7 @@ def test_call_by_the_user_in_such_a_replay_starts_no_server(
     use_cassette(monkeypatch, tmp_path / "tape.jsonl", "replay", "recorded")
     replayed = AskedNotebook(tmp_path, name="replayed")
     bench = replayed.session.bench
-    tools = bench.tools("books__search")
+    tools = bench.find_tools("books__search")
     outcome = bench.call(tools, tools.find("books__search"), {})
     assert outcome.is_error
     assert "starts no server" in outcome.content

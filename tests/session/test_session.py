@@ -106,7 +106,7 @@ def test_closing_the_session_closes_providers_and_tool_sources(
     with discovered_source("search") as source:
         session = Session(FakeHost())
         session.turns.run("Go.", model="scripted/talk", directives=[directive("tool", "mcp.books")])
-        provider = session.turns.resolver.provider("scripted", session.config.providers.llm)
+        provider = session.turns.resolver.open_provider("scripted", session.config.providers.llm)
         monkeypatch.setattr(provider, "aclose", close_provider)
         assert source.happened == ["start"]
         session.close()

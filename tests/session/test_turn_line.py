@@ -404,7 +404,7 @@ def test_interrupt_reaches_a_thread_that_becomes_the_first_at_the_same_time() ->
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(line.run, run_until_told)
         assert runs.wait(10)
-        line.tool_threads = pause_waiting_thread
+        line.find_tool_threads = pause_waiting_thread
         second = pool.submit(line.run, lambda: "ran")
         assert waits.wait(10)
         line.interrupt()

@@ -64,7 +64,7 @@ def shell_of(session: Session) -> FakeShell:
 
 def note_requests(session: Session) -> list[Any]:
     """Return a list to which each request to a script is added from now on."""
-    provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
+    provider: Any = session.turns.resolver.open_provider("scripted", session.config.providers.llm)
     stream = provider.stream
     noted: list[Any] = []
 

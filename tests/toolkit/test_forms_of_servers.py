@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.toolkit.question_types.forms import form_of
+from jp_nb.toolkit.question_types.forms import make_form
 from tests.kit.kinds import is_kind, make
 
 Schema = dict[str, Any]
@@ -25,7 +25,7 @@ def form(properties: Schema, **root: Any) -> Any:
 
 def form_of_server(properties: Schema, **root: Any) -> Any:
     """Return the form for a server's object with `properties`."""
-    parts = form_of({"type": "object", "properties": properties, **root}, of_server=True)
+    parts = make_form({"type": "object", "properties": properties, **root}, of_server=True)
     return make(
         "form_answer", fields=tuple(jp.Question(**each) for each in parts.fields), check=parts.check
     )

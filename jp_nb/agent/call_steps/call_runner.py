@@ -64,10 +64,10 @@ from jp_nb.toolkit.cell_thread import (
     ToolRun,
 )
 from jp_nb.toolkit.function_tools.tool_errors import (
+    find_tool_traceback,
     format_error_text,
     format_traceback,
     summarize_error,
-    tool_frames,
 )
 from jp_nb.toolkit.outcome import (
     NeedsInput,
@@ -423,7 +423,7 @@ class CallRunner:
         call.view.traceback = format_traceback(error)
         call.exception = error
         if self._turn.on_tool_error is not None:
-            self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
+            self._turn.on_tool_error(error.with_traceback(find_tool_traceback(error)))
 
     async def _deliver(
         self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure

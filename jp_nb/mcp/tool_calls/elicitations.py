@@ -28,9 +28,9 @@ from jp_nb.mcp.exchange import CANCEL, ServerAnswer, ServerQuestion
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.question_types.answer_type_reading import first_problem
+from jp_nb.toolkit.question_types.answer_type_reading import find_first_problem
 from jp_nb.toolkit.question_types.answer_types import SecretAnswer, TextAnswer, UrlAnswer
-from jp_nb.toolkit.question_types.forms import SchemaCheck, form_of
+from jp_nb.toolkit.question_types.forms import SchemaCheck, make_form
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 from jp_nb.toolkit.question_types.server_schema_checks import find_schema_problem
 
@@ -94,7 +94,7 @@ def _make_url_question(asked: ServerQuestion, question_id: str, text: str) -> Qu
     try:
         kind = UrlAnswer(url=asked.url or "")
     except ValidationError as exc:
-        raise UsageError(f"its address cannot be shown: {first_problem(exc)[1]}") from exc
+        raise UsageError(f"its address cannot be shown: {find_first_problem(exc)[1]}") from exc
     return Question(id=question_id, text=text, answer_type=kind)
 
 
@@ -110,7 +110,7 @@ def _make_form(
     if len(compact_json(schema)) > MAX_FORM_CHARS:
         raise UsageError(f"its form has more than {MAX_FORM_CHARS} characters")
 
-    parts = form_of(schema, of_server=True)
+    parts = make_form(schema, of_server=True)
     fields = [_make_field(server, arguments, earlier) for arguments in parts.fields]
     check = parts.check  # of the whole answer; None if the fields check everything
     has_secret = any(isinstance(field.answer_type, SecretAnswer) for field in fields)
@@ -124,7 +124,7 @@ def _make_form(
             keeps_cleared=False,  # a field that the user cleared is not part of the answer
         )
     except ValidationError as exc:
-        raise UsageError(f"its form cannot be shown: {first_problem(exc)[1]}") from exc
+        raise UsageError(f"its form cannot be shown: {find_first_problem(exc)[1]}") from exc
 
     about = "\n".join(filter(None, [parts.title, parts.description])) or None
     return Question(id=question_id, text=text, context=about, answer_type=kind)

@@ -78,7 +78,7 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
         lines.append("Tools do not run: their results are replayed from the cassette.")
 
     # Before the first request, all exchanges are unused: that is nothing to tell.
-    unused = cassette.unused() if cassette.used else []
+    unused = cassette.list_unused() if cassette.used else []
     if unused:
         lines.append("Not used yet:")
         for exchange in unused[:MAX_LISTED_LINES]:

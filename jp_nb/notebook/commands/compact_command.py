@@ -34,14 +34,14 @@ def compact_context(call: Invocation) -> None:
         return
 
     options = read_compaction_options(call.options)
-    plan = compaction.plan(options)
+    plan = compaction.make_plan(options)
     if not plan.steps:
         print(f"jp_nb: {_explain_empty_plan(options, compaction.stream.turn_count)}")
     elif call.options.dry_run:
         call.show(render_compaction_preview(plan))
     else:
         entries = compaction.carry_out(plan, options)
-        tokens = compaction.tokens()
+        tokens = compaction.estimate_tokens()
         call.show(render_compactions(plan, compaction.stream, entries, now=tokens))
 
 
@@ -68,7 +68,7 @@ def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
     elif call.options.dry_run:
         print(f"jp_nb: This would undo the last compaction ({words}).")
     else:
-        tokens = f"{compaction.tokens():,} tokens"
+        tokens = f"{compaction.estimate_tokens():,} tokens"
         print(f"jp_nb: Undid the last compaction ({words}). Messages now take about {tokens}.")
 
 

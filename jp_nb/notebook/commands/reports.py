@@ -89,7 +89,7 @@ def list_models(call: Invocation) -> None:
     """Run `%jp models`: list the models of a provider, by default of the current one."""
     config = call.session.config
     session = call.session
-    model, _ = session.turns.resolver.model(config)
+    model, _ = session.turns.resolver.open_model(config)
     name, *words = call.options.words or [model.provider]
     llm = config.providers.llm
     names = llm.list_names()
@@ -101,7 +101,7 @@ def list_models(call: Invocation) -> None:
             f"`{call.subcommand.usage}`"
         )
 
-    listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
+    listed = session.turns.catalog.list_models(name, config, refresh=call.options.refresh)
     current = model.name if name == model.provider else ""
     table = render_model_table(
         listed, name, current=current, aliases=_aliases_by_model(name, config), words=words

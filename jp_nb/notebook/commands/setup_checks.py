@@ -106,7 +106,7 @@ def _describe_folder(session: Session) -> str:
 
 
 def _describe_model(session: Session) -> str:
-    model, _ = session.turns.resolver.model(session.config)
+    model, _ = session.turns.resolver.open_model(session.config)
     text = f"{model.provider}/{model.name}"
     settings = session.config.providers.llm.get_settings(model.provider)
     if settings is None:
@@ -135,7 +135,7 @@ def _describe_model(session: Session) -> str:
 
 
 def _describe_attachments(session: Session) -> str:
-    found = session.turns.cell_resolver.attachments(session.config)
+    found = session.turns.cell_resolver.read_attachments(session.config)
     size = sum(len(a.content) for a in found)
     return f"{len(found)}, {size / 1000:,.1f} kB in all" if found else "none"
 

@@ -33,12 +33,12 @@ def show_tools(call: Invocation) -> None:
         forget_rule(call, name, number)
         return
     if name is None:
-        call.show(tools_module.render_tools(call.session.config, resolver.tools))
+        call.show(tools_module.render_tools(call.session.config, resolver.resolve_tools))
         return
 
     resolver.discover_tools(name)
     rules = list(list_rules(call.session, name))
-    call.show(tools_module.render_tool(name, call.session.config, resolver.tools, rules))
+    call.show(tools_module.render_tool(name, call.session.config, resolver.resolve_tools, rules))
 
 
 def try_tool(line: Invocation) -> None:
@@ -46,7 +46,7 @@ def try_tool(line: Invocation) -> None:
     name, _, rest = line.text.partition(" ")
     bench = line.session.bench
     if rest.lstrip().startswith("{"):
-        tools = bench.tools(name)
+        tools = bench.find_tools(name)
         bench.call(tools, tools.find(name), read_object(rest))
         return
 
@@ -64,7 +64,7 @@ def try_tool(line: Invocation) -> None:
     if wanted is None:
         raise UsageError(f"Name a tool: `{line.subcommand.usage}`. `%jp tools` lists the tools.")
 
-    tools = bench.tools(wanted)
+    tools = bench.find_tools(wanted)
     tool = tools.find(wanted)
     arguments: dict[str, JsonValue] = dict(recorded.arguments) if recorded else {}
     arguments |= read_assignments(words, tool.definition.parameters)

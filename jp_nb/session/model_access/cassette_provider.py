@@ -43,8 +43,14 @@ from jp_nb.session.model_access.paced_provider import report_request
 class CassetteProvider:
     """Wrapper of a provider that records its responses, or replays recorded ones.
 
-    `make` creates the wrapped provider when it is first needed. `hide` removes secrets from a text
-    before it is recorded. `answered_request` is the last request that the cassette answered.
+    Args:
+        name: Name of the wrapped provider.
+        make: Creates the wrapped provider when it is first needed.
+        cassette: The open cassette.
+        hide: Removes secrets from a text before it is recorded.
+
+    Attributes:
+        answered_request: The last request that the cassette answered.
     """
 
     def __init__(
@@ -67,12 +73,12 @@ class CassetteProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response of the cassette or of the wrapped provider; see `Provider`."""
-        asked = self._normalizer.normalize(request)
+        normalized = self._normalizer.normalize(request)
         await asyncio.sleep(0)  # let other tasks run, as the wait for a model does
-        exchange = self._cassette.replay(asked)
+        exchange = self._cassette.replay(normalized)
 
         if exchange is None:
-            async with aclosing(self._stream_recorded(request, asked)) as events:
+            async with aclosing(self._stream_and_record(request, normalized)) as events:
                 async for event in events:
                     yield event
             return
@@ -90,36 +96,40 @@ class CassetteProvider:
 
     def _report_replay(self, exchange: Exchange) -> None:
         # The runner of a notebook also counts replayed requests. The last usage is the total.
-        reports = [event for event in exchange.events if isinstance(event, Usage)]
-        used = reports[-1] if reports else Usage()
+        usages = [event for event in exchange.events if isinstance(event, Usage)]
+        used = usages[-1] if usages else Usage()
         report_request(self._name, used)
 
-    async def _stream_recorded(
-        self, request: ModelRequest, asked: NormalizedRequest
+    async def _stream_and_record(
+        self, request: ModelRequest, normalized: NormalizedRequest
     ) -> AsyncGenerator[ProviderEvent, None]:
-        recorder = ExchangeRecorder(asked, self._hide)
-        ended = False
+        """Stream the response of the wrapped provider, and keep it on the cassette."""
+        recorder = ExchangeRecorder(normalized, self._hide)
+        is_kept = False
         try:
             async with aclosing(self._provider.stream(request)) as events:
                 async for event in events:
                     # A replay does not know the bytes of the request.
                     if isinstance(event, PrefixLoss | PromptCut):
                         continue
-                    if not ended and (exchange := recorder.on_event(event)) is not None:
+
+                    # The last event completes the exchange.
+                    exchange = None if is_kept else recorder.on_event(event)
+                    if exchange is not None:
                         self._cassette.keep(exchange)  # before the turn continues
-                        ended = True
+                        is_kept = True
                     yield event
         except ProviderError as exc:
-            if not ended:
+            if not is_kept:
                 self._cassette.keep(recorder.end_failed(exc))
             raise
 
-        if not ended:
+        if not is_kept:
             self._cassette.keep(recorder.end_incomplete())
 
     def results(self, context: RequestContext) -> Sequence[RecordedResult] | None:
         """Return the recorded results of the last calls in `context`; None if tools must run."""
-        return self._cassette.results(self._normalizer.find_last_message(context))
+        return self._cassette.find_results(self._normalizer.find_last_message(context))
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that the wrapped provider would send; see `Provider`."""

@@ -58,7 +58,7 @@ class Cassettes:
         Raises:
             ConfigError: The configuration is not valid, or the file is unknown or cannot be read.
         """
-        choice = self._choose(self._configured(), mode, file)
+        choice = self._make_choice(self._read_configured(), mode, file)
         if tools is not None:
             choice = replace(choice, tools=tools)
 
@@ -76,8 +76,8 @@ class Cassettes:
         if self._chosen is not None:
             return self._chosen
 
-        configured = self._configured()
-        return self._choose(configured, configured.mode, None)
+        configured = self._read_configured()
+        return self._make_choice(configured, configured.mode, None)
 
     @property
     def active(self) -> OpenCassette | None:
@@ -92,23 +92,25 @@ class Cassettes:
 
         with self._opening:
             if self._open is None or self._open.choice != choice:
-                check_content = self._check_consent if self._chosen is None else None
+                # The user consents to a cassette by naming it in `%jp cassette`.
+                is_configured = self._chosen is None
+                check_content = self._check_consent if is_configured else None
                 self._open = _open_cassette(choice, check_content)
             return self._open
 
     def _check_consent(self, content: bytes) -> None:
         """Raise `ConfigError` for a relative path, unless the user consented to the content."""
-        chosen = self.choice
-        path = self._configured().path
+        choice = self.choice
+        path = self._read_configured().path
         is_absolute = path is not None and os.path.isabs(os.path.expanduser(path))
-        assert chosen.path is not None
-        leaf = ("cassette", f"responses that replace models: {len(content)} bytes")
+        assert choice.path is not None
+        shown_value = ("cassette", f"responses that replace models: {len(content)} bytes")
 
-        if not is_absolute and not self._files.require_consent(chosen.path, content, [leaf]):
+        if not is_absolute and not self._files.require_consent(choice.path, content, [shown_value]):
             raise ConfigError(
-                f"the cassette {self.format_path(chosen.path)} came with this folder and "
+                f"the cassette {self.format_path(choice.path)} came with this folder and "
                 "needs your consent. Agree to its content with `%jp trust "
-                f"--workspace`, or name it here with `%jp cassette {chosen.mode}`",
+                f"--workspace`, or name it here with `%jp cassette {choice.mode}`",
                 path=f"{_CASSETTE_TABLE}.path",
             )
 
@@ -119,7 +121,8 @@ class Cassettes:
             return path.relative_to(folder).as_posix()
         return str(path)
 
-    def _configured(self) -> CassetteConfig:
+    def _read_configured(self) -> CassetteConfig:
+        """Return the table `providers.cassette` of the configuration files."""
         if not self._files.has_configuration():
             return CassetteConfig()
 
@@ -129,20 +132,23 @@ class Cassettes:
 
         partial: Partial = {}
         for layer in self._files.layers():  # only this table, as each request needs it
-            if (table := get_path(layer.partial, _CASSETTE_TABLE)) is not None:
+            table = get_path(layer.partial, _CASSETTE_TABLE)
+            if table is not None:
                 partial = merge_partials(partial, {"providers": {"cassette": table}})
 
         if not partial:
             return CassetteConfig()
         return validate_config(partial).providers.cassette
 
-    def _choose(
+    def _make_choice(
         self, configured: CassetteConfig, mode: CassetteMode, file: str | None
     ) -> CassetteChoice:
+        """Return the use of `file`, or else of the configured file, or else of the default one."""
         if mode == "off":
             return CassetteChoice()
 
-        if (name := file or configured.path) is not None:
+        name = file or configured.path
+        if name is not None:
             path = self._files.folder / os.path.expanduser(name)  # an unknown `~user` stays
             path = Path(os.path.abspath(path))
         elif self._notebook is not None:

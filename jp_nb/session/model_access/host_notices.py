@@ -53,11 +53,13 @@ class HostNotices:
         if last is None or not host:
             return
 
-        pair = (last.mark, LastHost.of(host).mark)
-        if pair[0] == pair[1] or pair in self._announced_hosts:
+        last_mark = last.mark
+        new_mark = LastHost.of(host).mark
+        is_announced = (last_mark, new_mark) in self._announced_hosts
+        if last_mark == new_mark or is_announced:
             return
 
-        self._announced_hosts.add(pair)
+        self._announced_hosts.add((last_mark, new_mark))
         line = format_other_host(last, host, name)
         output = self._runner.output.current
         if self._active.is_running and output is not None:

@@ -71,9 +71,11 @@ class OpenCassette:
         self.is_offline = choice.mode == "replay"  # no request is sent
         self.is_recording = choice.mode == "record"  # every request is sent and recorded
 
-        self._failed: dict[str, list[Exchange]] = {}
-        self._held_failures: list[Exchange] = []
-        self._used: set[int] = set()
+        # Failures that are not written yet. A recording writes them with its first response. In
+        # other modes they are kept by the id of their request, until a later attempt succeeds.
+        self._unwritten_recording: list[Exchange] = []
+        self._failed_attempts: dict[str, list[Exchange]] = {}
+        self._used: set[int] = set()  # numbers of replayed exchanges
         self._first_miss = ""
         self._lock = threading.RLock()  # turns and rows have event loops of their own
 
@@ -86,11 +88,13 @@ class OpenCassette:
                 self._remaining.setdefault(exchange.request, deque()).append(exchange)
 
         self._writer = CassetteWriter(self.path, content, folder=choice.folder)
-        self._unneeded = {
-            each.number
-            for each in self.content.exchanges
-            if choice.tools == "recorded" and self.content.is_inquiry(each)
-        }
+
+        # Replaced tools ask no questions of models.
+        self._unneeded: set[int] = set()
+        if choice.tools == "recorded":
+            for exchange in self.content.exchanges:
+                if self.content.is_inquiry(exchange):
+                    self._unneeded.add(exchange.number)
         if content is not None:
             append_run_event(cassette=str(self.path), used=[*self._unneeded])
 
@@ -102,64 +106,66 @@ class OpenCassette:
     @property
     def awaits_response(self) -> bool:
         """True if a recording has failed requests and no response yet."""
-        return bool(self._held_failures)
+        return bool(self._unwritten_recording)
 
     @property
     def used(self) -> int:
         """Number of exchanges that were replayed."""
         return len(self._used)
 
-    def unused(self) -> list[StoredExchange]:
+    def list_unused(self) -> list[StoredExchange]:
         """Return the exchanges that were not replayed, except inquiries if tools are replaced."""
         done = self._used | self._unneeded
         return [exchange for exchange in self.content.exchanges if exchange.number not in done]
 
-    def replay(self, asked: NormalizedRequest) -> Exchange | None:
-        """Return the next recorded exchange of `asked`; None: send the request.
+    def replay(self, request: NormalizedRequest) -> Exchange | None:
+        """Return the next recorded exchange of `request`; None: send the request.
 
         Raises:
             UnrecordedError: Only the cassette may be used, and it does not have the request.
         """
         with self._lock:
-            if recordings := self._remaining.get(asked.id):
+            recordings = self._remaining.get(request.id)
+            if recordings:
                 exchange = recordings.popleft()
                 self._used.add(exchange.number)
                 append_run_event(cassette=str(self.path), used=[exchange.number])
-                return Exchange(asked, exchange.events, exchange.end)
+                return Exchange(request, exchange.events, exchange.end)
 
             if self.is_offline:
-                raise self._miss(asked)
+                raise self._make_miss_error(request)
         return None
 
-    def results(self, last_message: str) -> Sequence[RecordedResult] | None:
+    def find_results(self, last_message: str) -> Sequence[RecordedResult] | None:
         """Return the tool results after the message with this id; None: tools run."""
         if self.choice.tools != "recorded" or self.is_recording:
             return None
 
-        found = self._results.of(last_message)
-        return found if found or self.is_offline else None
+        results = self._results.of(last_message)
+        return results if results or self.is_offline else None
 
     @cached_property
     def _results(self) -> CassetteResults:
         return CassetteResults(self.content)
 
-    def _miss(self, asked: NormalizedRequest) -> UnrecordedError:
+    def _make_miss_error(self, request: NormalizedRequest) -> UnrecordedError:
         # A tool continues with an error if its question to a model is missing. The next request is
         # then missing too, so the first miss is reported.
-        if self._first_miss and not asked.is_inquiry:
-            first = self._first_miss
+        if self._first_miss and not request.is_inquiry:
+            first_miss = self._first_miss
             self._first_miss = ""
-            return UnrecordedError(first)
+            return UnrecordedError(first_miss)
 
-        error = UnrecordedError(self._describe_miss(asked))
-        if asked.is_inquiry:
+        error = UnrecordedError(self._describe_miss(request))
+        if request.is_inquiry:
             self._first_miss = self._first_miss or str(error)
         return error
 
-    def _describe_miss(self, asked: NormalizedRequest) -> str:
+    def _describe_miss(self, request: NormalizedRequest) -> str:
         exchanges = self.content.exchanges
         name = self.path.name
-        if lines := [str(each.line) for each in exchanges if each.request == asked.id]:
+        lines = [str(exchange.line) for exchange in exchanges if exchange.request == request.id]
+        if lines:
             times = "once" if len(lines) == 1 else f"{len(lines)} times"
             return (
                 f"this request is on the cassette {name} {times} (line "
@@ -168,21 +174,21 @@ class OpenCassette:
                 f"replay`. {MISS_ADVICE}"
             )
 
-        unused = [each for each in exchanges if each.number not in self._used]
-        found = self.content.find_nearest(asked, unused or exchanges)
-        if found is None:
+        unused = [exchange for exchange in exchanges if exchange.number not in self._used]
+        nearest = self.content.find_nearest(request, unused or exchanges)
+        if nearest is None:
             return f"the cassette {name} is empty. {MISS_ADVICE}"
 
-        which = "closest unused recording" if unused else "closest recording (all were used)"
-        differing = format_mismatch(self.content.asked(found), asked)
-        by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
-        legend = "- on the cassette, + now" if by_line else "on the cassette → now"
+        kind = "closest unused recording" if unused else "closest recording (all were used)"
+        differences = format_mismatch(self.content.asked(nearest), request)
+        has_marks = any(line.startswith(("    - ", "    + ")) for line in differences)
+        legend = "- on the cassette, + now" if has_marks else "on the cassette → now"
 
-        first = (
-            f"this request is not on the cassette {name}. The {which} is on line "
-            f"{found.line}. Differences ({legend}):"
+        first_line = (
+            f"this request is not on the cassette {name}. The {kind} is on line "
+            f"{nearest.line}. Differences ({legend}):"
         )
-        return "\n".join([first, *differing, MISS_ADVICE])
+        return "\n".join([first_line, *differences, MISS_ADVICE])
 
     def keep(self, exchange: Exchange) -> None:
         """Write `exchange`.
@@ -198,29 +204,35 @@ class OpenCassette:
 
     def _keep(self, exchange: Exchange) -> None:
         if self.is_recording:
-            self._held_failures.append(exchange)
+            self._unwritten_recording.append(exchange)
+            # The old file stays until the new recording has a response.
             if exchange.has_failed and not self.added:
                 return
-            exchanges = self._held_failures
-            self._held_failures = []
+            exchanges = self._unwritten_recording
+            self._unwritten_recording = []
         elif exchange.has_failed:
-            self._failed.setdefault(exchange.request.id, []).append(exchange)
+            self._failed_attempts.setdefault(exchange.request.id, []).append(exchange)
             return
         else:
             exchanges = [*self._take_failures(exchange), exchange]
 
-        for each in exchanges:
-            self._writer.add(each)
+        for complete_exchange in exchanges:
+            self._writer.add(complete_exchange)
             append_run_event(cassette=str(self.path), added=1, anew=self.is_recording)
 
     def _take_failures(self, exchange: Exchange) -> list[Exchange]:
-        """Remove and return the failed attempts before `exchange`."""
-        failures = self._failed.pop(exchange.request.id, [])
-        last = {part.id for part in exchange.request.messages[-FOLLOW_UP:]}
+        """Remove and return the failed attempts before `exchange`.
 
-        for request, failed in [*self._failed.items()]:
-            if failed[0].request.messages and failed[0].request.messages[-1].id in last:
-                failures = self._failed.pop(request) + failures
+        They have the same request, or the beginning of it: after a failed attempt, the next one may
+        have more messages.
+        """
+        failures = self._failed_attempts.pop(exchange.request.id, [])
+        recent_ids = {message.id for message in exchange.request.messages[-FOLLOW_UP:]}
+
+        for request_id, attempts in [*self._failed_attempts.items()]:
+            messages = attempts[0].request.messages
+            if messages and messages[-1].id in recent_ids:
+                failures = self._failed_attempts.pop(request_id) + failures
 
         return failures
 
@@ -257,17 +269,22 @@ def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> boo
     if not exchange.has_failed:
         return False
 
-    after = cassette.exchanges[exchange.number + 1 : exchange.number + 2]
-    if not after or after[0].request == exchange.request:
-        return not after
+    is_last = exchange.number + 1 >= len(cassette.exchanges)
+    if is_last:
+        return True
 
-    last = after[0].last_message
+    next_exchange = cassette.exchanges[exchange.number + 1]
+    if next_exchange.request == exchange.request:
+        return False
+
+    # The next attempt may have a few more messages. Each message names the one before it.
+    message_id = next_exchange.last_message
     for _ in range(FOLLOW_UP):
-        if last == exchange.last_message:
+        if message_id == exchange.last_message:
             return False
-        part = cassette.parts.get(("message", last))
-        if part is None:
+        message = cassette.parts.get(("message", message_id))
+        if message is None:
             break
-        last = part.after
+        message_id = message.after
 
     return True

@@ -27,7 +27,7 @@ from jp_nb.storage.shared_pace import SharedPace
 
 
 class PacedProvider:
-    """Wrapper of a provider in a headless run. `pace` is that of its batch; None: of no batch."""
+    """Wrapper of a provider in a headless run. `pace` is None if the run is not of a batch."""
 
     def __init__(self, name: str, provider: Provider, pace: SharedPace | None) -> None:
         self._name = name

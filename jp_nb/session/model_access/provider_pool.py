@@ -62,12 +62,12 @@ class ProviderPool:
             ConfigError: There is no such provider, or the cassette cannot be used.
         """
         llm.require(name)
-        given = llm.get_settings(name)  # a known name may have no settings
-        settings: dict[str, Any] = given.model_dump() if given is not None else {}
+        configured = llm.get_settings(name)  # a known name may have no settings
+        settings: dict[str, Any] = configured.model_dump() if configured is not None else {}
 
         cassette = self._get_cassettes().active
         if cassette is not self.cassette:
-            self._replaced += self._open.values()
+            self._replaced += self._open.values()  # closed later: a request may still use them
             self.cassette = cassette
             self._open.clear()
 

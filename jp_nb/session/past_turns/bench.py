@@ -54,14 +54,18 @@ class ToolBench:
     turns: TurnRunner
     active: ActiveConversation
 
-    def tools(self, *names: str) -> BenchTools:
+    def find_tools(self, *names: str) -> BenchTools:
         """Return the tools of the effective configuration. The sources of `names` start."""
         self.active.refuse_while_running()
         self.turns.cell_resolver.discover_tools(*names)
 
-        offered = self.turns.cell_resolver.tools(self.active.settings.config, may_start=False)
+        offered = self.turns.cell_resolver.resolve_tools(
+            self.active.settings.config, may_start=False
+        )
         config = offered.config or self.active.settings.config
-        possible = self.turns.cell_resolver.tools(with_all_tools_enabled(config), may_start=False)
+        possible = self.turns.cell_resolver.resolve_tools(
+            with_all_tools_enabled(config), may_start=False
+        )
         return BenchTools(offered, possible)
 
     def call(
@@ -93,15 +97,16 @@ class ToolBench:
         report = render_call_outcome(outcome, timed=has_user)
 
         if tool.name not in offered.tools:
-            off = f"it is off; turn it on with `%%jp -t {tool.name}`"
-            why_not = offered.missing.get(tool.name) or off
-            note = make_line(NOT_OFFERED_NOTE.format(outcome.name, why_not))
+            is_off = f"it is off; turn it on with `%%jp -t {tool.name}`"
+            reason = offered.missing.get(tool.name) or is_off
+            note = make_line(NOT_OFFERED_NOTE.format(outcome.name, reason))
             report = join_reports([note, report])
 
         self.show(report)
         for image in outcome.images:
-            if data := image.display_data:
-                self.host.show({**data, "text/plain": image.words_with_size})
+            bundle = image.display_data
+            if bundle:  # a front end cannot show every type of image
+                self.host.show({**bundle, "text/plain": image.words_with_size})
 
     def show(self, report: Report) -> None:
         """Display `report` in the running cell."""
@@ -120,26 +125,26 @@ class ToolBench:
 
         config = active.settings.config
         stream = active.document.conversation
-        scratch = _copy_conversation(stream)
-        scratch.start_turn(ChatRequest(content=REQUEST))
-        record = TurnRecord(scratch, self.turns.contexts.build(scratch))
+        stream_copy = _copy_conversation(stream)
+        stream_copy.start_turn(ChatRequest(content=REQUEST))
+        record = TurnRecord(stream_copy, self.turns.contexts.build(stream_copy))
 
         inquiry: InquiryBackend
         try:
-            inquiry = self.turns.cell_resolver.inquiry(config, tools.offered, stream.id)
+            inquiry = self.turns.cell_resolver.make_inquiry(config, tools.offered, stream.id)
         except ConfigError as exc:
             inquiry = NoInquiry(exc)  # tools without questions to a model still run
 
         catalog = tools.offered.documentation
         basis = active.settings.snapshot()
         context = BatchContext(inquiry=inquiry, catalog=catalog, basis=basis)
-        turn = runner.turn_context(record, config, recorded, is_bench=True)
+        turn = runner.begin_turn(record, config, recorded, is_bench=True)
         run = BenchRun(batches, context, turn)
 
         with runner.output.show_current():
-            if runner.run(run.run(), run) is None:
-                run.stopped = True
-
+            result = runner.run(run.run(), run)
+        if result is None:  # it was interrupted
+            run.stopped = True
         return run
 
 
@@ -161,25 +166,30 @@ class BenchTools:
         Raises:
             UsageError: There is none that runs.
         """
-        name = tool if isinstance(tool, str) else _registered_tool(tool).name
-        found = self.possible.tools.get(name)
+        if isinstance(tool, str):
+            return self._find_by_name(tool)
 
-        if found is None and name in self.possible.missing:
-            raise UsageError(f"{name} cannot run: {self.possible.missing[name]}")
-
-        if found is None:
-            near = difflib.get_close_matches(name, self.possible.tools, n=1)
-            hint = f": did you mean {near[0]!r}?" if near else "; `%jp tools` lists them"
-            raise UsageError(f"Tool not found: {name}{hint}")
-
-        if not isinstance(tool, str) and found.executor is not _registered_tool(tool):
+        registered = _find_registered_tool(tool)
+        name = registered.name
+        offered_tool = self._find_by_name(name)
+        if offered_tool.executor is not registered:
             other = self.possible.clashes.get(name, f"another tool is used as {name!r}")
             raise UsageError(f"this function is not the tool {name!r}: {other}")
+        return offered_tool
 
-        return found
+    def _find_by_name(self, name: str) -> OfferedTool:
+        tool = self.possible.tools.get(name)
+        if tool is not None:
+            return tool
+
+        if name in self.possible.missing:
+            raise UsageError(f"{name} cannot run: {self.possible.missing[name]}")
+        nearest = difflib.get_close_matches(name, self.possible.tools, n=1)
+        hint = f": did you mean {nearest[0]!r}?" if nearest else "; `%jp tools` lists them"
+        raise UsageError(f"Tool not found: {name}{hint}")
 
 
-def _registered_tool(function: Callable[..., Any]) -> PythonTool:
+def _find_registered_tool(function: Callable[..., Any]) -> PythonTool:
     for tool in REGISTRY.all().values():
         if function in (tool, tool.function):
             return tool

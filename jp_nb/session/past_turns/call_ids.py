@@ -26,19 +26,19 @@ def find_call(calls: Sequence[CallT], wanted: str, *, about: str = "") -> CallT:
     Raises:
         UsageError: There is none, or there are several that begin with it.
     """
-    found = [call for call in calls if call.id == wanted]
-    if not found:
-        found = [call for call in calls if call.id.startswith(wanted)]
+    matches = [call for call in calls if call.id == wanted]
+    if not matches:
+        matches = [call for call in calls if call.id.startswith(wanted)]
 
     shown = one_line(wanted, limit=80)
-    if not found:
+    if not matches:
         raise UsageError(f"no call{about} in this conversation has an id that begins with {shown}")
 
-    ids = list(dict.fromkeys(one_line(call.id, limit=80) for call in found))
+    ids = list(dict.fromkeys(one_line(call.id, limit=80) for call in matches))
     if len(ids) > 1:
         listed = ", ".join(ids[:MAX_ITEMS_IN_LINE])
         if len(ids) > MAX_ITEMS_IN_LINE:
             listed += f" and {len(ids) - MAX_ITEMS_IN_LINE} more"
         raise UsageError(f"several calls{about} have an id that begins with {shown}: {listed}")
 
-    return found[-1]
+    return matches[-1]  # models repeat ids

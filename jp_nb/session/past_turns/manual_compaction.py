@@ -1,5 +1,8 @@
 """Compact the active conversation when the user requests it, and undo compactions.
 
+A compaction is an entry that replaces turns in later requests: by a summary that a model writes, or
+by a shorter form of their tool calls. A plan has one step for each compaction.
+
 Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D128, D129.
 """
 
@@ -68,7 +71,7 @@ class ManualCompaction:
         """The active conversation."""
         return self._active.document.conversation
 
-    def plan(self, options: CompactionOptions) -> CompactionPlan:
+    def make_plan(self, options: CompactionOptions) -> CompactionPlan:
         """Return the plan for `options`. Changes nothing.
 
         Raises:
@@ -82,16 +85,16 @@ class ManualCompaction:
 
         bounds = {"keep_first": options.keep_first, "keep_last": options.keep_last}
         update = {name: bound for name, bound in bounds.items() if bound is not None}
-        given = [rule.model_copy(update=update) for rule in rules]
+        bounded_rules = [rule.model_copy(update=update) for rule in rules]
 
-        steps = planner.make_steps(given, first=options.first, last=options.last)
+        steps = planner.make_steps(bounded_rules, first=options.first, last=options.last)
         return planner.make_plan(steps, wants_summary=options.rules is not None)
 
     @property
     def _providers(self) -> tuple[str, ...]:
         return self._active.settings.projection.providers()
 
-    def tokens(self) -> int:
+    def estimate_tokens(self) -> int:
         """Return the estimated number of tokens of the current context."""
         return ContextTokens().of(build_context(self.stream, self._providers))
 
@@ -105,7 +108,7 @@ class ManualCompaction:
         """
         self._turns.contexts.repair_conversation(resumes=True)
         if any(step.rule.summary is not None for step in plan.steps):
-            return self._with_summaries(plan, options)
+            return self._write_summaries(plan, options)
 
         entries = mark_as_one_step([step.make_entry() for step in plan.steps])
         self._record(entries)
@@ -115,37 +118,52 @@ class ManualCompaction:
         self.stream.append(*entries)
         self._turns.contexts.clear()
 
-    def _with_summaries(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
+    def _write_summaries(
+        self, plan: CompactionPlan, options: CompactionOptions
+    ) -> list[Compaction]:
+        """Let a model write the summaries of `plan`, and record the compactions."""
         settings = self._active.settings
-        runner = self._turns.runner
         draft = settings.draft(options.directives)
-        self._choose_scripts(draft, options)
+        self._select_reply_scripts(draft, options)
         resolved = self._turns.cell_resolver.resolve(settings.snapshot(draft), self.stream.id)
 
-        output = runner.output.begin(resolved.basis.config)
+        output = self._turns.runner.output.begin(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
-        entries: list[Compaction] | None = None
-
         try:
-            with runner.cell.interrupts.defer(), runner.output.show_current():
-                entries = runner.run(job.run(self.stream, self._providers), job)
-        finally:
-            if entries is None:
-                mark = job.tokens.attach_usage(ConfigDelta())
-                marks = [mark] if is_usage_mark(mark) else []
-                self._record(marks)
+            compactions = self._run_job(job)
+        except BaseException:
+            self._record_usage_only(job.usage)
+            raise
 
-        if entries is None:
-            raise KeyboardInterrupt(
-                "You stopped the compaction. The conversation is sent as before."
-            )
-
-        marked = job.tokens.attach_usage_to_last(entries)
-        recorded = [each for each in marked if isinstance(each, Compaction)]
+        recorded = job.usage.attach_usage_to_last(compactions)
         self._record(recorded)
         return recorded
 
-    def _choose_scripts(self, draft: Draft, options: CompactionOptions) -> None:
+    def _run_job(self, job: SummaryJob) -> list[Compaction]:
+        runner = self._turns.runner
+        with runner.cell.interrupts.defer(), runner.output.show_current():
+            compactions = runner.run(job.run(self.stream, self._providers), job)
+
+        if compactions is None:  # it was interrupted
+            raise KeyboardInterrupt(
+                "You stopped the compaction. The conversation is sent as before."
+            )
+        return compactions
+
+    def _record_usage_only(self, usage: UsageCounter) -> None:
+        """Record the tokens of requests that led to no compaction.
+
+        An empty `ConfigDelta` carries tokens that no other entry can carry.
+        """
+        mark = usage.attach_usage(ConfigDelta())
+        self._record([mark] if is_usage_mark(mark) else [])
+
+    def _select_reply_scripts(self, draft: Draft, options: CompactionOptions) -> None:
+        """Select the scripts that the changed settings name.
+
+        A script is a file with prepared replies. The provider `scripted` reads it in place of a
+        model.
+        """
         scripts = self._turns.resolver.scripts
         scripts.choose_changed(draft.made)
         for rule in options.rules or ():
@@ -154,9 +172,8 @@ class ManualCompaction:
 
     def find_last(self) -> list[Compaction]:
         """Return the newest compactions that were recorded together, which `undo` undoes."""
-        return [
-            placed.entry for placed in find_last_step(list_active_compactions(self.stream.entries))
-        ]
+        active_compactions = list_active_compactions(self.stream.entries)
+        return [placed.entry for placed in find_last_step(active_compactions)]
 
     def undo(self) -> list[Compaction]:
         """Undo the compactions that `find_last` returns, and return them."""
@@ -167,13 +184,17 @@ class ManualCompaction:
 
 
 class SummaryJob:
-    """Writes the summaries of a plan while the cell waits. The first interrupt ends it."""
+    """Writes the summaries of a plan while the cell waits. The first interrupt ends it.
+
+    Attributes:
+        usage: Counts the tokens of its requests.
+    """
 
     def __init__(
         self, plan: CompactionPlan, turns: TurnRunner, resolved: Resolved, output: TurnOutput
     ) -> None:
         self.interrupt_count = 0
-        self.tokens = UsageCounter(output)
+        self.usage = UsageCounter(output)
         self._plan = plan
         self._turns = turns
         self._resolved = resolved
@@ -187,14 +208,15 @@ class SummaryJob:
 
         try:
             entries = await make_compactions(self._plan.steps, stream, providers, self._summarize)
-            line = format_compaction_line(entries) if entries else line
+            if entries:
+                line = format_compaction_line(entries)
             return entries
-        finally:  # never leave an empty output
+        finally:  # the output says what happened, also after an error
             self._output(Notice(line))
 
     async def _summarize(self, step: CompactionStep, context: RequestContext) -> str:
         summarizer = self._turns.resolver.background.make_summarizer(self._resolved, step.rule)
-        return await summarizer.summarize(context, waits=self._show_wait, on_usage=self.tokens.add)
+        return await summarizer.summarize(context, waits=self._show_wait, on_usage=self.usage.add)
 
     def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         status = f"{model}, which is summarizing {self._plan.steps[0].turns}"

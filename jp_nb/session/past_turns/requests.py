@@ -66,21 +66,24 @@ class PastRequests:
         if last is None:
             return None
 
-        entries = self._stream.entries
-        begin = next((i for i, entry in enumerate(entries, 1) if entry is last.last_entry), None)
-        if begin is None:
+        # Its answer begins after `last.last_entry`.
+        start: int | None = None
+        for index, entry in enumerate(self._stream.entries):
+            if entry is last.last_entry:
+                start = index + 1
+        if start is None:
             return None
 
         for span in self._spans:
-            if span.position == begin:
+            if span.position == start:
                 return span
 
-        # It left no entries.
+        # It failed, so it has left no entries.
         turn = self._stream.turn_count - 1
         number = sum(span.turn == turn for span in self._spans) + 1
-        found = RequestSpan(turn, number, begin, begin, is_new_cycle=True)
-        self._spans.append(found)
-        return found
+        failed_span = RequestSpan(turn, number, start, start, is_new_cycle=True)
+        self._spans.append(failed_span)
+        return failed_span
 
     def find(self, name: str | None) -> TracedRequest:
         """Return the request `name`: `3` (the last of turn 3), `3.1` or `next`; None: the last.
@@ -119,9 +122,10 @@ class PastRequests:
     def _find_span(self, name: str) -> RequestSpan:
         turn, dot, number = name.partition(".")
         spans = [span for span in self._spans if str(to_shown_turn(span.turn)) == turn]
-        found = [span for span in spans if not dot or str(span.number) == number]
-        if found:
-            return found[-1]
+        if dot:
+            spans = [span for span in spans if str(span.number) == number]
+        if spans:
+            return spans[-1]
 
         existing = "no request was sent yet; `%jp request` shows the next one"
         if self._spans:
@@ -158,6 +162,7 @@ class PastRequests:
             context, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
 
+        # The turn would then send a new system prompt instead of appended changes.
         if explain_new_head(resolved.provider, request, resolved.context_tokens) is not None:
             request = replace(request, context=context.without_heads())
 
@@ -194,24 +199,27 @@ class PastRequests:
         return replace(traced, answer=tuple(entry.metadata for entry in answer))
 
     def _reconstruct(self, span: RequestSpan) -> TracedRequest:
-        then = self._stream.until(span.position)
+        """Return the request of `span` from the record before it, with the current tools."""
+        stream_before = self._stream.until(span.position)
         remarks = [*AS_NOW]
-        projection = self._project_until(then)
+        projection = self._project_until(stream_before)
         basis = self._active.settings.snapshot(projection)
         resolved = self._resolve_with_remarks(basis, remarks)
 
-        turn = then.last_turn()
+        turn = stream_before.last_turn()
         schema = turn.schema if turn is not None else None
-        context = build_context(then, projection.providers(), in_turn=True)
+        context = build_context(stream_before, projection.providers(), in_turn=True)
         context.contents = dict(self._turns.contexts.contents)
         request = resolved.make_turn_request(
             context,
-            choice=self._find_tool_choice(span, then, basis.config),
+            choice=self._find_tool_choice(span, stream_before, basis.config),
             schema=schema,
             conversation_id=self._stream.id,
         )
 
-        if span.end > span.position:
+        # The first entry of the answer has the system prompt, if it was a new one.
+        has_answer = span.end > span.position
+        if has_answer:
             head = read_request_head(self._stream.entries[span.position], context.head)
             if head is not None:
                 request = request.with_head(head, context.contents)
@@ -226,10 +234,10 @@ class PastRequests:
         return projection.until(stream)
 
     def _resolve_with_remarks(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
-        resolve = self._resolve
+        """Resolve `basis`. If its attachments are gone, omit them, and add a remark."""
         conversation_id = self._stream.id
         try:
-            return resolve(basis, conversation_id, tool_choice="auto")
+            return self._resolve(basis, conversation_id, tool_choice="auto")
         except ConfigError as exc:
             if not exc.path or not exc.path.startswith(ATTACHMENTS_PATH):
                 raise
@@ -237,33 +245,47 @@ class PastRequests:
 
         conversation = basis.config.conversation.model_copy(update={"attachments": []})
         config = basis.config.model_copy(update={"conversation": conversation})
-        return resolve(replace(basis, config=config), conversation_id, tool_choice="auto")
+        without_attachments = replace(basis, config=config)
+        return self._resolve(without_attachments, conversation_id, tool_choice="auto")
 
     def _find_tool_choice(
-        self, span: RequestSpan, then: ConversationStream, config: AppConfig
+        self, span: RequestSpan, stream_before: ConversationStream, config: AppConfig
     ) -> ToolChoice:
-        """Return the tool choice of a request, from the record before it (`then`)."""
+        """Return the tool choice of a request, from the record before it (`stream_before`).
+
+        A choice applies to the first cycle of a turn, and to the cycle after it was changed.
+        """
+        # Further requests of a cycle repeat its first one.
         index = self._spans.index(span)
         while not self._spans[index].is_new_cycle:
             index -= 1
 
-        if self._spans[index].number == 1:
-            turn = then.last_turn()
-            entries = turn.entries if turn is not None else ()
-            request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
-            if request is not None and (mark := read_tool_choice(request)) is not None:
-                return mark
-            # Earlier versions did not store `none`.
-            return "none" if config.assistant.tool_choice == "none" else "auto"
+        is_first_of_turn = self._spans[index].number == 1
+        if is_first_of_turn:
+            return _read_turn_choice(stream_before, config)
 
-        earlier = self._stream.until(self._spans[index - 1].position)
-        if len(earlier.deltas) == len(then.deltas):
+        stream_before_previous = self._stream.until(self._spans[index - 1].position)
+        if len(stream_before_previous.deltas) == len(stream_before.deltas):
             return "auto"
 
+        previous_config = self._project_until(stream_before_previous).config()
         configured = config.assistant.tool_choice
-        if self._project_until(earlier).config().assistant.tool_choice == configured:
-            return "auto"  # an unchanged choice applies only once
+        if previous_config.assistant.tool_choice == configured:
+            return "auto"
         return to_tool_choice(configured)
+
+
+def _read_turn_choice(stream: ConversationStream, config: AppConfig) -> ToolChoice:
+    """Return the tool choice of the last turn in `stream`, as its request has it."""
+    turn = stream.last_turn()
+    entries = turn.entries if turn is not None else ()
+    request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
+    choice = None if request is None else read_tool_choice(request)
+    if choice is not None:
+        return choice
+
+    # Earlier versions did not store `none`.
+    return "none" if config.assistant.tool_choice == "none" else "auto"
 
 
 def _make_traced(

@@ -78,26 +78,36 @@ class TurnResumption:
             self._restore_newest()
             return None
 
-        editing: frozenset[str] = frozenset()
-        if turn.open_calls:
-            names = [call.request.name for call in turn.open_calls]
-            if begins_with_plan(turn.request):
-                names = [name for name in names if name != PLAN_TOOL]  # the turn offers it
-            tools = self._session.bench.tools(*names)
-            _refuse_missing_tools(names, tools)
-            editing = _list_editing_tools(names, tools)
-        again, skipped = self._ask_user(turn, editing)
+        editing_tools = self._find_editing_tools(turn)
+        repeated, skipped = self._ask_user(turn, editing_tools)
 
         with self._turns.runner.output.ending_early():
             draft = self._draft(turn)
             self._add_notices(turn, skipped)
             return self._turns.resume(
                 turn,
-                again,
-                self._abandon(skipped),
+                repeated,
+                self._make_skipped_responses(skipped),
                 resolved=draft.resolved,
-                recorded=self._answers(again),
+                recorded=self._read_answers(repeated),
             )
+
+    def _find_editing_tools(self, turn: InterruptedTurn) -> frozenset[str]:
+        """Return the names of the tools of open calls that propose edits of cells.
+
+        Raises:
+            UsageError: A tool of an open call is not available.
+        """
+        if not turn.open_calls:
+            return frozenset()
+
+        names = [call.request.name for call in turn.open_calls]
+        if begins_with_plan(turn.request):
+            names = [name for name in names if name != PLAN_TOOL]  # the turn offers it
+        tools = self._session.bench.find_tools(*names)
+        _refuse_missing_tools(names, tools)
+        offered = tools.offered.tools
+        return frozenset(name for name in names if offered[name].executor.proposes_edits)
 
     def _restore_named(self, conversation: str) -> None:
         """Make a conversation of the journal active, by its id or the beginning of it."""
@@ -143,27 +153,30 @@ class TurnResumption:
         )
 
     def _ask_user(
-        self, found: InterruptedTurn, editing: Collection[str]
+        self, turn: InterruptedTurn, editing_tools: Collection[str]
     ) -> tuple[list[OpenCall], list[OpenCall]]:
         """Return the open calls that run, and those that are skipped.
 
-        Tools in `editing` find out from the notebook whether they have run, and ask again if not.
+        Editing tools need no decision: they find out from the notebook if they have run.
         """
         distrust = self._active.trust.why_not
-        undecided = list(found.open_calls)
+        undecided = list(turn.open_calls)
         if distrust is None:
             undecided = [
                 call
-                for call in found.open_calls
-                if call.may_have_run and call.request.name not in editing
+                for call in turn.open_calls
+                if call.may_have_run and call.request.name not in editing_tools
             ]
+
         skipped: list[OpenCall] = []
         for number, call in enumerate(undecided, start=1):
-            prompt = resume_prompt(call.request, number, len(undecided), distrust=distrust)
-            if not _is_run(self._turns.cell_questions.ask_action(prompt)):
+            prompt = make_resume_prompt(call.request, number, len(undecided), distrust=distrust)
+            end = self._turns.cell_questions.ask_action(prompt)
+            if not _read_decision(end):
                 skipped.append(call)
 
-        return [call for call in found.open_calls if call not in skipped], skipped
+        repeated = [call for call in turn.open_calls if call not in skipped]
+        return repeated, skipped
 
     def _draft(self, turn: InterruptedTurn) -> TurnDraft:
         """Draft the configuration of the rest of `turn`, with the options that it had."""
@@ -175,7 +188,7 @@ class TurnResumption:
                 turn.request, tool_choice=choice, plan_first=begins_with_plan(turn.request)
             )
 
-    def _abandon(self, skipped: Sequence[OpenCall]) -> list[ToolCallResponse]:
+    def _make_skipped_responses(self, skipped: Sequence[OpenCall]) -> list[ToolCallResponse]:
         """Return the responses of calls that the user skipped."""
         text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
         return [
@@ -183,9 +196,10 @@ class TurnResumption:
         ]
 
     @contextmanager
-    def _reapply_options(self, found: InterruptedTurn) -> Iterator[None]:
+    def _reapply_options(self, turn: InterruptedTurn) -> Iterator[None]:
+        """Apply the options of a turn that has no answer; take them back if the block fails."""
         stream = self._active.document.conversation
-        changes = found.taken_back
+        changes = turn.taken_back
         stream.append(*(change.stamped("") for change in changes))
         try:
             yield
@@ -194,17 +208,19 @@ class TurnResumption:
                 stream.append(make_no_answer(NoAnswer("failed", len(changes))))
             raise
 
-    def _answers(self, calls: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
+    def _read_answers(self, calls: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
+        """Return the recorded answers to questions of `calls`, by inquiry id."""
         # Someone else may have added the answers of an untrusted record.
         if not calls or not self._active.trust.trusted:
             return {}
 
         answers = read_reusable_answers(self._active.document.conversation.current_turn())
-        prefixes = tuple(f"{call.request.id}." for call in calls)
+        prefixes = tuple(f"{call.request.id}." for call in calls)  # of the ids of inquiries
         return {name: answer for name, answer in answers.items() if name.startswith(prefixes)}
 
 
-def _is_run(end: PromptEnd[Answered]) -> bool:
+def _read_decision(end: PromptEnd[Answered]) -> bool:
+    """Return True if the call runs, and False if it is skipped; raise without a decision."""
     match end:
         case Answered(value="run"):
             return True
@@ -222,47 +238,42 @@ def _is_run(end: PromptEnd[Answered]) -> bool:
     raise PromptCancelled("the turn is unchanged")
 
 
-def _list_editing_tools(names: Sequence[str], tools: BenchTools) -> frozenset[str]:
-    """Return the names of the tools that propose edits of cells."""
-    offered = tools.offered.tools
-    return frozenset(name for name in names if offered[name].executor.proposes_edits)
-
-
 def _refuse_missing_tools(names: Sequence[str], tools: BenchTools) -> None:
     for name in dict.fromkeys(names):
         if name in tools.offered.tools:
             continue
 
         shown = spell_name(name)
-        reason = f"`{shown}` is not defined in this kernel. Run the cell that defines it"
         if name in tools.possible.tools:
             turn_on = f"`%jp config conversation.tools.{shown}.enable=true`"
             reason = f"`{shown}` is turned off: turn it on with {turn_on}"
-        elif (why := tools.possible.missing.get(name)) is not None:
-            reason = f"`{shown}` cannot run: {why}. Change that"
+        elif name in tools.possible.missing:
+            reason = f"`{shown}` cannot run: {tools.possible.missing[name]}. Change that"
+        else:
+            reason = f"`{shown}` is not defined in this kernel. Run the cell that defines it"
 
         raise UsageError(
             f"{reason}, then `%jp resume`. Without this call: ask something new instead"
         )
 
 
-def resume_prompt(
+def make_resume_prompt(
     call: ToolCallRequest, number: int, count: int, *, distrust: str | None = None
 ) -> ActionPrompt:
     """Return the prompt about `call`, with its `number` of `count`.
 
     `distrust` is the reason why the record is not trusted: then skipping is the first choice.
     """
-    which = f" ({number} of {count})" if count > 1 else ""
-    name = spell_name(call.name)
+    position = f" ({number} of {count})" if count > 1 else ""
     exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
 
     if distrust is not None:
         about = describe_untrusted_call(call.name, distrust)
-        text = f"{about}{which}. If it runs, it runs here, with your rights."
+        text = f"{about}{position}. If it runs, it runs here, with your rights."
         return ActionPrompt(
             text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"
         )
 
-    text = f"{name} was interrupted{which} and may already have run, fully or partly."
+    name = spell_name(call.name)
+    text = f"{name} was interrupted{position} and may already have run, fully or partly."
     return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")

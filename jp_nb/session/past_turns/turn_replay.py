@@ -58,7 +58,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     if not batches:
         raise UsageError(f"turn {to_shown_turn(number)} called no tool: there is nothing to replay")
 
-    tools = bench.tools(*{view.name for view in views})
+    tools = bench.find_tools(*{view.name for view in views})
     calls = [_repeat_calls(batch, tools) for batch in batches]
     requests = [call.request for call in chain.from_iterable(calls)]
     confirm_untrusted_calls(active, bench.turns.cell_questions, requests)
@@ -74,17 +74,20 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     bench.show(render_replay(number, results, note))
     raise_for_end(run)
 
-    different = [result.name for result in results if not result.same]
-    if strict and different:
+    different_names = [result.name for result in results if not result.same]
+    if strict and different_names:
         raise ReplayError(
-            f"{len(different)} of {len(results)} results of turn {to_shown_turn(number)} "
-            f"differ from the record: {', '.join(dict.fromkeys(different))}"
+            f"{len(different_names)} of {len(results)} results of turn {to_shown_turn(number)} "
+            f"differ from the record: {', '.join(dict.fromkeys(different_names))}"
         )
 
 
 @dataclass(slots=True)
 class RecordedBatch:
-    """The tool calls of one response, with their results, and their configuration change."""
+    """The tool calls of one response, with their results, and their configuration change.
+
+    `is_answered` is True if the record has a result: the next call then begins another batch.
+    """
 
     calls: list[ToolCall]
     change: ConfigDelta | None = None
@@ -120,23 +123,29 @@ def _repeat_calls(batch: RecordedBatch, tools: BenchTools) -> list[Call]:
 
 
 def _compare(batches: Sequence[RecordedBatch], run: BenchRun) -> Iterator[Replayed]:
+    """Yield the recorded and the new result of each call, then of the changes of its batch."""
     outcomes = {id(call): outcome for call, outcome in run.iter_outcomes()}
 
-    for number, batch in enumerate(batches):
-        for before, call in zip(batch.calls, run.batches[number], strict=True):
-            then = _format_result(before.content, before.images, is_error=bool(before.is_error))
-            now = None
+    for index, batch in enumerate(batches):
+        for recorded, call in zip(batch.calls, run.batches[index], strict=True):
+            old_result = _format_result(
+                recorded.content, recorded.images, is_error=bool(recorded.is_error)
+            )
+            new_result = None
             note = "not run"
 
             outcome = outcomes.get(id(call))
             if outcome is not None:
-                now = _format_result(outcome.content, outcome.images, is_error=outcome.is_error)
+                new_result = _format_result(
+                    outcome.content, outcome.images, is_error=outcome.is_error
+                )
                 note = "the tool is not available" if call.tool is None else ""
-            yield Replayed(before.name, then, now, note=note)
+            yield Replayed(recorded.name, old_result, new_result, note=note)
 
-        change = run.approved[number] if number < len(run.approved) else None
-        if batch.change is not None or change is not None:
-            yield Replayed("configuration", _format_change(batch.change), _format_change(change))
+        new_change = run.approved[index] if index < len(run.approved) else None
+        if batch.change is not None or new_change is not None:
+            old_text = _format_change(batch.change)
+            yield Replayed("configuration", old_text, _format_change(new_change))
 
 
 def _format_result(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:

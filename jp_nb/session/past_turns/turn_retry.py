@@ -89,11 +89,12 @@ def find_own_tool_choice(
         return None
 
     stream = active.document.conversation
-    place = next(place for place, entry in enumerate(stream.entries) if entry is request)
-    is_own = stream.raw[place].get("event_id") in own_requests
-    if choice not in NAMELESS_TOOL_CHOICES and not (active.trust.trusted or is_own):
+    index = next(index for index, entry in enumerate(stream.entries) if entry is request)
+    is_own = stream.raw[index].get("event_id") in own_requests
+    names_tool = choice not in NAMELESS_TOOL_CHOICES
+    if names_tool and not (active.trust.trusted or is_own):
         return None  # someone else may have named the tool
 
-    then = active.settings.projection.until(stream.until(place)).config()
-    configured = to_tool_choice(then.assistant.tool_choice)
+    config_of_request = active.settings.projection.until(stream.until(index)).config()
+    configured = to_tool_choice(config_of_request.assistant.tool_choice)
     return None if choice == configured else choice

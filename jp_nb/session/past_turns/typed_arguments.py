@@ -63,13 +63,15 @@ def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> d
 
         types = list_declared_types(as_object(properties.get(name)))
         takes_only_text = "string" in types and types <= {"string", "null"}
-        arguments[name] = text
+        if takes_only_text and not colon:
+            arguments[name] = text
+            continue
 
-        if colon or not takes_only_text:
-            try:
-                arguments[name] = read_json(text)
-            except ValueError as exc:
-                if colon:
-                    raise UsageError(f"the value after {name}:= is not JSON: {exc}") from exc
+        try:
+            arguments[name] = read_json(text)
+        except ValueError as exc:
+            if colon:
+                raise UsageError(f"the value after {name}:= is not JSON: {exc}") from exc
+            arguments[name] = text
 
     return arguments

@@ -26,7 +26,7 @@ _RUN_HERE: Final = Action("r", "Run it here", "run")
 def confirm_untrusted_calls(
     active: ActiveConversation, cell_questions: CellQuestions, calls: Sequence[ToolCallRequest]
 ) -> None:
-    """Ask the user in the cell whether `calls` run, if the record is untrusted.
+    """Ask the user in the cell to permit `calls`, if the record is untrusted.
 
     Raises:
         UsageError: A turn is running.
@@ -54,20 +54,19 @@ def confirm_untrusted_calls(
 
 def _make_prompt(calls: Sequence[ToolCallRequest], distrust: str) -> ActionPrompt:
     if len(calls) == 1:
-        text = f"{describe_untrusted_call(calls[0].name, distrust)}. If it runs, it runs"
+        sentence = describe_untrusted_call(calls[0].name, distrust)
+        text = f"{sentence}. If it runs, it runs here, with your rights."
     else:
         text = (
             f"This notebook's history is not trusted ({distrust}), so these {len(calls)} calls "
-            "may have been added by someone else. If they run, they run"
+            "may have been added by someone else. If they run, they run here, with your rights."
         )
 
     exhibits = tuple(
         PromptDetail(f"{number}. {spell_name(call.name)}", call.arguments or "(no arguments)")
         for number, call in enumerate(calls, start=1)
     )
-    text = f"{text} here, with your rights."
-    actions = (_CANCEL, _RUN_HERE)
-    return ActionPrompt(text, actions, exhibits=exhibits, last_line="Run?")
+    return ActionPrompt(text, (_CANCEL, _RUN_HERE), exhibits=exhibits, last_line="Run?")
 
 
 def describe_untrusted_call(name: str, distrust: str) -> str:

@@ -83,7 +83,7 @@ def review_user_edits(bench: ToolBench, name: str, make_review: MakeReview) -> C
         KeyboardInterrupt: The user stopped it.
         PromptUnavailable: No user is available in a strict run.
     """
-    tools = bench.tools()
+    tools = bench.find_tools()
     editor = tools.find(EDIT_CELLS_NAME)
     tool = replace(
         editor,

@@ -1,7 +1,8 @@
 """Import answers into the question log: `%jp qna import FILE`, and the table of earlier versions.
 
-`answer_tables.py` reads the rows of the file. Rows that the log already has are not written, so an
-interrupted import can be repeated. Each import returns a report for the user.
+Earlier versions kept the answers of a workspace in a table, `.jp/qna.csv`. `answer_tables.py` reads
+its rows. Rows that the log already has are not written, so an interrupted import can be repeated.
+Each import returns a report for the user.
 
 Source: `docs/record.md`.
 """
@@ -53,7 +54,7 @@ def import_answers(
     key: SecretBytes | None = None,
     max_rows: int | None = None,
 ) -> list[str]:
-    """Write the rows of a table, or the lines of another log; return a report.
+    """Write the rows of a table, or the lines of another log, to `log`; return a report.
 
     `data` is the content of the file at `path`, a log if its name ends in `.jsonl`. Rows that `log`
     already has are not written. Entries are `trusted` unless the author is unknown.
@@ -62,8 +63,8 @@ def import_answers(
         UsageError: The file belongs to this log.
         StorageError: The file is not text or has too many rows, or the log cannot be written.
     """
-    is_log = path.suffix == ".jsonl"
-    if is_log and path.resolve().parent == log.folder.resolve():
+    is_other_log = path.suffix == ".jsonl"
+    if is_other_log and path.resolve().parent == log.folder.resolve():
         raise UsageError(
             f"{path} is already part of the project log. Accept the entries of others in it "
             "with `%jp trust --workspace`"
@@ -77,7 +78,7 @@ def import_answers(
     except UnicodeDecodeError as exc:
         raise StorageError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
 
-    rows = read_log(text) if is_log else read_table_rows(text)
+    rows = read_log(text) if is_other_log else read_table_rows(text)
     if max_rows is not None and len(rows.entries) > max_rows:
         raise StorageError(
             f"{len(rows.entries)} answers are too many for an automatic import. If "
@@ -100,8 +101,9 @@ def _format_import(path: Path, rows: TableRows, written: int, known: int) -> Ite
     yield ", ".join(parts)
 
     yield from rows.skipped[:MAX_FEW_NAMES]
-    if (more := len(rows.skipped) - MAX_FEW_NAMES) > 0:
-        yield f"and {more} more of this kind"
+    omitted_count = len(rows.skipped) - MAX_FEW_NAMES
+    if omitted_count > 0:
+        yield f"and {omitted_count} more of this kind"
 
 
 def rename_table(path: Path) -> str:

@@ -116,27 +116,30 @@ def _read_log_lines(text: str) -> Iterator[_ReadLine]:
             continue
 
         entry = decode_log_entry(line.encode("utf-8", "replace"))
-        if entry is None or (when := read_entry_time(entry)) is None:
+        moment = None if entry is None else read_entry_time(entry)
+        if entry is None or moment is None:
             yield _ReadLine(number, "not a log entry")
         elif is_answered(entry):
-            moment = format_rfc3339(when)
+            timestamp = format_rfc3339(moment)
             kept = {key: value for key, value in entry.items() if key not in _NOT_IMPORTED}
-            values = (moment, entry["question"], entry["answer"])
-            yield _ReadLine(number, {"v": ENTRY_VERSION, "timestamp": moment, **kept}, values)
+            imported: LogEntry = {"v": ENTRY_VERSION, "timestamp": timestamp, **kept}
+            identity = (timestamp, entry["question"], entry["answer"])
+            yield _ReadLine(number, imported, identity)
 
 
 def _collect_rows(lines: Iterator[_ReadLine]) -> TableRows:
     entries: list[LogEntry] = []
     skipped: list[str] = []
-    seen: Counter[str] = Counter()
-    for number, entry, values in lines:
+    counts: Counter[str] = Counter()
+    for line_number, entry, values in lines:
         if isinstance(entry, str):
-            skipped.append(f"line {number}: {entry}")
+            skipped.append(f"line {line_number}: {entry}")
             continue
 
-        text = sorted_json([*values])
-        seen[text] += 1  # equal rows are numbered, so that each has its own digest
-        digest = hashlib.sha256(f"{seen[text]} {text}".encode("utf-8", "replace"))
+        identity = sorted_json([*values])
+        counts[identity] += 1  # equal rows are numbered, so that each has its own digest
+        numbered = f"{counts[identity]} {identity}"
+        digest = hashlib.sha256(numbered.encode("utf-8", "replace"))
         entries.append({**entry, "row": digest.hexdigest()})
 
     entries.sort(key=lambda entry: str(entry["timestamp"]))

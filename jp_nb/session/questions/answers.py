@@ -52,6 +52,7 @@ MAX_WORDS_CHARS: Final = 2_000
 MAX_PREPARED_RESULT_CHARS: Final = 10_000
 """Maximum length of the result beside an open decision about its delivery."""
 FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
+"""The answer to a question, or the answers to the fields of a form by id."""
 _SECTIONS: Final[Mapping[DecisionKind, AnswersSection]] = {
     "permission": "permissions",
     "result": "results",
@@ -66,8 +67,8 @@ class SessionAnswers:
 
     def __init__(self) -> None:
         self._file = AnswersFile("")
-        self._read: tuple[Path, Stamp] | None = None
-        self._used: set[tuple[str, ...]] = set()
+        self._last_read: tuple[Path, Stamp] | None = None  # the file in use, as it was read
+        self._reported: set[tuple[str, ...]] = set()  # answers whose use the runner knows
 
     def load(self, path: str | None, files: ConfigFiles) -> None:
         """Use the file at `path`, relative to the notebook's folder; None: no file.
@@ -81,7 +82,7 @@ class SessionAnswers:
         """
         if path is None:
             self._file = AnswersFile("")
-            self._read = None
+            self._last_read = None
             return
 
         try:
@@ -91,22 +92,25 @@ class SessionAnswers:
             raise ConfigError(why, file=path) from exc
 
         file = files.folder / expanded
+        # A headless run has no `trust`, and accepts the files of its folder.
         needs_consent = not expanded.is_absolute() and files.trust is not None
         current = None
-        with suppress(OSError):  # the read raises the error
+        with suppress(OSError):  # `read_answers` raises the error
             current = file, make_stamp(file)
 
-        is_unchanged = current is not None and current == self._read
+        is_unchanged = current is not None and current == self._last_read
         if is_unchanged and not needs_consent:  # consent can be revoked
             return
 
         content = read_answers(file)
         answers = parse_answers(decode_answers(file, content), file.name)
-        leaves = [(".".join(each.identity), _to_toml_value(each)) for each in answers.answers]
+        shown_values = [
+            (".".join(answer.identity), _to_toml_value(answer)) for answer in answers.answers
+        ]
 
-        self._read = current
-        if needs_consent and not files.require_consent(file, content, leaves):
-            self._read = None
+        self._last_read = current
+        if needs_consent and not files.require_consent(file, content, shown_values):
+            self._last_read = None
             answers = AnswersFile("")
             files.add_notice(
                 f"{file} can answer questions and permit calls for you. It is "
@@ -116,14 +120,14 @@ class SessionAnswers:
 
     def find_answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the prepared answer to `question` of `tool`, if there is one."""
-        found = self._use("questions", tool, question.id)
-        if found is None:
+        answer = self._use("questions", tool, question.id)
+        if answer is None:
             return None
 
-        place = self._file.format_place(found)
-        if found.skip:
+        place = self._file.format_place(answer)
+        if answer.skip:
             return DeclinedByFile(place)
-        return _check_answer(found.value, question, place)
+        return _check_answer(answer.value, question, place)
 
     def answers_questions_of(self, tool: str) -> bool:
         """Return True if the file has answers to questions of `tool`."""
@@ -133,26 +137,22 @@ class SessionAnswers:
         self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
     ) -> PreparedDecision | None:
         """Return the prepared decision about `tool`, or its call with `arguments`, if any."""
-        found = self._use(_SECTIONS[kind], tool, arguments=arguments)
-        if found is None:
-            return None
-
-        place = self._file.format_place(found)
-        if found.skip:
-            return DeclinedByFile(place)
-        return GivenAnswer(None, place)
+        answer = self._use(_SECTIONS[kind], tool, arguments=arguments)
+        return None if answer is None else self._make_decision(answer)
 
     def find_edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
         """Return the prepared decision about an edit of the cell with these `names`, if any."""
-        found = self._file.find_edit(names)
-        if found is None:
+        answer = self._file.find_edit(names)
+        if answer is None:
             return None
 
-        self._note_use(found)
-        place = self._file.format_place(found)
-        if found.skip:
-            return DeclinedByFile(place)
-        return GivenAnswer(None, place)
+        self._report_use(answer)
+        return self._make_decision(answer)
+
+    def _make_decision(self, answer: PreparedAnswer) -> PreparedDecision:
+        """Return the consent or the refusal of the file. A consent has no value."""
+        place = self._file.format_place(answer)
+        return DeclinedByFile(place) if answer.skip else GivenAnswer(None, place)
 
     def note_open(self, decision: OpenDecision) -> None:
         """Report an open decision to the headless runner, if there is one."""
@@ -178,20 +178,23 @@ class SessionAnswers:
         *names: str,
         arguments: Mapping[str, JsonValue] | None = None,
     ) -> PreparedAnswer | None:
-        found = self._file.find(section, *names, arguments=arguments)
-        if found is not None:
-            self._note_use(found)
-        return found
+        """Find the prepared answer, and report its use to the headless runner."""
+        answer = self._file.find(section, *names, arguments=arguments)
+        if answer is not None:
+            self._report_use(answer)
+        return answer
 
-    def _note_use(self, found: PreparedAnswer) -> None:
-        if found.identity not in self._used:
-            self._used.add(found.identity)
-            append_run_event(answer=list(found.identity))
+    def _report_use(self, answer: PreparedAnswer) -> None:
+        if answer.identity not in self._reported:
+            self._reported.add(answer.identity)
+            append_run_event(answer=list(answer.identity))
 
 
 def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
-    if answer.key[0] != "questions":
-        return SKIP_WORD if answer.skip else CONSENT_WORDS[cast(AnswersSection, answer.key[0])]
+    """Return the answer as the file has it, for the user who consents to the file."""
+    section = answer.key[0]
+    if section != "questions":
+        return SKIP_WORD if answer.skip else CONSENT_WORDS[cast(AnswersSection, section)]
     if answer.skip:
         return {SKIP_WORD: True}
     if isinstance(answer.value, Mapping):
@@ -203,39 +206,26 @@ def _format_variable(value: JsonValue | EnvironmentVariable) -> JsonValue:
     return {"env": value.name} if isinstance(value, EnvironmentVariable) else value
 
 
-def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
+def _check_answer(
+    file_answer: FileAnswer, question: Question, place: str
+) -> GivenAnswer | InvalidAnswer:
+    """Return the answer to `question`, with the values of environment variables."""
     kind = question.answer_type
-    secrets = {question.id} if kind.secret else set()
+    secret_ids = {question.id} if kind.secret else set()
     if isinstance(kind, FormAnswer):
-        secrets = {field.id for field in kind.fields if field.answer_type.secret}
+        secret_ids = {field.id for field in kind.fields if field.answer_type.secret}
 
+    is_object = isinstance(file_answer, Mapping)
     values: dict[str, JsonValue | EnvironmentVariable]
-    values = {**given} if isinstance(given, Mapping) else {question.id: given}
+    values = {**file_answer} if isinstance(file_answer, Mapping) else {question.id: file_answer}
     answers: dict[str, JsonValue] = {}
     for name, value in values.items():
-        if not isinstance(value, EnvironmentVariable):
-            if name in secrets:
-                return InvalidAnswer(
-                    f"{place}: give a secret such as {name!r} as an environment variable: "
-                    '{ env = "NAME" }'
-                )
-            answers[name] = value
-            continue
+        try:
+            answers[name] = _read_value(name, value, is_secret=name in secret_ids)
+        except _InvalidValueError as exc:
+            return InvalidAnswer(f"{place}: {exc}")
 
-        if name not in secrets:
-            return InvalidAnswer(
-                f"{place}: {name!r} is not a secret, so its answer is recorded and "
-                "sent. An environment variable can only answer secret questions"
-            )
-
-        text = os.environ.get(value.name, "")
-        if not text:  # CI sets a variable without its secret to ""
-            return InvalidAnswer(
-                f"{place}: the environment variable {value.name!r} is not set or is empty"
-            )
-        answers[name] = text
-
-    answer: JsonValue = answers if isinstance(given, Mapping) else answers[question.id]
+    answer: JsonValue = answers if is_object else answers[question.id]
     if isinstance(kind, FormAnswer) and isinstance(answer, dict):
         answer = kind.with_defaults(answer)
     answer = kind.normalized(answer)
@@ -249,9 +239,36 @@ def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAns
     return InvalidAnswer(message)
 
 
+class _InvalidValueError(Exception):
+    """A value of an answers file is not possible for its question or field."""
+
+
+def _read_value(name: str, value: JsonValue | EnvironmentVariable, *, is_secret: bool) -> JsonValue:
+    if not isinstance(value, EnvironmentVariable):
+        if is_secret:
+            raise _InvalidValueError(
+                f'give a secret such as {name!r} as an environment variable: {{ env = "NAME" }}'
+            )
+        return value
+
+    if not is_secret:
+        raise _InvalidValueError(
+            f"{name!r} is not a secret, so its answer is recorded and "
+            "sent. An environment variable can only answer secret questions"
+        )
+
+    text = os.environ.get(value.name, "")
+    if not text:  # CI sets a variable without its secret to ""
+        raise _InvalidValueError(f"the environment variable {value.name!r} is not set or is empty")
+    return text
+
+
 def _format_problem(kind: AnswerType, answer: JsonValue) -> str:
-    if kind.has_secret:
-        if not (isinstance(kind, FormAnswer) and isinstance(answer, dict)):
-            return ""
-        kind = kind.model_copy(update={"check": None})  # a check may quote the answer
-    return one_line(kind.format_problem(answer))
+    """Return why `answer` does not fit; "" if the reason could show a secret."""
+    if not kind.has_secret:
+        return one_line(kind.format_problem(answer))
+
+    if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
+        return ""
+    without_check = kind.model_copy(update={"check": None})  # a check may quote the answer
+    return one_line(without_check.format_problem(answer))

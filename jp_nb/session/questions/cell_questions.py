@@ -24,7 +24,7 @@ from jp_nb.toolkit.question import Question
 
 
 @contextmanager
-def _waits_for_user(output: Display | None, run: ToolRun | None) -> Iterator[None]:
+def _show_wait(output: Display | None, run: ToolRun | None) -> Iterator[None]:
     """Tell the `output` of a turn that code of the tool call `run` asks the user in this block."""
     if output is None or run is None:
         yield
@@ -85,11 +85,11 @@ class CellQuestions:
             questions, config, label=label, tool=tool, prepared=prepared, secrets=secrets
         )
 
-        answers = code_questions.answers(partial(self._show, config))
+        answers = code_questions.find_answers(partial(self._show, config))
 
         for question in questions:
             secrets.add_answer(question, answers[question.id])
-        return {each.id: each.validated(answers[each.id]) for each in questions}
+        return {question.id: question.validated(answers[question.id]) for question in questions}
 
     def _show(self, config: AppConfig, prompt: AnyPrompt, *, keeps_record: bool = True) -> AnyEnd:
         """Show `prompt` in the cell of the running turn, or in the caller's cell."""
@@ -106,8 +106,9 @@ class CellQuestions:
         return line.run(ask)
 
     def _show_in_turn(self, prompt: AnyPrompt) -> AnyEnd:
+        """Show `prompt` in the output of the turn, with a line about its end."""
         output = self._runner.output.current
-        with _waits_for_user(output, CURRENT_RUN.get()):
+        with _show_wait(output, CURRENT_RUN.get()):
             end: AnyEnd = self._front_end.prompter.ask_in_cell(prompt, keeps_record=False)
 
         if output is not None and not isinstance(end, Unavailable):

@@ -56,15 +56,21 @@ def read_questions(what: object, *, title: str | None = None) -> list[Question]:
         if not isinstance(item, Question):
             raise UsageError(f"the questions: [{index}] is a {type(item).__name__}, not a Question")
 
-    ids = [question.id for question in what]
-    if twice := [name for index, name in enumerate(ids) if name in ids[:index]]:
-        raise UsageError(f"two questions have the id {twice[0]!r}: use different ids")
+    seen_ids: set[str] = set()
+    for question in what:
+        if question.id in seen_ids:
+            raise UsageError(f"two questions have the id {question.id!r}: use different ids")
+        seen_ids.add(question.id)
 
     return [*what]
 
 
 class CodeQuestions:
-    """Questions of the user's code that are asked together, and their answers."""
+    """Questions of the user's code that are asked together, and their answers.
+
+    The configuration can answer a whole question, or single fields of a form. The user is then
+    asked only for the other fields.
+    """
 
     def __init__(
         self,
@@ -86,17 +92,18 @@ class CodeQuestions:
         self._configured: Answers = {}
         settings = config.conversation.tools.get(tool or STAR)
         if settings is not None:
-            for name, given in settings.questions.items():
-                if given.answer is not None:
-                    self._configured[name] = given.answer
+            for question_id, question_settings in settings.questions.items():
+                if question_settings.answer is not None:
+                    self._configured[question_id] = question_settings.answer
 
         self._answers: Answers = {}
+        # The configured answers to fields of a form, by the id of the question with the form.
         self._configured_fields: dict[str, Answers] = {}
 
         for question in questions:
             self._take_configured(question)
 
-    def answers(self, show: ShowPrompt) -> Answers:
+    def find_answers(self, show: ShowPrompt) -> Answers:
         """Return the answers by question id. `show` asks the user for missing ones.
 
         The answer to an optional question can be None.
@@ -106,32 +113,39 @@ class CodeQuestions:
             PromptUnavailable: A question needs the user, and no user is available.
             PromptCancelled: The user or the answers file declined a question.
         """
-        for question in self._open_questions():
+        for question in self._list_open_questions():
             self._take_prepared(question)
 
-        if questions := self._open_questions():
-            self._ask(questions, show)
+        open_questions = self._list_open_questions()
+        if open_questions:
+            self._ask(open_questions, show)
 
         return {question.id: self._answers[question.id] for question in self._questions}
 
-    def _open_questions(self) -> list[Question]:
+    def _list_open_questions(self) -> list[Question]:
         return [question for question in self._questions if question.id not in self._answers]
 
     def _take_configured(self, question: Question) -> None:
+        """Take the configured answer to `question`, or to fields of its form."""
         kind = question.answer_type
-        if question.id in self._configured:
-            answer = kind.normalized(self._configured[question.id])
-            path = self._path(question.id)
-            if question.misfit(answer):
-                if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
-                    raise ConfigError(_format_expected(question), path=path)
-                problems = kind.find_unknown_fields(answer) or kind.problems(answer)
-                _raise_problems(
-                    {_join_path(path, name): problem for name, problem in problems.items()}
-                )
-            self._answers[question.id] = answer
-        elif isinstance(kind, FormAnswer):
-            self._take_fields(question, kind)
+        if question.id not in self._configured:
+            if isinstance(kind, FormAnswer):
+                self._take_fields(question, kind)
+            return
+
+        answer = kind.normalized(self._configured[question.id])
+        if question.misfit(answer):
+            self._raise_misfit(question, answer)
+        self._answers[question.id] = answer
+
+    def _raise_misfit(self, question: Question, answer: JsonValue) -> NoReturn:
+        kind = question.answer_type
+        path = self._format_answer_path(question.id)
+        if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
+            raise ConfigError(_format_expected(question), path=path)
+
+        problems = kind.find_unknown_fields(answer) or kind.problems(answer)
+        _raise_problems({_join_path(path, name): problem for name, problem in problems.items()})
 
     def _take_prepared(self, question: Question) -> None:
         match self._prepared.find_answer(self._asker, question):
@@ -149,30 +163,39 @@ class CodeQuestions:
         self._prepared.note_open(OpenDecision("question", self._asker, why, question))
 
     def _take_fields(self, question: Question, kind: FormAnswer) -> None:
-        given: Answers = {}
-
+        """Take the configured answers to fields. If all fields have one, the form is answered."""
+        configured: Answers = {}
         for field in kind.fields:
             if field.id not in self._configured:
                 continue
-            given[field.id] = field.answer_type.normalized(self._configured[field.id])
-            if field.misfit(given[field.id]):
-                raise ConfigError(_format_expected(field), path=self._path(field.id))
+            answer = field.answer_type.normalized(self._configured[field.id])
+            if field.misfit(answer):
+                raise ConfigError(_format_expected(field), path=self._format_answer_path(field.id))
+            configured[field.id] = answer
 
-        self._configured_fields[question.id] = given
-        if len(given) < len(kind.fields):
+        self._configured_fields[question.id] = configured
+        if len(configured) < len(kind.fields):
             return
 
-        if problems := kind.problems(given):
-            first = kind.fields[0].id
-            _raise_problems({self._path(name or first): x for name, x in problems.items()})
-        self._answers[question.id] = given
+        problems = kind.problems(configured)
+        if problems:
+            # A problem of the whole form is reported at its first field.
+            first_id = kind.fields[0].id
+            _raise_problems(
+                {
+                    self._format_answer_path(field_id or first_id): problem
+                    for field_id, problem in problems.items()
+                }
+            )
+        self._answers[question.id] = configured
 
-    def _path(self, name: str) -> str:
+    def _format_answer_path(self, name: str) -> str:
+        """Return the path of the setting with the answer to the question or field `name`."""
         keys = ("conversation", "tools", self._tool or STAR, "questions", name, "answer")
         return format_path(keys)
 
     def _ask(self, questions: Sequence[Question], show: ShowPrompt) -> None:
-        pages = tuple(self._page(question) for question in questions)
+        pages = tuple(self._make_page(question) for question in questions)
         match show(make_prompt(pages)):
             case Answered(value=value):
                 self._keep_answer(questions[0], value)
@@ -191,18 +214,19 @@ class CodeQuestions:
             case other:
                 assert_never(other)
 
-    def _page(self, question: Question) -> QuestionPrompt:
+    def _make_page(self, question: Question) -> QuestionPrompt:
         kind = question.answer_type
-        given = self._configured_fields.get(question.id)
-        if isinstance(kind, FormAnswer) and given:
-            question = question.model_copy(update={"answer_type": kind.make_remaining_form(given)})
+        configured = self._configured_fields.get(question.id)
+        if isinstance(kind, FormAnswer) and configured:
+            remaining_form = kind.make_remaining_form(configured)
+            question = question.model_copy(update={"answer_type": remaining_form})
         question = self._secrets.hide_in_question(question)
         return QuestionPrompt(question, label=self._label, tool=self._tool)
 
     def _keep_answer(self, question: Question, value: JsonValue) -> None:
-        given = self._configured_fields.get(question.id)  # the form did not ask for these
-        if given and isinstance(value, dict):
-            value = {**given, **value}
+        configured = self._configured_fields.get(question.id)  # the form did not ask for these
+        if configured and isinstance(value, dict):
+            value = {**configured, **value}
         self._answers[question.id] = value
 
     def _answer_without_user(self, questions: Sequence[Question], unavailable: Unavailable) -> None:
@@ -215,7 +239,7 @@ class CodeQuestions:
         for question in questions:
             self._report_open(question, unavailable.reason)
 
-        settings = ", ".join(self._path(question.id) for question in missing)
+        settings = ", ".join(self._format_answer_path(question.id) for question in missing)
         raise PromptUnavailable(
             f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
             f"{unavailable.reason}. To answer without a user, set {settings}",
@@ -223,29 +247,35 @@ class CodeQuestions:
         )
 
     def _apply_defaults(self, question: Question) -> list[Question]:
-        """Answer `question` by defaults if possible; return the questions that need the user."""
-        kind = question.answer_type
-        given = self._configured_fields.get(question.id, {})
-        self._answers[question.id] = None if given else question.automatic
+        """Answer `question` by defaults if possible; return the questions that need the user.
 
-        if question.may_stay_open and not given:
+        These are `question` itself, or fields of its form.
+        """
+        kind = question.answer_type
+        configured = self._configured_fields.get(question.id, {})
+        if question.may_stay_open and not configured:
+            self._answers[question.id] = question.automatic
             return []
         if not isinstance(kind, FormAnswer) or not kind.fields or question.exclusive:
             return [question]
 
-        answer = kind.with_defaults(given)
-        missing = [x for x in kind.fields if x.required and x.id not in answer]
+        answer = kind.with_defaults(configured)
+        missing = [field for field in kind.fields if field.required and field.id not in answer]
+        if missing:
+            return missing
 
-        if not missing and (problems := kind.problems(answer)):
-            misfits = [name for name in problems if name in given] or [*given]
-            if not misfits:
-                return [question]
-            name = misfits[0]
-            message = "; ".join(problems.values())
-            raise ConfigError(problems.get(name, message), path=self._path(name))
+        problems = kind.problems(answer)
+        if problems and not configured:
+            return [question]  # the defaults do not fit together
+        if problems:
+            # The user can change the configured answers.
+            misfits = [field_id for field_id in problems if field_id in configured]
+            field_id = misfits[0] if misfits else next(iter(configured))
+            message = problems.get(field_id) or "; ".join(problems.values())
+            raise ConfigError(message, path=self._format_answer_path(field_id))
 
         self._answers[question.id] = answer
-        return missing
+        return []
 
 
 def _join_path(path: str, name: str) -> str:

@@ -85,11 +85,13 @@ class QuestionLog:
         """
         if not self._trusted:
             return "only in this notebook's record: the notebook is not trusted (`%jp trust`)"
-        if (log := self._open_log()) is not None:
+
+        log = self._open_log()
+        if log is not None:
             return f"in this notebook's record and in the project log {log.path}"
 
-        off = self._active.settings.config.record.project_log == "off"
-        reason = "record.project_log is off" if off else "the workspace has no folder `.jp`"
+        is_off = self._active.settings.config.record.project_log == "off"
+        reason = "record.project_log is off" if is_off else "the workspace has no folder `.jp`"
         return f"only in this notebook's record: {reason}"
 
     @property
@@ -102,7 +104,7 @@ class QuestionLog:
         if not entries or not self._trusted:
             return
 
-        origin = self._describe_origin(stream)
+        origin = self._make_origin(stream)
         self._unwritten += [{**entry, **origin} for entry in entries]
 
         try:
@@ -131,18 +133,20 @@ class QuestionLog:
                 self._add_notices(f"the answer is only in this notebook's record: {exc}")
             del self._unwritten[0]
 
-    def _describe_origin(self, stream: ConversationStream) -> LogEntry:
+    def _make_origin(self, stream: ConversationStream) -> LogEntry:
+        """Return the keys of an entry that tell where the question was asked."""
         turn = stream.turn_count - 1
         origin: LogEntry = {"trusted": True, "conversation": stream.id, "turn": turn}
         if self._notebook is not None:
             path = self._notebook.resolve()
             root = self._active.files.root
-            inside = path.is_relative_to(root)
-            origin["notebook"] = path.relative_to(root).as_posix() if inside else path.name
+            is_inside = path.is_relative_to(root)
+            origin["notebook"] = path.relative_to(root).as_posix() if is_inside else path.name
 
         for entry in stream.current_turn():
-            if isinstance(cell := entry.metadata.get("cell_id"), str):
-                origin["cell"] = cell
+            cell_id = entry.metadata.get("cell_id")
+            if isinstance(cell_id, str):
+                origin["cell"] = cell_id
 
         return origin
 
@@ -158,7 +162,7 @@ class QuestionLog:
                 self._reported.add(notice)
                 self._active.notices.append(notice)
 
-    def history(self, *, includes_foreign: bool = False) -> QuestionHistory:
+    def read_history(self, *, includes_foreign: bool = False) -> QuestionHistory:
         """Return the earlier answers of the workspace's log; without a log, of this conversation.
 
         An untrusted notebook has no history. With `includes_foreign`, it has also the entries that
@@ -171,7 +175,7 @@ class QuestionLog:
         return self._make_history(self._open_trusted_log(), includes_foreign=includes_foreign)
 
     async def read(self) -> QuestionHistory:
-        """Return `history` for a model. A worker thread reads the files."""
+        """Return the history for a model. A worker thread reads the files."""
         log = self._open_trusted_log()
         if log is None:
             return self._make_history(None, includes_foreign=False)
@@ -228,9 +232,10 @@ class QuestionLog:
         damaged = contents.damaged
         if damaged:
             lines = "1 line" if damaged == 1 else f"{damaged} lines"
-            them = "it" if damaged == 1 else "them"
+            pronoun = "it" if damaged == 1 else "them"
             self._add_notices(
-                f"{lines} of the project log in {log.folder} cannot be read: jp_nb ignores {them}"
+                f"{lines} of the project log in {log.folder} cannot be read: "
+                f"jp_nb ignores {pronoun}"
             )
 
         for problem in contents.unread:
@@ -243,6 +248,7 @@ class QuestionLog:
         return log.read(key)
 
     def _is_accepted(self, foreign: Sequence[tuple[int, LogEntry]]) -> bool:
+        """Return True if the user has accepted the entries of others, or there are none."""
         # Headless runs have no `trust`, and accept the files of their folder.
         trust = self._active.files.trust
         root = self._active.files.root

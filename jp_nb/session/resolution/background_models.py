@@ -74,19 +74,22 @@ class BackgroundModels:
         if assistant.model.id != config.assistant.model.id:
             model = self._open_model(assistant, llm, INQUIRY_MODEL_PATH, QUESTION_PURPOSE)
 
+        # A question of a tool may name its own assistant, with another model or prompt.
         overrides: dict[tuple[str, str], ChatModel] = {}
         for tool in tools.tools.values():
-            for question, choice in tool.questions.items():
-                target = choice.target
-                if not isinstance(target, QuestionAssistant):
+            for question_id, choice in tool.questions.items():
+                if not isinstance(choice.target, QuestionAssistant):
                     continue
 
-                other = build_question_assistant(assistant, target)
-                other_model = model
-                if other.model.id != assistant.model.id:
-                    path = f"conversation.tools.{tool.name}.questions.{question}.target"
-                    other_model = self._open_model(other, llm, path, QUESTION_PURPOSE)
-                overrides[tool.name, question] = self._make_chat_model(other, other_model)
+                question_assistant = build_question_assistant(assistant, choice.target)
+                question_model = model
+                if question_assistant.model.id != assistant.model.id:
+                    path = f"conversation.tools.{tool.name}.questions.{question_id}.target"
+                    question_model = self._open_model(
+                        question_assistant, llm, path, QUESTION_PURPOSE
+                    )
+                chat_model = self._make_chat_model(question_assistant, question_model)
+                overrides[tool.name, question_id] = chat_model
 
         default = self._make_chat_model(assistant, model)
         return LlmInquiryBackend(
@@ -120,6 +123,7 @@ class BackgroundModels:
             model = resolve_model(assistant.model.id, llm.aliases, path=path)
             return self._providers.open(model.provider, llm), model
         except ConfigError as exc:
+            # Without the path, which the new error has too.
             text = exc.problems[0].message if exc.path == path else str(exc)
             raise ConfigError(
                 f"the model that {purpose} cannot be used: {text}", path=path

@@ -61,11 +61,11 @@ class CellResolver:
         )
         return self._wait_for_sources(work, basis.config)
 
-    def tools(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
+    def resolve_tools(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
         """Return the tools that `config` enables. `may_start` is as in `SourceAttempt`."""
         reason = self._front_end.unavailable_reason(config)
         attempt = SourceAttempt(may_start=may_start)
-        work = self._resolver.tools(config, unavailable_reason=reason, attempt=attempt)
+        work = self._resolver.resolve_tools(config, unavailable_reason=reason, attempt=attempt)
         return self._wait_for_sources(work, config, before_turn=False)
 
     def discover(
@@ -98,21 +98,24 @@ class CellResolver:
         self._wait_for_sources(work, config, before_turn=False)
 
         if attempt.failures:
-            raise ToolSourceError("\n".join(x.text for x in attempt.failures.values()))
+            texts = [failure.text for failure in attempt.failures.values()]
+            raise ToolSourceError("\n".join(texts))
 
     def wait_for_server(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work with an MCP server outside of turns, and serve its forms in the cell."""
         return self._wait_for_sources(work, self._active.settings.config, before_turn=False)
 
-    def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
+    def read_attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return the attachments of `config`; see `TurnAttachments.read`."""
         self._describe_attached_values(config)
         return self._resolver.attachments.read(config)
 
-    def inquiry(self, config: AppConfig, tools: ToolSet, conversation_id: str) -> LlmInquiryBackend:
-        """Return the model backend for questions of `tools`; see `Resolver.inquiry`."""
+    def make_inquiry(
+        self, config: AppConfig, tools: ToolSet, conversation_id: str
+    ) -> LlmInquiryBackend:
+        """Return the model backend for questions of `tools`; see `Resolver.make_inquiry`."""
         self._describe_attached_values(config)
-        return self._agent.wait_for(self._resolver.inquiry(config, tools, conversation_id))
+        return self._agent.wait_for(self._resolver.make_inquiry(config, tools, conversation_id))
 
     def _describe_attached_values(self, config: AppConfig) -> None:
         budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
@@ -126,6 +129,7 @@ class CellResolver:
 
         The display of a slow start becomes that of the turn, unless no turn follows.
         """
+        # Only servers take long to start, and ask the user to sign in.
         if not self._resolver.has_discovering_sources(config):
             return self._agent.wait_for(work)
 

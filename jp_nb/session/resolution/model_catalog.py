@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jp_nb.agent.provider import ModelInfo, ModelList, Provider
 from jp_nb.config.aliases import resolve_model
@@ -31,6 +31,22 @@ CHECK_SECONDS: Final = 3.0
 MODEL_UNKNOWN: Final = "it is unknown whether the provider has this model"
 
 
+class _CachedList(NamedTuple):
+    """A model list, and the time of its request."""
+
+    provider: Provider
+    time: float
+    models: ModelList
+
+
+class _ListRequest(NamedTuple):
+    """A request of completion for a model list, which runs in the background."""
+
+    provider: Provider
+    time: float
+    future: Future[ModelList]
+
+
 class ModelCatalog:
     """Model lists of providers, which the thread of the cell requests.
 
@@ -49,17 +65,17 @@ class ModelCatalog:
         self._wait_for = wait_for
         self._start = start
         self._clock = clock
-        self._cache: dict[str, tuple[Provider, float, ModelList]] = {}
-        self._background: dict[str, tuple[Provider, float, Future[ModelList]]] = {}
+        self._cache: dict[str, _CachedList] = {}
+        self._background: dict[str, _ListRequest] = {}
         resolver.find_context_tokens = self.find_context_tokens
 
     def find_context_tokens(self, model: ModelId) -> int | None:
         """Return the size of the context of `model`, if a list of this kernel names it."""
-        _, _, models = self._cache.get(model.provider, (None, 0.0, ModelList()))
-        listed = models.find(model.name)
+        cached = self._cache.get(model.provider)
+        listed = None if cached is None else cached.models.find(model.name)
         return None if listed is None else listed.context_window
 
-    def models(
+    def list_models(
         self, name: str, config: AppConfig, *, refresh: bool = False, seconds: float = LIST_SECONDS
     ) -> ModelList:
         """Return the models of the provider `name`; a recent list is not requested again.
@@ -68,12 +84,23 @@ class ModelCatalog:
             ConfigError: There is no such provider.
             ProviderError: The provider does not list them.
         """
-        provider = self._resolver.provider(name, config.providers.llm)
-        known, when, models = self._cache.get(name, (None, 0.0, ModelList(())))
-        if known is not provider or self._clock() - when >= CACHE_SECONDS or refresh:
-            models = self._wait_for(provider.models(seconds=seconds))
-            self._cache[name] = (provider, self._clock(), models)
+        provider = self._resolver.open_provider(name, config.providers.llm)
+        cached = self._find_cached(name, provider)
+        if cached is not None and not refresh:
+            return cached
+
+        models = self._wait_for(provider.models(seconds=seconds))
+        self._cache[name] = _CachedList(provider, self._clock(), models)
         return models
+
+    def _find_cached(self, name: str, provider: Provider) -> ModelList | None:
+        """Return the recent list of `provider`; None if there is none."""
+        cached = self._cache.get(name)
+        # With other settings, such as another key, it is another object.
+        if cached is None or cached.provider is not provider:
+            return None
+        is_recent = self._clock() - cached.time < CACHE_SECONDS
+        return cached.models if is_recent else None
 
     def offer(self, name: str, config: AppConfig, *, seconds: float = TAB_SECONDS) -> ModelList:
         """Return the models of the provider `name` for completion, in at most that many `seconds`.
@@ -84,36 +111,47 @@ class ModelCatalog:
             ConfigError: There is no such provider.
             ProviderError: The provider does not list them. The request is repeated after a while.
         """
-        provider = self._resolver.provider(name, config.providers.llm)
-        now = self._clock()
-        known, when, models = self._cache.get(name, (None, 0.0, ModelList()))
-        if known is provider and now - when < CACHE_SECONDS:
-            return models
+        provider = self._resolver.open_provider(name, config.providers.llm)
+        recent = self._find_cached(name, provider)
+        if recent is not None:
+            return recent
 
-        asked, when, listing = self._background.get(name, (None, 0.0, Future[ModelList]()))
-        if asked is not provider or _is_outdated(listing, now - when):
-            when = now
-            listing = self._start(provider.models(seconds=LIST_SECONDS))
-            self._background[name] = (provider, when, listing)
+        request = self._background.get(name)
+        if request is None or request.provider is not provider or self._is_outdated(request):
+            future = self._start(provider.models(seconds=LIST_SECONDS))
+            request = _ListRequest(provider, self._clock(), future)
+            self._background[name] = request
 
         try:
-            models = listing.result(timeout=seconds)
+            models = request.future.result(timeout=seconds)
         except TimeoutError:
-            return models if known is provider else ModelList()
+            # An old list is better than none.
+            old = self._cache.get(name)
+            return old.models if old is not None and old.provider is provider else ModelList()
 
-        self._cache[name] = (provider, when, models)
+        self._cache[name] = _CachedList(provider, request.time, models)
         return models
+
+    def _is_outdated(self, request: _ListRequest) -> bool:
+        """Return True if the list must be requested again."""
+        if not request.future.done():
+            return False  # the request has its own limit
+
+        age = self._clock() - request.time
+        has_failed = request.future.cancelled() or request.future.exception() is not None
+        return age >= (RETRY_SECONDS if has_failed else CACHE_SECONDS)
 
     def describe_current(self, config: AppConfig) -> str:
         """Describe in a few words whether the provider lists the current model."""
-        model, _ = self._resolver.model(config)
+        model, _ = self._resolver.open_model(config)
         try:
-            listed = self.models(model.provider, config, seconds=CHECK_SECONDS)
+            listed = self.list_models(model.provider, config, seconds=CHECK_SECONDS)
         except ProviderError as exc:
             return f"{MODEL_UNKNOWN}: {exc}"
 
-        if (found := listed.find(model.name)) is not None:
-            warnings = [format_deprecation(found), format_output_limit(found, config)]
+        info = listed.find(model.name)
+        if info is not None:
+            warnings = [format_deprecation(info), format_output_limit(info, config)]
             warnings += _list_ending_aliases(listed, model.provider, config)
             return " ".join(filter(None, warnings)) or f"{model.provider} lists this model"
 
@@ -126,35 +164,32 @@ class ModelCatalog:
         )
 
 
-def _is_outdated(listing: Future[ModelList], age: float) -> bool:
-    """Return True if a list that was requested `age` seconds ago must be requested again."""
-    if not listing.done():
-        return False  # the request has its own limit
-    has_failed = listing.cancelled() or listing.exception() is not None
-    return age >= (RETRY_SECONDS if has_failed else CACHE_SECONDS)
-
-
 def format_deprecation(model: ModelInfo) -> str:
     """Return a warning if the provider announced the end of `model`, otherwise ""."""
     if not model.state:
         return ""
 
-    state = f"ends on {model.ends}" if model.ends else "is deprecated"
     if model.state == "retired":
         state = f"has ended: {model.ends}" if model.ends else "has ended"
+    else:
+        state = f"ends on {model.ends}" if model.ends else "is deprecated"
     return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"
 
 
 def _list_ending_aliases(listed: ModelList, provider: str, config: AppConfig) -> Iterator[str]:
     """Yield a warning for each alias of a model of `provider` whose end was announced."""
-    known = config.providers.llm.aliases
+    aliases = config.providers.llm.aliases
     current = config.assistant.model.id
-    for alias in known:
+    for alias in aliases:
         with suppress(ConfigError):  # reported when the alias is used
-            model = resolve_model(alias, known)
-            found = listed.find(model.name) if model.provider == provider else None
-            if found is not None and found.state and model != resolve_model(current, known):
-                yield f"Alias `{alias}`: {format_deprecation(found)}"
+            model = resolve_model(alias, aliases)
+            is_current = model == resolve_model(current, aliases)
+            if is_current or model.provider != provider:
+                continue
+
+            info = listed.find(model.name)
+            if info is not None and info.state:
+                yield f"Alias `{alias}`: {format_deprecation(info)}"
 
 
 def format_output_limit(model: ModelInfo, config: AppConfig) -> str:

@@ -42,7 +42,7 @@ def list_project_texts(config: AppConfig, project: ProjectFiles) -> Iterator[str
 
 
 def look_at_project(config: AppConfig, project: ProjectFiles) -> None:
-    """Read the texts of the project, so that their files can be pending."""
+    """Read the texts of the project, so that files without the user's consent become pending."""
     for _ in list_project_texts(config, project):
         pass
 
@@ -55,10 +55,11 @@ def describe_project(config: AppConfig, project: ProjectFiles) -> str:
         state = "off"
     elif path is None:
         state = f"no {name}"
-    elif (found := project.read_instructions(name)) is not None:
-        state = f"{path}, {len(found.text):,} characters"
     else:
+        instructions = project.read_instructions(name)
         state = f"{path} is not sent: `%jp trust --workspace` shows it, or a notice says why"
+        if instructions is not None:
+            state = f"{path}, {len(instructions.text):,} characters"
 
     if not config.assistant.skills:
         return f"{state}; skills are off"

@@ -150,21 +150,23 @@ class Resolver:
         """
         config = basis.config
         parameters = config.assistant.model.parameters
-        model, provider = self.model(config)
+        model, provider = self.open_model(config)
         attempt = SourceAttempt() if attempt is None else attempt
 
-        tools = await self.tools(
+        tools = await self.resolve_tools(
             config, unavailable_reason=unavailable_reason, plan_first=plan_first, attempt=attempt
         )
         if tools.failures:
             raise ToolSourceError("\n".join(tools.failures))
         if plan_first:
             require_plan_tool(tools)
+
         if tool_choice is None:
             choice = read_configured_choice(config.assistant.tool_choice, tools)
         else:
-            offered = config if tools.config is None else tools.config
-            choice = check_requested_choice(tool_choice, offered, tools)
+            # `tools.config` also has the tools that sources have found.
+            complete_config = config if tools.config is None else tools.config
+            choice = check_requested_choice(tool_choice, complete_config, tools)
 
         attachments = self.attachments.read(config)
         project = tuple(list_project_texts(config, self.project))
@@ -172,6 +174,7 @@ class Resolver:
             config, tools, (provider, model), attachments, conversation_id, project=project
         )
 
+        # Only some providers have this setting.
         settings = config.providers.llm.get_settings(model.provider)
         chains = bool(getattr(settings, "chain_on_max_tokens", False))
 
@@ -198,7 +201,7 @@ class Resolver:
             attachments=attachments,
             inquiry=inquiry,
             basis=basis,
-            # The default limit of the provider, not of the user.
+            # Only beyond the default limit of the provider, not beyond a limit of the user.
             continues_answers=chains and parameters.max_tokens is None,
             results=results,
             uses_cassette=uses_cassette,
@@ -207,12 +210,12 @@ class Resolver:
             context_tokens=context_tokens,
         )
 
-    def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
+    def open_model(self, config: AppConfig) -> tuple[ModelId, Provider]:
         """Return the model and the provider of `config`."""
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
-        return model, self.provider(model.provider, config.providers.llm)
+        return model, self.open_provider(model.provider, config.providers.llm)
 
-    def provider(self, name: str, llm: Llm) -> Provider:
+    def open_provider(self, name: str, llm: Llm) -> Provider:
         """Return the provider with these settings.
 
         Equal settings give the same object until another cassette is used.
@@ -220,7 +223,7 @@ class Resolver:
         return self._providers.open(name, llm)
 
     def look_at_script(self, config: AppConfig) -> None:
-        """Read the script of the model of `config`, so that its file can be pending.
+        """Read the script of the model of `config`, so that it becomes pending without a consent.
 
         Raises:
             ConfigError: The script must not be used, or there is none.
@@ -230,23 +233,23 @@ class Resolver:
             self._make_scripted().get_script(model.name)
 
     def look_at_project(self, config: AppConfig) -> None:
-        """Read the instructions and skills of the project, so that their files can be pending."""
+        """Read the project's instructions and skills; files without a consent become pending."""
         look_at_project(config, self.project)
 
     def _make_scripted(self) -> ScriptedProvider:
         return ScriptedProvider(folders=[self._active.files.folder], read=self.scripts.read)
 
-    async def inquiry(
+    async def make_inquiry(
         self, config: AppConfig, tools: ToolSet, conversation_id: str
     ) -> LlmInquiryBackend:
         """Return the backend that answers questions of `tools` with a model."""
-        model, provider = self.model(config)
+        model, provider = self.open_model(config)
         attachments = self.attachments.read(config)
         return self.background.make_inquiry(
             config, tools, (provider, model), attachments, conversation_id
         )
 
-    async def tools(
+    async def resolve_tools(
         self,
         config: AppConfig,
         *,
@@ -305,18 +308,23 @@ class Resolver:
     ) -> bool:
         """Let the sources that `config` uses find their tools; return True if any have changed.
 
-        A source is also asked if `names` has its name or one of its tools, or only then.
+        A source is also asked if `names` has its name or one of its tools. With `only_named`, other
+        sources are not asked.
         """
-        finding = [source for source in self._sources.available(config) if source.discovers]
-        named = [source.name for source in finding if _has_any_of(source, names)]
+        sources = self._list_discovering_sources(config)
+        named = [source.name for source in sources if _has_any_of(source, names)]
         await self._sources.discover(config, attempt, named=named, only_named=only_named)
         return self._update_discovered(config)
 
+    def _list_discovering_sources(self, config: AppConfig) -> list[ToolSource]:
+        return [source for source in self._sources.available(config) if source.discovers]
+
     def _update_discovered(self, config: AppConfig) -> bool:
-        sources = [each.name for each in self._sources.available(config) if each.discovers]
-        if not sources and not self._active.discovered.state.toolsets:
+        """Take over the tools that the sources have found; return True if any have changed."""
+        names = [source.name for source in self._list_discovering_sources(config)]
+        if not names and not self._active.discovered.state.toolsets:
             return False
-        return self._active.discovered.update(sources, self._sources.discovered)
+        return self._active.discovered.update(names, self._sources.discovered)
 
     def take_closing(self) -> list[Coroutine[Any, Any, None]]:
         """Return coroutines that close the providers and tool sources. Forget the providers."""

@@ -48,26 +48,35 @@ def check_requested_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet
             "-u requires a tool call, and no tool is enabled. Enable one with `-t NAME`"
         )
 
-    name = choice.removeprefix("tool:")
-    if name == choice:
+    if not choice.startswith("tool:"):
         return choice
 
-    configured = config.conversation.tools
-    if name not in configured and (tools_of_it := config.conversation.list_toolset_tools(name)):
+    name = choice.removeprefix("tool:")
+    _check_tool_name(name, config)
+
+    is_on, _ = config.conversation.get_tool_state(name)
+    if is_on and name in tools.tools:
+        return choice
+
+    reason = f"it is off; turn it on with `-t {name}` on the same line"
+    if is_on:
+        reason = tools.missing.get(name, "it is not available here")
+    raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
+
+
+def _check_tool_name(name: str, config: AppConfig) -> None:
+    """Raise `UsageError` if `name` is a toolset, or unknown."""
+    known = [tool for tool in config.conversation.tools if tool != STAR]
+    if name in known:
+        return
+
+    toolset_tools = config.conversation.list_toolset_tools(name)
+    if name != STAR and toolset_tools:
         raise UsageError(
-            f"-u takes one tool, and {name!r} is a toolset: {', '.join(tools_of_it)}. "
+            f"-u takes one tool, and {name!r} is a toolset: {', '.join(toolset_tools)}. "
             "Use -u without a name to require any enabled tool"
         )
 
-    if name == STAR or name not in configured:
-        near = difflib.get_close_matches(name, [n for n in configured if n != STAR], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"Tool not found: {name}{hint}")
-
-    if not config.conversation.get_tool_state(name)[0]:
-        reason = f"it is off; turn it on with `-t {name}` on the same line"
-    elif name not in tools.tools:
-        reason = tools.missing.get(name, "it is not available here")
-    else:
-        return choice
-    raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    raise UsageError(f"Tool not found: {name}{hint}")

@@ -47,29 +47,30 @@ class TurnAttachments:
             ConfigError: One cannot be read. The error has the place of its setting.
         """
         try:
-            found = self._read_all(config.conversation.attachments)
+            return self._read_all(config.conversation.attachments)
         except AttachmentError as exc:
             raise self._locate(exc) from exc
-        return found
 
     def _read_all(self, urls: Sequence[str]) -> tuple[Attachment, ...]:
         """Return the parts of all files, and then of all values."""
         files = [url for url in urls if not is_value(url)]
-        parts = self._reader.read(files, self._files.root) if files else ()
+        file_parts = self._reader.read(files, self._files.root) if files else ()
         if len(files) == len(urls):
-            return parts
+            return file_parts
 
-        values: list[Attachment] = []
+        value_parts: list[Attachment] = []
         for url in urls:
             if is_value(url):
-                values += self.values.get(url)
+                value_parts += self.values.get(url)
 
-        found = (*parts, *values)
-        if self._last != found:
-            self._last = found
+        # Equal attachments stay the same objects.
+        parts = (*file_parts, *value_parts)
+        if self._last != parts:
+            self._last = parts
         return self._last
 
     def _locate(self, error: AttachmentError) -> ConfigError:
+        """Return the error with the file and the layer that have the setting."""
         path = format_path((*parse_path(ATTACHMENTS_PATH), Element(error.url)))
         fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
         layer_name = None

@@ -41,6 +41,10 @@ INTERRUPTED: Final = (
 )
 
 
+_NO_INDEX: Final = -1
+"""Index of a failure that is kept by key: several rows may have it. `_get_result` sets theirs."""
+
+
 class BatchRun:
     """One run over the rows. `count` receives the tokens of each answer, for the session."""
 
@@ -65,13 +69,14 @@ class BatchRun:
         self._count_for_session = count
         self._display = display
 
-        self._keys: list[str] = []  # of each row; "" if it has no prompt
-        self._prompts: dict[str, RowPrompt] = {}  # by key, of the rows without an answer
+        # A key is the digest of a prompt and its settings. Equal rows have the same key.
+        self._keys: list[str] = []  # the key of each row; "" if it has no prompt
+        self._prompts: dict[str, RowPrompt] = {}  # rows without a cached answer, by key
         self._results: dict[str, Completion | Failure] = {}  # by key
-        self._unusable: dict[int, Failure] = {}  # rows without a prompt
-        self._open: list[SubmittedBatch] = []
-        self._done: dict[str, int] = {}  # answered requests of each open batch, by its id
-        self._trouble = ""  # why the last request about a batch failed
+        self._unusable: dict[int, Failure] = {}  # rows without a prompt, by index
+        self._open_batches: list[SubmittedBatch] = []
+        self._answered_counts: dict[str, int] = {}  # answered requests by the id of an open batch
+        self._poll_problem = ""  # why the last request about a batch failed
         self._progress = RowProgress(rows.total)
         self._usage = Usage()
 
@@ -129,11 +134,11 @@ class BatchRun:
         """Find the batches of earlier calls that have rows of this one."""
         for batch in self._cache.list_open_batches(self._batches.address):
             if any(key in self._prompts for key in batch.rows):
-                self._open.append(batch)
+                self._open_batches.append(batch)
 
     def _submit_rows(self) -> None:
         """Submit the rows that are in no batch."""
-        submitted = {key for batch in self._open for key in batch.rows}
+        submitted = {key for batch in self._open_batches for key in batch.rows}
         missing = [key for key in self._prompts if key not in submitted]
 
         for bodies in self._divide(missing):
@@ -148,7 +153,7 @@ class BatchRun:
     async def _submit_batch(self, bodies: dict[str, Any]) -> None:
         batch_id = await self._batches.submit(bodies)
         batch = SubmittedBatch(batch_id, self._batches.address, tuple(bodies))
-        self._open.append(batch)
+        self._open_batches.append(batch)
         try:
             self._cache.add_batch(batch)
         except StorageError as exc:
@@ -160,24 +165,25 @@ class BatchRun:
     def _divide(self, keys: list[str]) -> Iterator[dict[str, Any]]:
         """Yield the bodies of the requests by key, as many as one batch may have."""
         bodies: dict[str, Any] = {}
-        size = 0
+        batch_bytes = 0
 
         for key in keys:
             body = self._batches.encode(self._make_request(key))
-            added = len(encode_utf8(compact_json(body)))
-            if added > self._batches.max_bytes:
-                message = f"the request is too large for a batch: {added:,} bytes"
-                self._results[key] = make_failure(-1, ProviderError(message, kind="too_long"))
+            body_bytes = len(encode_utf8(compact_json(body)))
+            if body_bytes > self._batches.max_bytes:
+                message = f"the request is too large for a batch: {body_bytes:,} bytes"
+                error = ProviderError(message, kind="too_long")
+                self._results[key] = make_failure(_NO_INDEX, error)
                 continue
 
-            has_all = len(bodies) == self._batches.max_requests
-            is_full = has_all or size + added > self._batches.max_bytes
+            has_max_requests = len(bodies) == self._batches.max_requests
+            is_full = has_max_requests or batch_bytes + body_bytes > self._batches.max_bytes
             if bodies and is_full:
                 yield bodies
                 bodies = {}
-                size = 0
+                batch_bytes = 0
             bodies[key] = body
-            size += added
+            batch_bytes += body_bytes
 
         if bodies:
             yield bodies
@@ -186,12 +192,12 @@ class BatchRun:
         return self._task.make_request(self._prompts[key])
 
     def _wait_for_batches(self) -> None:
-        while self._open:
-            for batch in list(self._open):
+        while self._open_batches:
+            for batch in list(self._open_batches):
                 self._check_batch(batch)
 
             self._show()
-            if self._open:
+            if self._open_batches:
                 time.sleep(self._poll_seconds)
 
     def _check_batch(self, batch: SubmittedBatch) -> None:
@@ -207,10 +213,10 @@ class BatchRun:
         except ProviderError as exc:
             if exc.kind not in PASSING_FAILURES:
                 raise
-            self._trouble = str(exc)
+            self._poll_problem = str(exc)  # the next poll may succeed
         else:
-            self._trouble = ""
-            self._done[batch.id] = state.done
+            self._poll_problem = ""
+            self._answered_counts[batch.id] = state.done
             if state.is_ended:
                 problem = state.problem or "the provider has no answer for it in the batch"
                 self._end_batch(batch, problem)
@@ -251,7 +257,7 @@ class BatchRun:
     def _read_answer(self, answer: list[ProviderEvent] | ProviderError) -> Completion | Failure:
         """Return the answer of a row, or the reason for none, whose index is set later."""
         if isinstance(answer, ProviderError):
-            return make_failure(-1, answer)
+            return make_failure(_NO_INDEX, answer)
 
         usage = Usage()
 
@@ -266,7 +272,7 @@ class BatchRun:
                 raise ProviderError(f"the provider asks for another request: {entries.reason}")
             return read_completion(self._task, entries, usage)
         except JpNbError as exc:
-            return make_failure(-1, exc)
+            return make_failure(_NO_INDEX, exc)
 
     def _add_usage(self, usage: Usage) -> None:
         self._usage += usage
@@ -283,10 +289,10 @@ class BatchRun:
         """Wait no longer for a batch; its rows without an answer have this `reason`."""
         for key in batch.rows:
             if key in self._prompts and key not in self._results:
-                self._results[key] = make_failure(-1, ProviderError(reason))
+                self._results[key] = make_failure(_NO_INDEX, ProviderError(reason))
 
-        self._open.remove(batch)
-        self._done.pop(batch.id, None)
+        self._open_batches.remove(batch)
+        self._answered_counts.pop(batch.id, None)
         self._count_rows()
 
     def _count_rows(self) -> None:
@@ -300,17 +306,18 @@ class BatchRun:
         self._progress.cached = sum(result.cached for result in completions)
 
     def _show(self) -> None:
-        count = len(self._open)
-        answered = sum(self._done.values())
+        count = len(self._open_batches)
+        answered = sum(self._answered_counts.values())
         noun = "batch" if count == 1 else "batches"
         provider = self._task.model.provider_name
         shown = f"{count} {noun} at {provider}, {answered:,} answers so far"
-        if self._trouble:
-            shown += f" ({self._trouble})"
+        if self._poll_problem:
+            shown += f" ({self._poll_problem})"
         self._progress.batches = shown
         self._display.show(self._progress)
 
     def _get_result(self, index: int) -> Completion | Failure:
+        """Return the result of the row with this index; a failure gets the index."""
         key = self._keys[index]
         if not key:
             return self._unusable[index]

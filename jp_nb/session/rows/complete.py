@@ -40,7 +40,8 @@ MAX_POLL_S: Final = 3600
 
 
 _opening = threading.Lock()
-_without_session: dict[Path, CompletionRunner] = {}
+_folder_runners: dict[Path, CompletionRunner] = {}
+"""The runners of code without a session, by the current folder."""
 
 
 def open_runner() -> CompletionRunner:
@@ -51,16 +52,16 @@ def open_runner() -> CompletionRunner:
             return session.completions
 
         folder = Path.cwd().resolve()
-        if folder not in _without_session:
-            _without_session[folder] = CompletionRunner(FolderModels(folder), {})
-        return _without_session[folder]
+        if folder not in _folder_runners:
+            _folder_runners[folder] = CompletionRunner(FolderModels(folder), {})
+        return _folder_runners[folder]
 
 
 def _forget_parent() -> None:
     """Use a new thread and new connections in a forked process: those of the parent end there."""
     global _opening
     _opening = threading.Lock()
-    _without_session.clear()
+    _folder_runners.clear()
     session = get_session()
     if session is not None:
         session.forget_completions()
@@ -134,8 +135,9 @@ def complete_all(
         _check_batch_options(cache, max_total_tokens, max_concurrent, poll_seconds)
 
     runner = open_runner()
-    at_most = inf if max_concurrent is None else max_concurrent
-    task = runner.make_task(make_model_choice(model, system, cfg), schema, max_concurrent=at_most)
+    choice = make_model_choice(model, system, cfg)
+    limit = inf if max_concurrent is None else max_concurrent
+    task = runner.make_task(choice, schema, max_concurrent=limit)
     opened = None if cache is None else CompletionCache(Path(cache))
     display = _choose_display(progress)
 

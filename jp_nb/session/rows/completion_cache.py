@@ -34,7 +34,7 @@ MAX_CACHED_LINE_BYTES: Final = 8_000_000
 """Longest line of a cache file. Longer ones are no answers."""
 
 
-_BATCH: Final = "batch:"
+_BATCH_PREFIX: Final = "batch:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ class SubmittedBatch:
     rows: tuple[str, ...]
 
 
-class _CachedLine(NamedTuple):
+class _LinePlace(NamedTuple):
+    """The place of a line in the file, in bytes."""
+
     offset: int
     length: int
 
@@ -68,8 +70,8 @@ class CompletionCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._places: dict[str, _CachedLine] = {}
-        self._is_cut = False
+        self._places: dict[str, _LinePlace] = {}
+        self._is_cut = False  # the file does not end with a line break
 
         try:
             # Before anything is asked: an answer that cannot be kept is paid for twice.
@@ -89,9 +91,10 @@ class CompletionCache:
             while line := file.readline(MAX_CACHED_LINE_BYTES):
                 key = _read_key(line)
                 self._is_cut = not line.endswith(b"\n")
+                is_whole_first_line = offset == 0 and not self._is_cut
                 if key is not None:
-                    self._places[key] = _CachedLine(offset, len(line))
-                elif offset == 0 and not self._is_cut:
+                    self._places[key] = _LinePlace(offset, len(line))
+                elif is_whole_first_line:
                     raise StorageError(
                         f"the first line of {self._path} is no cached answer. Give the name of a "
                         "new file, or of one that `cache=` has written"
@@ -134,7 +137,7 @@ class CompletionCache:
             StorageError: The file cannot be written.
         """
         stored: dict[str, JsonValue] = {
-            "key": _BATCH + batch.id,
+            "key": _BATCH_PREFIX + batch.id,
             "address": batch.address,
             "rows": list(batch.rows),
         }
@@ -146,11 +149,11 @@ class CompletionCache:
         Raises:
             StorageError: The file cannot be written.
         """
-        self._add_line({"key": _BATCH + batch.id, "ended": True})
+        self._add_line({"key": _BATCH_PREFIX + batch.id, "ended": True})
 
     def list_open_batches(self, address: str) -> list[SubmittedBatch]:
         """Return the batches of the server at `address` that have not ended, in their order."""
-        keys = [key for key in self._places if key.startswith(_BATCH)]
+        keys = [key for key in self._places if key.startswith(_BATCH_PREFIX)]
         batches: list[SubmittedBatch] = []
 
         for key in keys:
@@ -158,7 +161,7 @@ class CompletionCache:
             rows = stored.get("rows")
             is_open = not stored.get("ended") and stored.get("address") == address
             if is_open and isinstance(rows, list):
-                batch_id = key.removeprefix(_BATCH)
+                batch_id = key.removeprefix(_BATCH_PREFIX)
                 batches.append(SubmittedBatch(batch_id, address, tuple(map(str, rows))))
         return batches
 
@@ -189,7 +192,7 @@ class CompletionCache:
 def make_cache_key(task: CompletionTask, prompt: RowPrompt) -> str:
     """Return the digest of everything that the answer depends on."""
     model = task.model
-    asked: dict[str, JsonValue] = {
+    basis: dict[str, JsonValue] = {
         "model": model.full_name,
         "system": list(model.system),
         "parameters": json.loads(json.dumps(asdict(model.parameters), default=str)),
@@ -197,7 +200,7 @@ def make_cache_key(task: CompletionTask, prompt: RowPrompt) -> str:
         "prompt": prompt.text,
         "images": [image.digest for image in prompt.images],
     }
-    return hashlib.sha256(encode_utf8(sorted_json(asked))).hexdigest()
+    return hashlib.sha256(encode_utf8(sorted_json(basis))).hexdigest()
 
 
 def read_cached_usage(stored: JsonValue) -> Usage:
@@ -219,5 +222,6 @@ def _read_key(line: bytes) -> str | None:
     return key if isinstance(key, str) else None
 
 
-def _make_cache_error(path: Path, what: str, error: OSError) -> StorageError:
-    return StorageError(f"the cache file {path} cannot be {what}: {error.strerror or error}")
+def _make_cache_error(path: Path, action: str, error: OSError) -> StorageError:
+    # `action` is a participle, such as `opened`.
+    return StorageError(f"the cache file {path} cannot be {action}: {error.strerror or error}")

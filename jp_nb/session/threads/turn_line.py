@@ -81,13 +81,13 @@ class TurnLine:
     thread could leave locked.
 
     Attributes:
-        tool_threads: Returns the ids of the threads in which tools of the turn run, by an object
-            that stands for the run of the tool.
+        find_tool_threads: Returns the ids of the threads in which tools of the turn run, by an
+            object that stands for the run of the tool.
     """
 
     def __init__(self) -> None:
         self._places: deque[_PlaceInLine] = deque()
-        self.tool_threads: Callable[[], Mapping[object, int]] = dict
+        self.find_tool_threads: Callable[[], Mapping[object, int]] = dict
 
     @property
     def is_held_by_other_thread(self) -> bool:
@@ -176,7 +176,7 @@ class TurnLine:
             place.in_turn = False
 
     def _wait(self, place: _PlaceInLine) -> None:
-        before = {*self.tool_threads()}
+        before = {*self.find_tool_threads()}
         blocked_since: dict[object, float] = {}
         while self._places[0] is not place:
             _raise_if_interrupted(place)
@@ -201,7 +201,7 @@ class TurnLine:
         frames = sys._current_frames()
         return {
             tool
-            for tool, thread in self.tool_threads().items()
+            for tool, thread in self.find_tool_threads().items()
             if _waits_for_thread(frames.get(thread))
         }
 

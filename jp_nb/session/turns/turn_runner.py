@@ -108,7 +108,7 @@ class TurnRunner:
         self.runner = AgentRunner(host, active)
         self._agent = self.runner.agent
         self._front_end = self.runner.front_end
-        active.line.tool_threads = self.runner.tool_threads
+        active.line.find_tool_threads = self.runner.find_tool_threads
 
         self.host_notices = HostNotices(active, self.runner)
         self.resolver = Resolver(
@@ -342,7 +342,7 @@ class TurnRunner:
             self._active.document.conversation, context, last_host=self.host_notices.last_host
         )
         check_answer = None if answer is None else answer.check
-        turn = self.runner.turn_context(record, resolved.basis.config, recorded)
+        turn = self.runner.begin_turn(record, resolved.basis.config, recorded)
         turn.plan = plan
         return TurnLoop(
             turn,

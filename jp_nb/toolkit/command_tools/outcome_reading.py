@@ -27,7 +27,7 @@ from jp_nb.errors import ToolError
 from jp_nb.json_values import encode_utf8, is_storable
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.question_types.answer_type_reading import first_problem
+from jp_nb.toolkit.question_types.answer_type_reading import find_first_problem
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ def _read_question(data: Any, name: str) -> Question:
 
 
 def _describe_first_problem(error: ValidationError, parent: str = "") -> str:
-    path, problem = first_problem(error)
+    path, problem = find_first_problem(error)
     keys = [key for key in (parent, path) if key]
     return f"`{'.'.join(keys)}`: {problem}"
 

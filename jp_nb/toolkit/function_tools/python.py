@@ -105,7 +105,7 @@ class PythonTool(Tool):
         )
 
     def become(self, tool: PythonTool) -> None:
-        """Take everything from `tool`."""
+        """Take everything from `tool`, so that references to this object call the new function."""
         values = dict(vars(tool))
         vars(self).clear()
         vars(self).update(values)
@@ -127,7 +127,6 @@ class PythonTool(Tool):
 
     def _read_registration(self, options: _Options) -> dict[str, JsonValue]:
         toolset = options.get("toolset")
-        access = options.get("access")
         if toolset is not None and not TOOL_NAME.fullmatch(toolset):
             raise UsageError(
                 f"{self.name}: {toolset!r} is not a valid toolset name: "
@@ -145,10 +144,11 @@ class PythonTool(Tool):
             "toolset": toolset,
             "read_only": options.get("read_only"),
         }
+        access = options.get("access")
         if access:
             registration["access"] = {"config": _read_access_rules(self.name, access)}
 
-        return {key: x for key, x in registration.items() if x is not None}
+        return {name: value for name, value in registration.items() if value is not None}
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Refuse a method that was decorated in the body of its class.
@@ -183,8 +183,11 @@ class PythonTool(Tool):
             values = self.arguments.read(arguments)
         except ArgumentsError:
             return None
-        given = [each.name for each in self.arguments.parameters if each.property in arguments]
-        return {name: values[name] for name in given}
+        return {
+            parameter.name: values[parameter.name]
+            for parameter in self.arguments.parameters
+            if parameter.property in arguments
+        }
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
@@ -204,7 +207,8 @@ class PythonTool(Tool):
         watched = WatchedCall(self._cell_loop)
         call = partial(watched.run, partial(call_function, self.function, values, budget))
         async with watched.watching():
-            if self.thread:  # no pool: a function that hangs must not delay later calls
+            if self.thread:
+                # Not in a pool: a function that hangs must not delay later calls.
                 result = await asyncio.wrap_future(start_thread(call, f"tool {self.name}"))
             else:
                 result = await cell.call(call)
@@ -215,7 +219,7 @@ class PythonTool(Tool):
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    # A partial counts as its function, and an object as its method `__call__`.
+    """Return True for an `async def` function, a partial of one, or an object that calls one."""
     if inspect.iscoroutinefunction(function):
         return True
     return callable(function) and inspect.iscoroutinefunction(type(function).__call__)
@@ -269,13 +273,13 @@ class Registry:
     def add(self, tool: PythonTool) -> PythonTool:
         """Register `tool` for the next turn, and return the registered tool.
 
-        It replaces a tool of the same name. If its module was reloaded, the tool of before is
-        updated: names that the user imported are still the registered tool.
+        It replaces a tool of the same name. If its module was reloaded, the earlier tool is updated
+        instead: names that the user imported are still the registered tool.
         """
-        before = self._tools.get(tool.name)
-        if before is not None and before.is_reloaded_as(tool):
-            before.become(tool)
-            tool = before
+        earlier = self._tools.get(tool.name)
+        if earlier is not None and earlier.is_reloaded_as(tool):
+            earlier.become(tool)
+            tool = earlier
 
         self._tools[tool.name] = tool
         self.version += 1
@@ -385,14 +389,14 @@ def tool(
     if function is None:
         return partial(tool, **options)
 
-    made = PythonTool(function, **options)
+    new_tool = PythonTool(function, **options)
     if access:
         from jp_nb.config.access_rule_checks import find_rule_warnings  # few tools have rules
 
-        for text in find_rule_warnings(made.name, access):
+        for text in find_rule_warnings(new_tool.name, access):
             warnings.warn(text, stacklevel=2)
 
-    return REGISTRY.add(made)
+    return REGISTRY.add(new_tool)
 
 
 def remove_tool(name: str) -> None:

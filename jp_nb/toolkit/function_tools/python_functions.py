@@ -26,32 +26,40 @@ class PythonFunctions(ToolSource):
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
         """Return the functions with the wanted names, or with the names in their `source`."""
         functions = self._functions.all()
-        names = {name: _get_function_name(tool) or name for name, tool in wanted.items()}
-        return {name: functions[key] for name, key in names.items() if key in functions}
+        tools: dict[str, Tool] = {}
+        for name, config in wanted.items():
+            _, _, function_name = _get_source(config).partition(".")
+            function = functions.get(function_name or name)
+            if function is not None:
+                tools[name] = function
+        return tools
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
         """Return a notice for each function that shares its name with another tool."""
-        found: dict[str, str] = {}
+        notices: dict[str, str] = {}
         for name in self._functions.all():
-            tool = configured.get(name)
-            source = self.name
-            if tool is not None and tool.source:
-                source = tool.source
-            kind = source.partition(".")[0]
-            if kind != self.name or _get_function_name(tool) not in ("", name):
+            source = _get_source(configured.get(name))
+            kind, _, function_name = source.partition(".")
+            is_this_function = kind == self.name and function_name in ("", name)
+
+            if not is_this_function:
                 is_builtin = kind == "builtin"
                 other = "the built-in tool" if is_builtin else f'the configured tool ("{source}")'
-                found[name] = (
+                notices[name] = (
                     f"{other} is used as {name!r} instead of your Python function of that name"
                 )
             elif name in self._builtins:
-                found[name] = (
+                notices[name] = (
                     f"your Python function {name!r} is used instead of the "
                     "built-in tool of that name"
                 )
-        return found
+        return notices
 
 
-def _get_function_name(tool: ToolConfig | None) -> str:
-    source = tool.source if tool is not None else None  # `python` or `python.NAME`
-    return (source or "").partition(".")[2]
+def _get_source(config: ToolConfig | None) -> str:
+    """Return the setting `source`; `python`, its default for a registered function, without one.
+
+    `python.NAME` is the function NAME under another name.
+    """
+    source = config.source if config is not None else None
+    return source or PythonFunctions.name

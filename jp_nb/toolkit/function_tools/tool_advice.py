@@ -41,68 +41,73 @@ def suggest_improvements(tool: PythonTool) -> Iterator[str]:
     there is no docstring, so the model gets only the name. Write one that describes the tool
     number has no type hint, so the model can send any value. Add one, such as `number: str`
     """
-    parameters = tool.arguments.parameters
-    properties = as_object(tool.schema.get("properties"))
-    documentation = read_documentation(tool.function)
-    documented = bool((documentation or "").strip())
-    if not documented:
+    documentation = read_documentation(tool.function) or ""
+    is_documented = bool(documentation.strip())
+    if not is_documented:
         yield (
             "there is no docstring, so the model gets only the name. Write one that "
             "describes the tool"
         )
+
     yield from _check_generator(tool.function)
-
     yield from _check_hints(tool)
-    if not documented:
-        return
+    if is_documented:
+        yield from _check_docstring(tool, documentation)
 
-    silent = [
-        each.name
-        for each in parameters
-        if "description" not in as_object(properties.get(each.property))
+
+def _check_docstring(tool: PythonTool, documentation: str) -> Iterator[str]:
+    """Yield advice about undescribed parameters, and about descriptions of no parameter."""
+    parameters = tool.arguments.parameters
+    properties = as_object(tool.schema.get("properties"))
+    undescribed = [
+        parameter.name
+        for parameter in parameters
+        if "description" not in as_object(properties.get(parameter.property))
     ]
-    if silent:
-        what = "it" if len(silent) == 1 else "them"
-        names_text = _join_names(silent)
-        yield f"the docstring does not describe {names_text}. Describe {what} under `Args:`"
+    if undescribed:
+        pronoun = "it" if len(undescribed) == 1 else "them"
+        names = _join_names(undescribed)
+        yield f"the docstring does not describe {names}. Describe {pronoun} under `Args:`"
 
-    _, described = read_docstring(documentation)
-    known = [each.name for each in parameters]
+    known = [parameter.name for parameter in parameters]
     if tool.context_name is not None:
         known.append(tool.context_name)
-    for name in described:
+
+    _, descriptions = read_docstring(documentation)
+    for name in descriptions:
         if name in known:
             continue
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f": did you mean {near[0]}?" if near else ""
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f": did you mean {nearest[0]}?" if nearest else ""
         yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
 
 
 def _check_hints(tool: PythonTool) -> Iterator[str]:
     parameters = tool.arguments.parameters
-    untyped = [each.name for each in parameters if not each.is_hinted]
-    if untyped:
-        has = "has" if len(untyped) == 1 else "have"
+    unhinted = [parameter.name for parameter in parameters if not parameter.is_hinted]
+    if unhinted:
+        has = "has" if len(unhinted) == 1 else "have"
         yield (
-            f"{_join_names(untyped)} {has} no type hint, so the model can send any "
-            f"value. Add one, such as `{untyped[0]}: str`"
+            f"{_join_names(unhinted)} {has} no type hint, so the model can send any "
+            f"value. Add one, such as `{unhinted[0]}: str`"
         )
 
-    any_type = [each.name for each in parameters if each.is_hinted and each.hint is Any]
+    hinted = [parameter for parameter in parameters if parameter.is_hinted]
+    any_type = [parameter.name for parameter in hinted if parameter.hint is Any]
     if any_type:
         yield (
             f"{_join_names(any_type)} can be anything (`Any`). Use the type that {tool.name} "
             f"takes, such as `{any_type[0]}: str`"
         )
 
-    for each in parameters:
-        bare = _find_bare_container(each.hint)
-        if bare is not None:
+    for parameter in parameters:
+        container = _find_bare_container(parameter.hint)
+        if container is not None:
             yield (
-                f"the type hint of {each.name} does not give the item type of {bare}. Add it, such "
-                f"as `{_CONTAINER_EXAMPLES[bare]}`"
+                f"the type hint of {parameter.name} does not give the item type of {container}. "
+                f"Add it, such as `{_CONTAINER_EXAMPLES[container]}`"
             )
-        yield from _check_default(each)
+        yield from _check_default(parameter)
 
 
 def _check_generator(function: Callable[..., Any]) -> Iterator[str]:
@@ -133,10 +138,11 @@ def _check_default(parameter: FunctionParameter) -> Iterator[str]:
 
 
 def _find_bare_container(hint: object) -> str | None:
+    """Return the name of a container without the type of its items, such as `list`, in `hint`."""
     arguments = typing.get_args(hint)
     if not arguments:
-        kind = typing.get_origin(hint) or hint
-        return next((each.__name__ for each in _CONTAINERS if kind is each), None)
+        bare_type = typing.get_origin(hint) or hint  # `typing.List` is `list`
+        return next((kind.__name__ for kind in _CONTAINERS if kind is bare_type), None)
     return next(filter(None, map(_find_bare_container, arguments)), None)
 
 

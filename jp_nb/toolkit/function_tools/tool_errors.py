@@ -53,8 +53,8 @@ def _shorten_error(text: str) -> str:
 def format_error_text(exc: BaseException) -> str:
     """Return `summarize_error` as a sentence and the notes of `exc`, each in a line."""
     summary = summarize_error(exc)
-    found = getattr(exc, "__notes__", None)
-    listed = found if isinstance(found, list) else []
+    added = getattr(exc, "__notes__", None)
+    listed = added if isinstance(added, list) else []  # a program can set any value
     notes = [note for note in listed if isinstance(note, str)]
 
     if notes and not summary.endswith((".", "!", "?")):
@@ -62,41 +62,43 @@ def format_error_text(exc: BaseException) -> str:
     return _shorten_error("\n".join([summary, *notes]))
 
 
-def tool_frames(exc: BaseException) -> TracebackType | None:
+def find_tool_traceback(exc: BaseException) -> TracebackType | None:
     """Return the traceback of `exc` from the first frame of the tool's code; None without one."""
-    frame = exc.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_RUNTIME_FOLDERS):
-        frame = frame.tb_next
-    return frame
+    link = exc.__traceback__
+    while link is not None and link.tb_frame.f_code.co_filename.startswith(_RUNTIME_FOLDERS):
+        link = link.tb_next
+    return link
 
 
 def format_traceback(exc: BaseException) -> str:
-    """Return the text of `tool_frames`, with the exception.
+    """Return the traceback of the tool's code as text, with the exception.
 
     If the text of an exception is very long, its causes are omitted: the traceback module would
     copy each text many times.
     """
+    tool_traceback = find_tool_traceback(exc)
     if any(map(_has_long_text, _find_causes(exc))):
-        frames = "".join(traceback.format_tb(tool_frames(exc)))
+        frames = "".join(traceback.format_tb(tool_traceback))
         return f"Traceback (most recent call last):\n{frames}{summarize_error(exc)}\n"
-    return "".join(traceback.format_exception(type(exc), exc, tool_frames(exc)))
+    return "".join(traceback.format_exception(type(exc), exc, tool_traceback))
 
 
 def _find_causes(exc: BaseException) -> Iterator[BaseException]:
     """Yield `exc`, and the exceptions that its traceback would show."""
-    seen: set[int] = set()
-    todo: list[BaseException | None] = [exc]
-    while todo:
-        one = todo.pop()
-        if one is None or id(one) in seen:
+    seen_ids: set[int] = set()
+    pending: list[BaseException | None] = [exc]
+    while pending:
+        cause = pending.pop()
+        if cause is None or id(cause) in seen_ids:
             continue
 
-        seen.add(id(one))
-        yield one
-        todo += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            todo += one.exceptions
+        seen_ids.add(id(cause))
+        yield cause
+        pending += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            pending += cause.exceptions
 
 
 def _has_long_text(exc: BaseException) -> bool:
+    # With the name of its type, even a shortened text has more characters.
     return len(summarize_error(exc)) > MAX_EXCEPTION_CHARS

@@ -28,34 +28,45 @@ def read_answer_type(value: Any, kinds: Mapping[str, type[AnswerType]]) -> Answe
     Raises:
         ValueError: The type is unknown, or its fields are invalid.
     """
-    if isinstance(value, AnswerType) and kinds.get(value.type) is type(value):
+    if isinstance(value, AnswerType):
+        if kinds.get(value.type) is not type(value):
+            raise _make_unknown_type_error(value.type, kinds)
         return value
-    if isinstance(value, str):
-        value = {"type": value.lower()}
-    elif isinstance(value, dict) and len(value) == 1:
-        [(older, fields)] = value.items()
-        if isinstance(fields, dict):
-            value = {"type": str(older).lower(), **fields}
 
-    fields = vars(value) if isinstance(value, AnswerType) else value
+    fields = _normalize(value)
     kind = fields.get("type") if isinstance(fields, dict) else None
     if not isinstance(kind, str):
         raise ValueError("expected a question type, or an object with a `type`")
-
-    if kind not in kinds or isinstance(value, AnswerType):
-        known = ", ".join(f"`{name}`" for name in kinds)
-        raise ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")
+    if kind not in kinds:
+        raise _make_unknown_type_error(kind, kinds)
 
     try:
-        return kinds[kind].model_validate(value)
+        return kinds[kind].model_validate(fields)
     except ValidationError as exc:
-        # The outer error has no path inside of the answer type: `first_problem` adds it.
-        path, reason = first_problem(exc)
+        # The outer error has no path inside of the answer type: `find_first_problem` adds it.
+        path, reason = find_first_problem(exc)
         context = {"reason": reason, "path": path}
         raise PydanticCustomError("answer_type", "{reason}", context) from exc
 
 
-def first_problem(exc: ValidationError) -> tuple[str, str]:
+def _normalize(value: Any) -> Any:
+    """Return the object with a `type` for each of the three forms; other values unchanged."""
+    if isinstance(value, str):
+        return {"type": value.lower()}
+
+    if isinstance(value, dict) and len(value) == 1:
+        [(name, properties)] = value.items()
+        if isinstance(properties, dict):
+            return {"type": str(name).lower(), **properties}
+    return value
+
+
+def _make_unknown_type_error(kind: str, kinds: Mapping[str, type[AnswerType]]) -> ValueError:
+    known = ", ".join(f"`{name}`" for name in kinds)
+    return ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")
+
+
+def find_first_problem(exc: ValidationError) -> tuple[str, str]:
     """Return path and text of the first problem. A path is e.g. `answer_type.options.0`."""
     [first, *_] = exc.errors(include_url=False, include_input=False)
     steps = [str(step) for step in first["loc"]]

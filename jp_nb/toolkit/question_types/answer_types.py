@@ -16,7 +16,6 @@ Source: `docs/extending.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Final, Literal, Self
 
@@ -116,11 +115,11 @@ class AnswerType(BaseModel):
         return one_line(str(answer), limit=200)
 
     @model_serializer(mode="wrap")
-    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+    def _omit_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         fields = type(self).model_fields
         return {
             name: value
-            for name, value in whole(self).items()
+            for name, value in serialize(self).items()
             if name == "type" or value != fields[name].default
         }
 
@@ -184,36 +183,40 @@ class TextAnswer(AnswerType):
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of a string with these conditions."""
-        bounds = {"minLength": self.min_length or None, "maxLength": self.max_length}
-        conditions: dict[str, JsonValue] = {
+        keywords: dict[str, JsonValue] = {
             "format": self.format,
             "pattern": self.pattern,
-            **bounds,
+            "minLength": self.min_length or None,
+            "maxLength": self.max_length,
         }
-        stated = {keyword: value for keyword, value in conditions.items() if value is not None}
-        return super().answer_schema() | stated
+        conditions = {keyword: value for keyword, value in keywords.items() if value is not None}
+        return super().answer_schema() | conditions
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` if `answer` is not a string, and `value` if it breaks a condition."""
         if not isinstance(answer, str):
             return "type"
 
-        longest = math.inf if self.max_length is None else self.max_length
-        fits = self.min_length <= len(answer) <= longest
-        fits = fits and (self.format is None or has_format(answer, self.format))
-        fits = fits and (self.pattern is None or matches_pattern(answer, self.pattern))
-        return None if fits else "value"
+        if len(answer) < self.min_length:
+            return "value"
+        if self.max_length is not None and len(answer) > self.max_length:
+            return "value"
+        if self.format is not None and not has_format(answer, self.format):
+            return "value"
+        if self.pattern is not None and not matches_pattern(answer, self.pattern):
+            return "value"
+        return None
 
     @property
     def expects(self) -> str:
         """The format or `a string`, with the bounds and the pattern."""
-        what = "a string" if self.format is None else _FORMAT_WORDS[self.format]
+        kind = "a string" if self.format is None else _FORMAT_WORDS[self.format]
         bounds = format_bounds(self.min_length or None, self.max_length, " characters")
         if self.pattern is None:
-            return f"{what}{bounds}"
+            return f"{kind}{bounds}"
 
         pattern = one_line(spell_invisible(self.pattern), limit=MAX_SHOWN_PATTERN)
-        return f"{what}{bounds} that matches {pattern}"
+        return f"{kind}{bounds} that matches {pattern}"
 
 
 MAX_SHOWN_PATTERN: Final = 200
@@ -276,11 +279,13 @@ class UrlAnswer(AnswerType):
 def format_bounds(least: float | None, most: float | None, unit: str = "") -> str:
     """Return the end of a description, such as ` from 1 to 5`; "" without bounds."""
     if least is not None and most is not None:
-        of = "of" if unit else "from"
-        return f" {of} {format_number(least)} to {format_number(most)}{unit}"
+        preposition = "of" if unit else "from"  # a string of 1 to 5 characters
+        return f" {preposition} {format_number(least)} to {format_number(most)}{unit}"
     if least is not None:
         return f" of at least {format_number(least)}{unit}"
-    return f" of at most {format_number(most)}{unit}" if most is not None else ""
+    if most is not None:
+        return f" of at most {format_number(most)}{unit}"
+    return ""
 
 
 def format_number(number: float) -> str:

@@ -14,7 +14,6 @@ https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Final, get_args
 
 from pydantic import JsonValue, ValidationError
@@ -35,6 +34,12 @@ from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
 from jp_nb.toolkit.question_types.text_formats import TextFormat
 
 LONG_TEXT = 200  # a text with a larger maximum length gets a box with several lines
+
+_Reader = Callable[[FormSource, SchemaPath, Node], AnswerType]
+"""Returns the answer type for a schema with a certain `type`.
+
+Conditions that the answer type does not check are added to `checked_as_whole` of the source.
+"""
 _LEVELS: Final = (
     "a form has one level; a field is a text, a number, a boolean, or one or several "
     "options of a list"
@@ -54,15 +59,15 @@ def select_answer_type(source: FormSource, path: SchemaPath, node: Node) -> Answ
             source.note_unknown_keywords(path, node, known)
             return SelectAnswer(options=options)
 
-        name = node.get("type")
+        declared = node.get("type")
         if source.typed and _is_decimal(node):
-            name = "number"
-        if not source.typed and not isinstance(name, str) and _accepts_text(node):
+            declared = "number"
+        if not source.typed and not isinstance(declared, str) and _accepts_text(node):
             return _read_any_text(source, path)
 
-        if not isinstance(name, str) or name not in _READERS:
+        if not isinstance(declared, str) or declared not in _READERS:
             source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
-        return _READERS[name](source, path, node)
+        return _READERS[declared](source, path, node)
     except ValidationError as exc:  # contradictory bounds, or invalid options
         [first, *_] = exc.errors(include_url=False, include_input=False)
         source.fail(path, first["msg"].removeprefix("Value error, "))
@@ -78,7 +83,7 @@ def _is_decimal(node: Node) -> bool:
 
 
 def _accepts_text(node: Node) -> bool:
-    # The type is a list with `string`, one of several members is a string, or any type is valid.
+    """Return True if a string is one of several valid types, or if any type is valid."""
     types = _list_member_types(node)
     if types:
         return "string" in types
@@ -115,6 +120,7 @@ def _describe_node(node: Node) -> str:
 
 
 def _read_options(source: FormSource, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
+    """Return the options if the schema lists the valid values; None for any other schema."""
     if "const" in node:
         return (_make_option(source, path, {"const": node["const"]}),)
 
@@ -125,14 +131,26 @@ def _read_options(source: FormSource, path: SchemaPath, node: Node) -> tuple[Opt
     for keyword in ("oneOf", "anyOf"):
         members = node.get(keyword)
         if isinstance(members, list) and members:
-            each = [
-                _read_member_options(source, (*path, keyword, i), x) for i, x in enumerate(members)
-            ]
-            known = [found for found in each if found is not None]
-            if len(known) == len(each):
-                return tuple(chain.from_iterable(known))
+            options = _read_alternatives(source, (*path, keyword), members)
+            if options is not None:
+                return options
 
     return None
+
+
+def _read_alternatives(
+    source: FormSource, path: SchemaPath, members: list[JsonValue]
+) -> tuple[Option, ...] | None:
+    """Return the options of all alternatives; None if one of them is something else."""
+    options: list[Option] = []
+    is_complete = True
+    for index, member in enumerate(members):
+        member_options = _read_member_options(source, (*path, index), member)
+        if member_options is None:
+            is_complete = False
+        else:
+            options += member_options
+    return tuple(options) if is_complete else None
 
 
 def _read_enum(
@@ -150,19 +168,19 @@ def _read_enum(
     for value, label in zip(values, labels, strict=True):
         options.append(_make_option(source, path, {"const": value, "title": str(label)}))
     if not source.typed and not source.of_server:
-        return tuple(options)
+        return tuple(options)  # equal options are an error for the author of the schema
 
     # Without the aliases of an Enum. The type is part of the key, because True == 1.
-    first: dict[tuple[type, JsonValue], Option] = {}
+    unique: dict[tuple[type, JsonValue], Option] = {}
     for option in options:
-        first.setdefault((type(option.value), option.value), option)
-    return tuple(first.values())
+        unique.setdefault((type(option.value), option.value), option)
+    return tuple(unique.values())
 
 
 def _read_member_options(
-    source: FormSource, at: SchemaPath, member: JsonValue
+    source: FormSource, member_path: SchemaPath, member: JsonValue
 ) -> tuple[Option, ...] | None:
-    path, node = source.resolved(at, member)
+    path, node = source.resolve(member_path, member)
     if "const" in node:
         source.note_unknown_keywords(path, node, {"type", "const"})
         return (_make_option(source, path, node),)
@@ -174,50 +192,71 @@ def _make_option(source: FormSource, path: SchemaPath, node: Node) -> Option:
     if not isinstance(value, str | int | float):
         source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
 
-    title = source.text(path, node, "title")
-    description = source.text(path, node, "description")
+    title = source.read_text(path, node, "title")
+    description = source.read_text(path, node, "description")
     label = None if title == str(value) else title
     return Option(value=value, label=label, description=description)
 
 
 def _read_text(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
-    wanted = node.get("format")
     source.note_unknown_keywords(
         path, node, {"type", "format", "minLength", "maxLength", "pattern"}
     )
-    if wanted == "password":
-        if "default" in node and not (source.typed or source.of_server):
-            source.fail((*path, "default"), "a secret cannot have a default")
-        conditions = {"minLength", "maxLength", "pattern"} & node.keys()
-        source.checked_as_whole.extend((*path, keyword) for keyword in conditions)
-        return SecretAnswer()
+    if node.get("format") == "password":
+        return _read_secret(source, path, node)
 
-    known: tuple[TextFormat, ...] = get_args(TextFormat)
-    formats = [name for name in known if name == wanted]
-    if wanted is not None and not formats:
-        source.checked_as_whole.append((*path, "format"))
-
-    pattern = node.get("pattern")
-    is_checked_by_author = source.typed or source.of_server
-    if isinstance(pattern, str) and is_checked_by_author and not is_linear_pattern(pattern):
-        pattern = None
-
-    least = node.get("minLength", 0)
-    most = node.get("maxLength")
-    default = node.get("default")
-    has_lines = isinstance(default, str) and "\n" in default
-    is_long = isinstance(most, int) and most > LONG_TEXT
-    text_format = formats[0] if formats else None
-
+    text_format = _read_format(source, path, node)
     return TextAnswer.model_validate(
         {
             "format": text_format,
-            "min_length": least,
-            "max_length": most,
-            "pattern": pattern,
-            "lines": not formats and (has_lines or is_long or node.get("lines") is True),
+            "min_length": node.get("minLength", 0),
+            "max_length": node.get("maxLength"),
+            "pattern": _read_pattern(source, node),
+            "lines": text_format is None and _has_several_lines(node),
         }
     )
+
+
+def _read_secret(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    if "default" in node and not (source.typed or source.of_server):
+        source.fail((*path, "default"), "a secret cannot have a default")
+
+    conditions = {"minLength", "maxLength", "pattern"} & node.keys()
+    source.checked_as_whole.extend((*path, keyword) for keyword in conditions)
+    return SecretAnswer()
+
+
+def _read_format(source: FormSource, path: SchemaPath, node: Node) -> TextFormat | None:
+    wanted = node.get("format")
+    known: tuple[TextFormat, ...] = get_args(TextFormat)
+    for text_format in known:
+        if text_format == wanted:
+            return text_format
+
+    if wanted is not None:
+        source.checked_as_whole.append((*path, "format"))
+    return None
+
+
+def _read_pattern(source: FormSource, node: Node) -> JsonValue:
+    """Return the pattern, or None if only the author of the form checks it.
+
+    A field checks only patterns that take linear time. For other patterns, the author of a JSON
+    schema gets an error. A Python type or a server checks the answer itself.
+    """
+    pattern = node.get("pattern")
+    author_checks = source.typed or source.of_server
+    if isinstance(pattern, str) and author_checks and not is_linear_pattern(pattern):
+        return None
+    return pattern
+
+
+def _has_several_lines(node: Node) -> bool:
+    default = node.get("default")
+    max_length = node.get("maxLength")
+    has_line_break = isinstance(default, str) and "\n" in default
+    is_long = isinstance(max_length, int) and max_length > LONG_TEXT
+    return has_line_break or is_long or node.get("lines") is True
 
 
 def _read_number(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
@@ -225,7 +264,8 @@ def _read_number(source: FormSource, path: SchemaPath, node: Node) -> AnswerType
     members = node.get("anyOf")
     is_integer = node.get("type") == "integer"
     if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
-        numbers = [x for x in members if isinstance(x, dict) and x.get("type") != "string"]
+        objects = [member for member in members if isinstance(member, dict)]
+        numbers = [member for member in objects if member.get("type") != "string"]
         node = numbers[0] if len(numbers) == 1 else {}
 
     bounds = {field: node[keyword] for keyword, field in BOUNDS.items() if keyword in node}
@@ -243,11 +283,10 @@ def _read_list(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
     source.note_unknown_keywords(
         path, node, {"type", "items", "minItems", "maxItems", "uniqueItems"}
     )
-    below: SchemaPath = (*path, "items")
     options = None
     if isinstance(node.get("items"), dict):
-        below, item = source.resolved(below, node["items"])
-        options = _read_options(source, below, item)
+        item_path, item = source.resolve((*path, "items"), node["items"])
+        options = _read_options(source, item_path, item)
 
     if options is None:
         source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
@@ -256,7 +295,7 @@ def _read_list(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
     return SelectAnswer.model_validate({"options": options, "multi": True, **picks})
 
 
-_READERS: Final[Mapping[str, Callable[[FormSource, SchemaPath, Node], AnswerType]]] = {
+_READERS: Final[Mapping[str, _Reader]] = {
     "string": _read_text,
     "number": _read_number,
     "integer": _read_number,

@@ -80,7 +80,7 @@ class FieldsAnswer(AnswerType):
     keeps_cleared: bool = Field(True, exclude=True, repr=False)
 
     @model_validator(mode="after")
-    def _flat(self) -> Self:
+    def _check_fields(self) -> Self:
         if len({field.id for field in self.fields}) < len(self.fields):
             raise ValueError("two fields have the same id")
         if any(isinstance(field.answer_type, FieldsAnswer) for field in self.fields):
@@ -93,9 +93,11 @@ class FieldsAnswer(AnswerType):
         properties: dict[str, JsonValue] = {}
 
         for field in self.fields:
-            schema = {"title": field.text, **field.answer_type.answer_schema()}
-            described = {} if field.context is None else {"description": field.context}
-            properties[field.id] = {**described, **schema}
+            schema: dict[str, JsonValue] = {}
+            if field.context is not None:
+                schema["description"] = field.context
+            schema["title"] = field.text
+            properties[field.id] = schema | field.answer_type.answer_schema()
 
         return {
             "type": "object",
@@ -129,23 +131,24 @@ class FieldsAnswer(AnswerType):
 
     def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
         """Return the problems by field id. "" is the id of the whole form."""
-        found: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for field in self.fields:
             if field.id not in answer:
                 if field.required:
-                    found[field.id] = REQUIRED
+                    problems[field.id] = REQUIRED
             elif field.misfit(answer[field.id]):
-                found[field.id] = f"expected {field.answer_type.expects}"
-        if found or self.check is None:
-            return found
+                problems[field.id] = f"expected {field.answer_type.expects}"
+
+        if problems or self.check is None:
+            return problems
 
         secrets = [secret for secret in self.secrets(answer) if isinstance(secret, str) and secret]
         for field_id, text in self.check(answer).items():
             for secret in secrets:  # a validator may quote its input
                 text = text.replace(secret, SECRET_ANSWER)
-            found[field_id] = one_line(text)
+            problems[field_id] = one_line(text)
 
-        return found
+        return problems
 
     def validated(self, answer: JsonValue) -> Any:
         """Convert a valid `answer` if `check` can do so."""
@@ -161,16 +164,22 @@ class FieldsAnswer(AnswerType):
     def make_remaining_form(self, given: Mapping[str, JsonValue]) -> Self:
         """Return a form with the fields that are not in `given`. It checks all fields together."""
         fields = tuple(field for field in self.fields if field.id not in given)
-        names = {field.id: field.text for field in self.fields}
+        labels = {field.id: field.text for field in self.fields}
 
         def check(answer: Mapping[str, JsonValue]) -> dict[str, str]:
-            found = self.problems({**given, **answer})
-            of_given = [f"{names.get(x, x)}: {found[x]}" for x in found if x in given]
-            whole = "; ".join(filter(None, [found.get(""), *of_given]))
-            of_fields = {key: text for key, text in found.items() if key and key not in given}
-            if whole:
-                of_fields[""] = whole
-            return of_fields
+            shown_problems: dict[str, str] = {}
+            form_problems: list[str] = []
+            for field_id, problem in self.problems({**given, **answer}).items():
+                if not field_id:
+                    form_problems.insert(0, problem)
+                elif field_id in given:  # the form does not show this field
+                    form_problems.append(f"{labels.get(field_id, field_id)}: {problem}")
+                else:
+                    shown_problems[field_id] = problem
+
+            if form_problems:
+                shown_problems[""] = "; ".join(form_problems)
+            return shown_problems
 
         return type(self)(fields=fields, check=check, keeps_cleared=self.keeps_cleared)
 
@@ -205,17 +214,21 @@ class FieldsAnswer(AnswerType):
         """True if a field is secret, or has a URL."""
         return any(field.answer_type.is_for_user for field in self.fields)
 
-    def _items(self, answer: object) -> Iterator[tuple[FieldQuestion, JsonValue]]:
-        given = answer if isinstance(answer, Mapping) else {}
-        return ((field, given[field.id]) for field in self.fields if field.id in given)
+    def _iter_values(self, answer: object) -> Iterator[tuple[FieldQuestion, JsonValue]]:
+        """Yield each field that `answer` has, with its value."""
+        values = answer if isinstance(answer, Mapping) else {}
+        return ((field, values[field.id]) for field in self.fields if field.id in values)
 
     def redacted(self, answer: JsonValue) -> JsonValue:
         """Return the object without secrets, for the record."""
-        return {field.id: field.answer_type.redacted(value) for field, value in self._items(answer)}
+        return {
+            field.id: field.answer_type.redacted(value)
+            for field, value in self._iter_values(answer)
+        }
 
     def secrets(self, answer: object) -> Iterator[JsonValue]:
         """Yield the answers of the secret fields."""
-        for field, value in self._items(answer):
+        for field, value in self._iter_values(answer):
             yield from field.answer_type.secrets(value)
 
     def normalized(self, answer: JsonValue) -> JsonValue:
@@ -223,17 +236,20 @@ class FieldsAnswer(AnswerType):
         if not isinstance(answer, dict):
             return answer
         return answer | {
-            field.id: field.answer_type.normalized(x) for field, x in self._items(answer)
+            field.id: field.answer_type.normalized(value)
+            for field, value in self._iter_values(answer)
         }
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return `name: value` for each field, in one line."""
-        words = (
+        parts = (
             f"{field.text}: {field.answer_type.format_answer(value)}"
-            for field, value in self._items(answer)
+            for field, value in self._iter_values(answer)
         )
-        nothing = EMPTY if self.fields else CONFIRMED_ANSWER
-        return one_line("; ".join(words), limit=2000) or nothing
+        text = one_line("; ".join(parts), limit=2000)
+        if text:
+            return text
+        return EMPTY if self.fields else CONFIRMED_ANSWER
 
     def fixed_texts(self) -> tuple[str, ...]:
         """Return the ids of the fields, and the fixed texts of their answers."""

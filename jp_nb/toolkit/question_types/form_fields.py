@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -17,6 +17,8 @@ from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS, AnswerType, Te
 from jp_nb.toolkit.question_types.field_types import describe_free_text, select_answer_type
 from jp_nb.toolkit.question_types.form_schema import ANNOTATIONS, ENUM_NAMES, FormSource, Node
 from jp_nb.toolkit.question_types.number_answer import NumberAnswer
+
+_NULL_SCHEMA: Final = {"type": "null"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class FieldParts:
 
 def list_fields(source: FormSource) -> Iterator[FieldParts]:
     """Yield the fields of the form for `source`, in its order."""
-    path, root = source.resolved((), source.schema)
+    path, root = source.resolve((), source.schema)
     properties = root.get("properties")
     if root.get("type") != "object" or not isinstance(properties, dict):
         source.fail(path, "expected an object with `properties`")
@@ -42,97 +44,142 @@ def list_fields(source: FormSource) -> Iterator[FieldParts]:
         source.fail((*path, "properties"), f"expected at most {MAX_FIELDS} fields")
 
     required = root.get("required", [])
-    names = required if isinstance(required, list) else [None]
-    if not all(isinstance(name, str) and name in properties for name in names):
+    are_names = isinstance(required, list) and all(
+        isinstance(name, str) and name in properties for name in required
+    )
+    if not isinstance(required, list) or not are_names:
         source.fail((*path, "required"), "expected a list of names from `properties`")
 
     allowed = {"type", "properties", "required", "additionalProperties", *ANNOTATIONS}
     source.note_unknown_keywords(path, root, allowed)
 
     for name, node in properties.items():
-        yield _read_field(source, name, (*path, "properties", name), node, name in names)
+        yield _read_field(source, name, (*path, "properties", name), node, name in required)
 
 
 def _read_field(
     source: FormSource, name: str, stated_path: SchemaPath, stated: JsonValue, required: bool
 ) -> FieldParts:
     """Return the field for the property `name`, whose schema is `stated`, perhaps by reference."""
-    title = source.text(stated_path, stated, "title") if isinstance(stated, dict) else None
-    path, node = source.resolved(stated_path, stated)
-    path, node, allows_null = _without_null(source, path, node)
-    if title is None:
-        title = name_to_title(name) if source.typed else source.text(path, node, "title")
-    kind = select_answer_type(source, path, node)
-    default = _read_default(source, path, node, kind)
+    stated_title = None
+    if isinstance(stated, dict):
+        stated_title = source.read_text(stated_path, stated, "title")
+    path, node = source.resolve(stated_path, stated)
+    schema = _remove_null(source, path, node)
+
+    title = stated_title or _make_title(source, schema, name)
+    answer_type = select_answer_type(source, schema.path, schema.node)
+    default = _read_default(source, schema, answer_type)
 
     # If the user empties the field, the type would silently use its default: require a value.
     has_default = source.typed and default not in (None, "", [])
     question = {
         "id": name,
-        "text": title or name,
-        "answer_type": kind,
-        "context": _describe(source, path, node, kind),
+        "text": title,
+        "answer_type": answer_type,
+        "context": _describe(source, schema, answer_type),
         "default": default,
-        "required": (required or has_default) and not allows_null,
+        "required": (required or has_default) and not schema.allows_null,
     }
-    return FieldParts(question, allows_null)
+    return FieldParts(question, schema.allows_null)
 
 
-def _without_null(
-    source: FormSource, path: SchemaPath, node: dict[str, JsonValue]
-) -> tuple[SchemaPath, dict[str, JsonValue], bool]:
-    """Return path and schema without the alternative null, and True if there was one.
+class _FieldSchema(NamedTuple):
+    """The schema of a field without the alternative null, its path, and True if null is valid."""
 
-    Optional fields of Python types are `{"anyOf": [{"type": "string"}, {"type": "null"}]}`.
+    path: SchemaPath
+    node: Node
+    allows_null: bool
+
+
+def _remove_null(source: FormSource, path: SchemaPath, node: dict[str, JsonValue]) -> _FieldSchema:
+    """Return the schema `node` without the alternative null.
+
+    There are three forms of an optional field. Pydantic writes the third:
+
+        {"type": ["string", "null"]}
+        {"enum": ["S", "M", null]}
+        {"anyOf": [{"type": "string"}, {"type": "null"}]}
     """
     types = node.get("type")
     if isinstance(types, list) and len(types) == 2 and "null" in types:
-        node["type"] = next((name for name in types if name != "null"), "null")
-        return path, node, True
+        other = next((name for name in types if name != "null"), "null")
+        return _FieldSchema(path, {**node, "type": other}, allows_null=True)
 
-    if isinstance(values := node.get("enum"), list) and None in values:
-        keep = [index for index, value in enumerate(values) if value is not None]
-        for keyword in {"enum", ENUM_NAMES} & node.keys():
-            each = node[keyword]
-            if isinstance(each, list) and len(each) == len(values):
-                node[keyword] = [each[index] for index in keep]
-        return path, node, True
+    values = node.get("enum")
+    if isinstance(values, list) and None in values:
+        return _FieldSchema(path, _remove_null_value(node, values), allows_null=True)
 
     for keyword in ("anyOf", "oneOf"):
         members = node.get(keyword)
-        if not isinstance(members, list):
-            continue
-        rest = [(i, x) for i, x in enumerate(members) if x != {"type": "null"}]
-        above = {key: x for key, x in node.items() if key != keyword}
-        if len(rest) == 1:
-            [(index, only)] = rest
-            path, only = source.resolved((*path, keyword, index), only)
-            return path, {**only, **above}, len(members) == 2
-        if len(rest) < len(members):
-            return path, {**above, keyword: [x for _, x in rest]}, True
+        if isinstance(members, list):
+            schema = _remove_null_member(source, path, node, keyword, members)
+            if schema is not None:
+                return schema
 
-    return path, node, False
+    return _FieldSchema(path, node, allows_null=False)
 
 
-def _read_default(source: FormSource, path: SchemaPath, node: Node, kind: AnswerType) -> JsonValue:
-    """Return the default if it is a valid answer; None without one."""
-    default = None if kind.secret else node.get("default")
-    if isinstance(default, str) and isinstance(kind, NumberAnswer):  # of a Decimal
-        with suppress(ValueError):
-            default = kind.from_text(default)
+def _remove_null_value(node: Node, values: list[JsonValue]) -> Node:
+    """Return `node` without null in `enum`, and without its label."""
+    kept_indexes = [index for index, value in enumerate(values) if value is not None]
+    changed = dict(node)
+    for keyword in ("enum", ENUM_NAMES):
+        items = node.get(keyword)
+        if isinstance(items, list) and len(items) == len(values):
+            changed[keyword] = [items[index] for index in kept_indexes]
+    return changed
 
-    if default is None or not kind.misfit(default):
-        return default
-    if not (source.typed or source.of_server):
-        source.fail((*path, "default"), f"expected {kind.expects}")
+
+def _remove_null_member(
+    source: FormSource, path: SchemaPath, node: Node, keyword: str, members: list[JsonValue]
+) -> _FieldSchema | None:
+    """Return `node` without null among the alternatives `members`; None if nothing changes.
+
+    A single alternative takes the place of the list.
+    """
+    others = [(index, member) for index, member in enumerate(members) if member != _NULL_SCHEMA]
+    outer = {key: value for key, value in node.items() if key != keyword}
+
+    if len(others) == 1:
+        [(index, member)] = others
+        member_path, resolved = source.resolve((*path, keyword, index), member)
+        return _FieldSchema(member_path, {**resolved, **outer}, allows_null=len(members) == 2)
+
+    if len(others) < len(members):
+        remaining = [member for _, member in others]
+        return _FieldSchema(path, {**outer, keyword: remaining}, allows_null=True)
     return None
 
 
-def _describe(source: FormSource, path: SchemaPath, node: Node, kind: AnswerType) -> str | None:
-    lines = [source.text(path, node, "description")]
-    if not source.typed and isinstance(kind, TextAnswer):
-        lines.append(describe_free_text(node))
-    return "\n\n".join(filter(None, lines)) or None
+def _read_default(source: FormSource, schema: _FieldSchema, answer_type: AnswerType) -> JsonValue:
+    """Return the default if it is a valid answer; None without one."""
+    if answer_type.secret:
+        return None
+
+    default = schema.node.get("default")
+    if isinstance(default, str) and isinstance(answer_type, NumberAnswer):  # of a Decimal
+        with suppress(ValueError):
+            default = answer_type.from_text(default)
+
+    if default is None or not answer_type.misfit(default):
+        return default
+    if not (source.typed or source.of_server):
+        source.fail((*schema.path, "default"), f"expected {answer_type.expects}")
+    return None
+
+
+def _describe(source: FormSource, schema: _FieldSchema, answer_type: AnswerType) -> str | None:
+    paragraphs = [source.read_text(schema.path, schema.node, "description")]
+    if not source.typed and isinstance(answer_type, TextAnswer):
+        paragraphs.append(describe_free_text(schema.node))
+    return "\n\n".join(filter(None, paragraphs)) or None
+
+
+def _make_title(source: FormSource, schema: _FieldSchema, name: str) -> str:
+    if source.typed:
+        return name_to_title(name) or name
+    return source.read_text(schema.path, schema.node, "title") or name
 
 
 def name_to_title(name: str) -> str:

@@ -21,6 +21,7 @@ Node = Mapping[str, JsonValue]
 ENUM_NAMES: Final = "enumNames"
 """Keyword for the labels of `enum`, in the same order."""
 _MAX_REFERENCES = 100  # limit for a chain of references
+# Keywords that describe a schema and set no condition.
 ANNOTATIONS: Final = frozenset(
     {"$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description",
      "examples", "readOnly", "title", "writeOnly"}
@@ -50,28 +51,25 @@ class FormSource:
             f"no form can be made of {self.name}: {format_schema_path(path)}: {reason}"
         )
 
-    def resolved(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
+    def resolve(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
         """Return path and keywords of the part `node`, with those of the schema it refers to."""
         for _ in range(_MAX_REFERENCES):
             if not isinstance(node, Mapping):
                 self.fail(path, "expected a schema, which is an object")
-            node = dict(node)
+            merged = _merge_single_all_of(node)
 
-            whole = node.get("allOf")
-            if isinstance(whole, list) and len(whole) == 1 and isinstance(whole[0], dict):
-                node = {**whole[0], **{key: x for key, x in node.items() if key != "allOf"}}
-
-            reference = node.get("$ref")
+            reference = merged.get("$ref")
             if reference is None:
-                return path, node
+                return path, merged
+            del merged["$ref"]
 
             try:
-                target, found = resolve_reference(self.schema, str(reference))
+                target_path, target = resolve_reference(self.schema, str(reference))
             except LookupError as exc:
                 self.fail((*path, "$ref"), f"{str(reference)!r:.100} {exc.args[0]}")
-            if not isinstance(found, dict):
-                self.fail(target, "expected a schema, which is an object")
-            node = {**found, **{key: x for key, x in node.items() if key != "$ref"}}
+            if not isinstance(target, dict):
+                self.fail(target_path, "expected a schema, which is an object")
+            node = {**target, **merged}
 
         self.fail(path, ONLY_ITSELF)
 
@@ -81,11 +79,21 @@ class FormSource:
             if keyword not in known and keyword not in ANNOTATIONS:
                 self.checked_as_whole.append((*path, keyword))
 
-    def text(self, path: SchemaPath, node: Node, keyword: str) -> str | None:
+    def read_text(self, path: SchemaPath, node: Node, keyword: str) -> str | None:
         """Return the text at `keyword`, such as the title; None if it is empty or missing."""
-        found = node.get(keyword)
-        if found is None or isinstance(found, str):
-            return found or None
+        text = node.get(keyword)
+        if text is None or isinstance(text, str):
+            return text or None
         if not self.of_server:
             self.fail((*path, keyword), "expected a text")
         return None
+
+
+def _merge_single_all_of(node: Node) -> dict[str, JsonValue]:
+    """Return `node` with the keywords of its part in `allOf` if that is the only one."""
+    parts = node.get("allOf")
+    if not isinstance(parts, list) or len(parts) != 1 or not isinstance(parts[0], dict):
+        return dict(node)
+
+    own_keywords = {key: value for key, value in node.items() if key != "allOf"}
+    return {**parts[0], **own_keywords}

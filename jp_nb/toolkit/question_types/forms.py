@@ -1,9 +1,9 @@
 """Make a form from a dataclass, a Pydantic model, a TypedDict, or a JSON schema.
 
-`Question.form` calls `form_of`. A Python type is first converted to a JSON schema by pydantic. Each
-property of the schema becomes a field (`form_fields.py`); a property that no field
-can show, such as a nested object, is an error with its path. Conditions that a field does not know
-are checked for the whole answer: by the Python type, or by a validator of JSON Schema.
+`Question.form` calls `make_form`. A Python type is first converted to a JSON schema by pydantic.
+Each property of the schema becomes a field (`form_fields.py`); a property that no field can show,
+such as a nested object, is an error with its path. Conditions that a field does not know are
+checked for the whole answer: by the Python type, or by a validator of JSON Schema.
 
 Source: https://docs.pydantic.dev/latest/concepts/json_schema/, `docs/tools.md`.
 """
@@ -42,7 +42,7 @@ class FormParts:
     """
 
     fields: list[dict[str, Any]]
-    check: _TypedForm | SchemaCheck | None
+    check: _TypedCheck | SchemaCheck | None
     title: str | None
     description: str | None
     keeps_cleared: bool
@@ -59,40 +59,47 @@ class SchemaCheck:
         return find_property_problems(answer, json.loads(self.schema))
 
 
-def form_of(what: Any, *, of_server: bool = False) -> FormParts:
+def make_form(what: Any, *, of_server: bool = False) -> FormParts:
     """Return the form for a type or JSON schema, or raise a `UsageError` with the path in it.
 
     A schema `of_server` comes from a program that may be hostile: its size and the steps of its
     check are limited, and titles, defaults, and labels that do not fit are ignored.
     """
     if isinstance(what, Mapping):
-        return _form_of_schema(what, of_server=of_server)
+        return _make_schema_form(what, of_server=of_server)
+    return _make_typed_form(what)
 
-    schema, adapter = _read_type(what)
-    fields = [*list_fields(schema)]
-    _, root = schema.resolved((), schema.schema)
-    check = _TypedForm(what, adapter, {each.question["id"]: each.allows_null for each in fields})
-    title, description = (schema.text((), root, name) for name in ("title", "description"))
 
-    if description and description.startswith(f"{schema.name}("):
+def _make_typed_form(python_type: Any) -> FormParts:
+    source, adapter = _read_type(python_type)
+    fields = [*list_fields(source)]
+    questions = [field_parts.question for field_parts in fields]
+    nullable = {parts.question["id"]: parts.allows_null for parts in fields}
+    check = _TypedCheck(python_type, adapter, nullable)
+
+    _, root = source.resolve((), source.schema)
+    title = source.read_text((), root, "title")
+    description = source.read_text((), root, "description")
+    if description and description.startswith(f"{source.name}("):
         description = None  # the default docstring of a dataclass is its signature
 
-    questions = [each.question for each in fields]
     return FormParts(questions, check, title, description, keeps_cleared=True)
 
 
-def _form_of_schema(root: Node, *, of_server: bool) -> FormParts:
-    schema = FormSource(root, of_server=of_server)
-    fields = [each.question for each in list_fields(schema)]
-    title, description = (schema.text((), root, name) for name in ("title", "description"))
+def _make_schema_form(root: Node, *, of_server: bool) -> FormParts:
+    source = FormSource(root, of_server=of_server)
+    questions = [field_parts.question for field_parts in list_fields(source)]
+    title = source.read_text((), root, "title")
+    description = source.read_text((), root, "description")
 
     check = None
-    if schema.checked_as_whole:
-        if problem := find_schema_problem(root):
-            schema.fail(schema.checked_as_whole[0], f"this condition cannot be checked: {problem}")
+    if source.checked_as_whole:
+        problem = find_schema_problem(root)
+        if problem:
+            source.fail(source.checked_as_whole[0], f"this condition cannot be checked: {problem}")
         check = SchemaCheck(compact_json(dict(root)))
 
-    return FormParts(fields, check, title, description, keeps_cleared=False)
+    return FormParts(questions, check, title, description, keeps_cleared=False)
 
 
 def _read_type(what: Any) -> tuple[FormSource, TypeAdapter[Any]]:
@@ -113,21 +120,24 @@ def _read_type(what: Any) -> tuple[FormSource, TypeAdapter[Any]]:
         why = str(exc).strip().partition("\n")[0][:200]
         raise UsageError(f"no form can be made of {name}: {why}") from exc
 
-    schema = FormSource(json_schema, name, typed=True)
+    source = FormSource(json_schema, name, typed=True)
     for field_name, info in getattr(what, "model_fields", {}).items():
         if isinstance(info.validation_alias, AliasPath):
             path = ("properties", field_name)
-            schema.fail(path, "its value is inside a list or an object (`AliasPath`)")
-    return schema, adapter
+            source.fail(path, "its value is inside a list or an object (`AliasPath`)")
+    return source, adapter
 
 
 @dataclass(frozen=True, slots=True)
-class _TypedForm:
-    """Form of a Python type. `fields` has the ids of the fields, with True for a nullable one."""
+class _TypedCheck:
+    """Check of the whole answer by a Python type, which also converts it.
+
+    `nullable` has the ids of the fields, with True if null is a valid value.
+    """
 
     type: Any
     adapter: TypeAdapter[Any] = field(compare=False, repr=False)
-    fields: Mapping[str, bool] = field(compare=False, repr=False)
+    nullable: Mapping[str, bool] = field(compare=False, repr=False)
 
     def __call__(self, answer: Mapping[str, JsonValue]) -> Mapping[str, str]:
         """Return the problems of `answer` by field id. "" is the id of the whole form."""
@@ -138,22 +148,24 @@ class _TypedForm:
             errors = exc.errors(include_url=False, include_input=False, include_context=False)
         except Exception as exc:  # a validator failed: report it, so that the input is not lost
             return {"": f"{type(exc).__name__}: {exc}"}
-        found: dict[str, list[str]] = {}
 
+        texts_by_field: dict[str, list[str]] = {}
         for error in errors:
-            name = str(error["loc"][0]) if error["loc"] else ""
+            field_id = str(error["loc"][0]) if error["loc"] else ""
             text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            if name in self.fields:
-                found.setdefault(name, []).append(text)
-            else:
-                text = f"{name}: {text}" if name else text
-                found.setdefault("", []).append(text)
+            if field_id and field_id not in self.nullable:  # no field of the form has the problem
+                text = f"{field_id}: {text}"
+                field_id = ""
+            texts_by_field.setdefault(field_id, []).append(text)
 
-        return {name: "; ".join(dict.fromkeys(texts)) for name, texts in found.items()}
+        return {
+            field_id: "; ".join(dict.fromkeys(texts)) for field_id, texts in texts_by_field.items()
+        }
 
     def value(self, answer: Mapping[str, JsonValue]) -> Any:
         """Return `answer` as an instance of the type, or raise a `ValidationError`."""
-        nulls = {name: None for name, nullable in self.fields.items() if nullable}
+        # An open field is absent. Its type may have no default, so it gets null if possible.
+        nulls = {field_id: None for field_id, is_nullable in self.nullable.items() if is_nullable}
         return self.adapter.validate_json(json.dumps({**nulls, **answer}))
 
 
@@ -161,7 +173,8 @@ class _FormSchema(GenerateJsonSchema):
     """Adds labels for the members of an `Enum`, and calls default factories."""
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        return {**super().enum_schema(schema), ENUM_NAMES: [*map(_member_label, schema["members"])]}
+        labels = [_make_member_label(member) for member in schema["members"]]
+        return {**super().enum_schema(schema), ENUM_NAMES: labels}
 
     def get_title_from_name(self, name: str) -> str:
         return name_to_title(name)
@@ -174,7 +187,7 @@ class _FormSchema(GenerateJsonSchema):
         return super().default_schema(schema)
 
 
-def _member_label(member: Enum) -> str:
+def _make_member_label(member: Enum) -> str:
     # `DARK_RED` is `Dark red`, and `iPhone` stays.
     text = member.name.replace("_", " ").strip()
     return text.capitalize() if text.isupper() or text.islower() else text

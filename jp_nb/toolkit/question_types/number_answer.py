@@ -57,35 +57,45 @@ class NumberAnswer(AnswerType):
 
     @model_validator(mode="after")
     def _check_answerable(self) -> Self:
-        least = max((x for x in (self.minimum, self.above) if x is not None), default=None)
-        most = min((x for x in (self.maximum, self.below) if x is not None), default=None)
-        if least is None or most is None:
+        lower_bounds = [bound for bound in (self.minimum, self.above) if bound is not None]
+        upper_bounds = [bound for bound in (self.maximum, self.below) if bound is not None]
+        if not lower_bounds or not upper_bounds:
             return self
 
-        is_empty = least > most or (least == most and least in (self.above, self.below))
+        least = max(lower_bounds)
+        most = min(upper_bounds)
         if self.json_type == "integer":
             first = math.floor(least) + 1 if least == self.above else math.ceil(least)
             last = math.ceil(most) - 1 if most == self.below else math.floor(most)
-            is_empty = first > last
+            has_valid_number = first <= last
+        else:
+            is_exclusive = least == self.above or most == self.below
+            has_valid_number = least < most or (least == most and not is_exclusive)
 
-        if is_empty:
+        if not has_valid_number:
             raise ValueError(f"no number is{self._range}")
         return self
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of a number with these bounds."""
-        bounds = ((keyword, getattr(self, field)) for keyword, field in BOUNDS.items())
-        return super().answer_schema() | {key: x for key, x in bounds if x is not None}
+        schema = super().answer_schema()
+        for keyword, field in BOUNDS.items():
+            bound = getattr(self, field)
+            if bound is not None:
+                schema[keyword] = bound
+        return schema
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` if `answer` is not a number, and `value` if it is out of bounds."""
         if super().misfit(answer) or not isinstance(answer, int | float):
             return "type"
 
+        # `isfinite` raises OverflowError for integers that are too large for a float.
+        if isinstance(answer, float) and not math.isfinite(answer):
+            return "value"
+
         fits = (
-            # `isfinite` raises OverflowError for integers that are too large for a float.
-            (isinstance(answer, int) or math.isfinite(answer))
-            and (self.minimum is None or answer >= self.minimum)
+            (self.minimum is None or answer >= self.minimum)
             and (self.maximum is None or answer <= self.maximum)
             and (self.above is None or answer > self.above)
             and (self.below is None or answer < self.below)

@@ -185,38 +185,42 @@ class SelectAnswer(AnswerType):
     def read_picks(self, answer: JsonValue) -> Picks | None:
         """Parse `answer`. Return None if it is invalid."""
         custom: str | None = None
-        selected = answer if self.multi or isinstance(answer, dict) else [answer]
         if isinstance(answer, dict):
-            own = answer.get("custom")
-            selected = answer.get("selected")
-            is_complete = answer.keys() == {"selected", "custom"}
-            if not (self.other and isinstance(own, str) and is_complete):
+            if not self.other or answer.keys() != {"selected", "custom"}:
                 return None
-            custom = own
+            selected = answer["selected"]
+            own_text = answer["custom"]
+            if not isinstance(own_text, str):
+                return None
+            if selected and not self.multi:
+                return None  # an own text takes the place of the only pick
+            custom = own_text
+        else:
+            selected = answer if self.multi else [answer]
 
-        if not isinstance(selected, list) or (custom is not None and selected and not self.multi):
+        if not isinstance(selected, list):
             return None
-        found = [index for index in map(self._index, selected) if index is not None]
-        if len(set(found)) < len(selected):
+        indices = [index for index in map(self._find_index, selected) if index is not None]
+        if len(set(indices)) < len(selected):  # an unknown value, or one that is picked twice
             return None
 
-        count = len(found) if custom is None else len(found) + 1
+        count = len(indices) if custom is None else len(indices) + 1
         if self.multi and not self.min_picks <= count <= self._max_count:
             return None
-        return Picks(tuple(found), custom)
+        return Picks(tuple(indices), custom)
 
     @cached_property
     def _indices(self) -> dict[tuple[str, OptionValue], int]:
-        # The keys contain the type, because True == 1. The first of equal values is used.
+        """Indices of the options by type and value. Without the type, True and 1 would be equal."""
         indices: dict[tuple[str, OptionValue], int] = {}
         for index, value in enumerate(self.values):
-            indices.setdefault((_json_type(value), value), index)
+            indices.setdefault((_get_type_name(value), value), index)
         return indices
 
-    def _index(self, value: JsonValue) -> int | None:
+    def _find_index(self, value: JsonValue) -> int | None:
         if not isinstance(value, str | int | float):
             return None
-        return self._indices.get((_json_type(value), value))
+        return self._indices.get((_get_type_name(value), value))
 
     def normalized(self, answer: JsonValue) -> JsonValue:
         """Return the configured `answer` with the values of options in place of their labels."""
@@ -224,60 +228,79 @@ class SelectAnswer(AnswerType):
             if not self.other:
                 return answer
             selected = answer.get("selected", [])
-            return {**answer, "selected": self._values_of(selected)}
+            return {**answer, "selected": self._replace_labels(selected)}
+
         if self.multi:
-            return self._values_of(answer)
+            return self._replace_labels(answer)
         if isinstance(answer, list):
             return answer
-        [value] = self._values_of([answer])
+        [value] = self._replace_labels([answer])
         return value
 
-    def _values_of(self, answer: JsonValue) -> list[JsonValue]:
+    def _replace_labels(self, answer: JsonValue) -> list[JsonValue]:
         """Return the items of `answer`, with values in place of the labels of options."""
-        by_label: dict[str, JsonValue] = {}
+        values_by_label: dict[str, JsonValue] = {}
         for option in self.options:
-            by_label.setdefault(option.shown, option.value)
+            values_by_label.setdefault(option.shown, option.value)
 
         values: list[JsonValue] = []
-        for item in answer if isinstance(answer, list) else [answer]:
-            if isinstance(item, str) and self._index(item) is None:
-                values.append(by_label.get(item, item))
+        items = answer if isinstance(answer, list) else [answer]
+        for item in items:
+            is_value = self._find_index(item) is not None
+            if isinstance(item, str) and not is_value:
+                values.append(values_by_label.get(item, item))
             else:
                 values.append(item)
         return values
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of the answer, with alternatives if the user may type an answer."""
-        texts = all(isinstance(value, str) for value in self.values)
-        value: dict[str, JsonValue] = {"type": "string"} if texts else {}
-        meanings = [*filter(None, map(_describe_option, self.options))]
-        if meanings:
-            value["description"] = one_line("; ".join(meanings), limit=2000)
-        value["enum"] = list(self.values)
+        value_schema = self._make_value_schema()
+        if self.multi:
+            schema = self._make_list_schema(value_schema, own_count=0)
+            selected = self._make_list_schema(value_schema, own_count=1)
+        else:
+            schema = value_schema
+            selected = {"type": "array", "maxItems": 0}
 
-        plain = self._list_schema(value, own=0) if self.multi else value
         if not self.other:
-            return plain
+            return schema
 
-        none: dict[str, JsonValue] = {"type": "array", "maxItems": 0}
-        selected = self._list_schema(value, own=1) if self.multi else none
-        own: dict[str, JsonValue] = {
+        own_text_schema: dict[str, JsonValue] = {
             "type": "object",
             "properties": {"selected": selected, "custom": {"type": "string"}},
             "required": ["selected", "custom"],
             "additionalProperties": False,
         }
-        return {"anyOf": [plain, own]} if self.options or self.multi else own
+        if not self.options and not self.multi:
+            return own_text_schema
+        return {"anyOf": [schema, own_text_schema]}
 
-    def _list_schema(self, value: dict[str, JsonValue], *, own: int) -> dict[str, JsonValue]:
-        # `own` is the number of own texts, which count as picks.
-        schema: dict[str, JsonValue] = {"type": "array", "items": value, "uniqueItems": True}
-        if self.min_picks > own:
-            schema["minItems"] = self.min_picks - own
+    def _make_value_schema(self) -> dict[str, JsonValue]:
+        are_texts = all(isinstance(value, str) for value in self.values)
+        schema: dict[str, JsonValue] = {"type": "string"} if are_texts else {}
+
+        descriptions = [*filter(None, map(_describe_option, self.options))]
+        if descriptions:
+            schema["description"] = one_line("; ".join(descriptions), limit=2000)
+        schema["enum"] = list(self.values)
+        return schema
+
+    def _make_list_schema(
+        self, value_schema: dict[str, JsonValue], *, own_count: int
+    ) -> dict[str, JsonValue]:
+        """Return the schema of the picked values beside `own_count` own texts, which are picks."""
+        schema: dict[str, JsonValue] = {
+            "type": "array",
+            "items": value_schema,
+            "uniqueItems": True,
+        }
+        if self.min_picks > own_count:
+            schema["minItems"] = self.min_picks - own_count
         if not self.options:
             schema |= {"items": {}, "maxItems": 0}
         elif self.max_picks is not None:
-            schema["maxItems"] = self.max_picks - own
+            schema["maxItems"] = self.max_picks - own_count
         return schema
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
@@ -286,16 +309,17 @@ class SelectAnswer(AnswerType):
             return None
         if self.multi:
             return "option" if isinstance(answer, list | dict) else "type"
-        types = {_json_type(value) for value in self.values}
-        return "option" if _json_type(answer) in types or isinstance(answer, dict) else "type"
+        types = {_get_type_name(value) for value in self.values}
+        is_known_type = _get_type_name(answer) in types or isinstance(answer, dict)
+        return "option" if is_known_type else "type"
 
     @property
     def expects(self) -> str:
         """The number of options in a list, or the type of a single answer."""
         if self.multi:
             return f"a list of {self._pick_range}options"
-        texts = all(isinstance(value, str) for value in self.values)
-        return "a string" if texts else "one of the options"
+        are_texts = all(isinstance(value, str) for value in self.values)
+        return "a string" if are_texts else "one of the options"
 
     @property
     def _pick_range(self) -> str:
@@ -327,8 +351,8 @@ class SelectAnswer(AnswerType):
         return self.model_copy(update={"options": options})
 
     @model_serializer(mode="wrap")
-    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        shape = super()._compact(whole)
+    def _omit_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        shape = super()._omit_defaults(serialize)
         if self.recommended_index is None:
             shape.pop("recommended", None)
         return shape
@@ -340,7 +364,8 @@ def _describe_option(option: Option) -> str:
     return f"{json.dumps(option.value)}: {text}" if text else ""
 
 
-def _json_type(value: object) -> str:
+def _get_type_name(value: object) -> str:
+    """Return the name of the Python type, and `number` for both types of numbers."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return "number"
     return type(value).__name__

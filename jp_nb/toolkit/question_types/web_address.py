@@ -10,6 +10,7 @@ Source: https://url.spec.whatwg.org/#host-parsing, https://modelcontextprotocol.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -28,6 +29,7 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE | re.ASCII)
 """The last part of a host that browsers read as an IP address."""
 _USER: Final = re.compile(r"//[^/@]*@")
 _UNRESERVED: Final = "!#$%&'()*+,/:;=?@[]~"
+"""Characters that stay as they are in the link."""
 
 NO_LINK: Final = "This is no web address that a browser certainly opens as it is shown"
 NOT_ENCRYPTED: Final = "The connection is not encrypted (http)"
@@ -70,33 +72,39 @@ def remove_details(url: str) -> str:
 @lru_cache(maxsize=100)
 def read_web_address(url: str) -> WebAddress:
     """Return the parts of `url`, in linear time. Any text is accepted."""
-    found = _URL.fullmatch(url)
-    if found is None or len(url) > MAX_URL_CHARS or not url.isprintable() or _has_breaks(url):
-        return WebAddress(url, warnings=(NO_LINK,))
-    host = _encode_host(found["host"])
-    if host is None or int(found["port"] or 0) > 65_535:
+    match = _URL.fullmatch(url)
+    if match is None or len(url) > MAX_URL_CHARS or _has_ambiguous_chars(url):
         return WebAddress(url, warnings=(NO_LINK,))
 
-    warnings = list[str]()
-    if found["scheme"].lower() != "https":
-        warnings.append(NOT_ENCRYPTED)
-    if found["user"] is not None:
-        warnings.append(NAMES_A_USER.format(host))
-    if host.startswith("[") or _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
-        warnings.append(IS_AN_ADDRESS)
-    if "xn--" in host or not found["host"].isascii():
-        warnings.append(HAS_LOOKALIKES.format(host))
+    host = _encode_host(match["host"])
+    if host is None or int(match["port"] or 0) > 65_535:
+        return WebAddress(url, warnings=(NO_LINK,))
 
-    start, end = found.span("host")
+    start, end = match.span("host")
     before = url[:start]
     after = url[end:]
     link = quote(before, safe=_UNRESERVED) + host + quote(after, safe=_UNRESERVED)
-    return WebAddress(before, found["host"], after, link, tuple(warnings))
+    warnings = tuple(_list_warnings(match, host))
+    return WebAddress(before, match["host"], after, link, warnings)
 
 
-def _has_breaks(url: str) -> bool:
-    # Browsers read a backslash as a slash. They remove or escape the others.
-    return any(char in '\\<>"` ' for char in url)
+def _list_warnings(match: re.Match[str], host: str) -> Iterator[str]:
+    """Yield reasons to be careful with the URL of `match`, whose host is encoded as `host`."""
+    if match["scheme"].lower() != "https":
+        yield NOT_ENCRYPTED
+    if match["user"] is not None:
+        yield NAMES_A_USER.format(host)
+
+    last_part = host.rstrip(".").rpartition(".")[2]
+    if host.startswith("[") or _NUMBER.fullmatch(last_part):
+        yield IS_AN_ADDRESS
+    if "xn--" in host or not match["host"].isascii():
+        yield HAS_LOOKALIKES.format(host)
+
+
+def _has_ambiguous_chars(url: str) -> bool:
+    """Return True if browsers change characters: they read a backslash as a slash, for example."""
+    return not url.isprintable() or any(char in '\\<>"` ' for char in url)
 
 
 def _encode_host(host: str) -> str | None:

@@ -43,24 +43,22 @@ class NotebookSecrets(Privacy):
     """
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
-        found = SecretSearch()
+        search = SecretSearch()
         self._environment = dict(os.environ)
         with apply_privacy(_NameRules()):
             for name, value in [*namespace.items()]:
                 variable = name if type(name) is str else None
-                found.walk(variable, value)
+                search.walk(variable, value)
         for name, text in self._environment.items():
-            found.add_environment(name, text)
+            search.add_environment(name, text)
 
-        # Each is searched in each text.
-        self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:500]
-        self._equal = found.whole_values
-        self._all = "\0".join(self._texts)
+        # Only the longest 500, because a text is searched for each of them.
+        self._texts = sorted(search.texts, key=lambda text: (-len(text), text))[:500]
+        self._joined_texts = "\0".join(self._texts)
 
-        short = sorted(x for x in found.whole_values if type(x) is str and len(x) < SHORTEST_KNOWN)
-        patterns = map(_make_short_secret_pattern, short[:100])  # the pattern must stay small
-        self._short = re.compile("|".join(patterns)) if short else None
-        self._has_numbers = any(type(known) in (int, float) for known in found.whole_values)
+        self._whole_values = search.whole_values
+        self._has_numbers = any(type(value) in (int, float) for value in self._whole_values)
+        self._short_pattern = _make_short_pattern(self._whole_values)
 
     def __call__(self, text: str, *, code: bool = False) -> str:
         """Return `text` without secrets. The number of lines stays. `code` means Python code."""
@@ -94,35 +92,50 @@ class NotebookSecrets(Privacy):
         """Return `text` without secrets, including short ones and numbers."""
         if not text:
             return text
-        if self._short is not None:
-            text = self._short.sub(NOT_SHOWN, text)
+        if self._short_pattern is not None:
+            text = self._short_pattern.sub(NOT_SHOWN, text)
         if self._has_numbers:
             text = _NUMBERS.sub(self._hide_number, text)
         return self(text)
 
-    def _hide_number(self, found: re.Match[str]) -> str:
-        value = float(found[0]) if "." in found[0] else int(found[0][:4000])
-        return NOT_SHOWN if value in self._equal else found[0]
+    def _hide_number(self, match: re.Match[str]) -> str:
+        digits = match[0]
+        value = float(digits) if "." in digits else int(digits[:4000])  # Python's limit for `int`
+        return NOT_SHOWN if value in self._whole_values else digits
 
     def _is_known(self, value: object) -> bool:
+        """Return True if `value` is a known secret, contains one, or is a part of one."""
         kind = type(value)
         if kind in (int, float):
-            return value in self._equal
+            return value in self._whole_values
 
-        is_list = kind in (list, tuple)
+        is_list = kind in (list, tuple)  # perhaps of characters
         text = join_characters(value) if is_list else decode_as_text(value)  # type: ignore[arg-type]
         if text is None:
             return False
 
-        part = text.strip()
-        if part in self._equal:
+        stripped = text.strip()
+        if stripped in self._whole_values:
             return True
         if kind in (bytes, bytearray) or issubclass(kind, str):
-            return len(part) >= SHORTEST_KNOWN and part in self._all
+            # A slice of a secret. Longer texts that contain a secret are hidden as texts.
+            return len(stripped) >= SHORTEST_KNOWN and stripped in self._joined_texts
         return self(text) != text
 
 
-def _make_short_secret_pattern(text: str) -> str:
+def _make_short_pattern(values: set[str | int | float]) -> re.Pattern[str] | None:
+    """Return a pattern for the short texts in `values`; None if there are none."""
+    short_texts = [
+        value for value in values if isinstance(value, str) and len(value) < SHORTEST_KNOWN
+    ]
+    if not short_texts:
+        return None
+
+    patterns = map(_quote_short_text, sorted(short_texts)[:100])  # the pattern must stay small
+    return re.compile("|".join(patterns))
+
+
+def _quote_short_text(text: str) -> str:
     """Return a pattern that matches a word only in quotes, any other secret as a whole word."""
     if SINGLE_WORD.fullmatch(text):
         return re.escape(repr(text))
@@ -134,6 +147,3 @@ class _NameRules(Privacy):
 
     def name(self, name: str, value: object) -> str | None:
         return NOT_SHOWN if is_secret_name(name) else None
-
-
-# --- searching ---------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ class SecretAnswers(Redactor):
 
         The result is a `ToolFailure` if a question has a secret in its id or in its options.
         """
-        if not self._forms:
+        if not self._forms:  # there are no secrets
             return outcome
 
         hidden: dict[str, Any] = {}

@@ -88,9 +88,9 @@ class SecretSearch:
         Secrets are values with the name of a secret, API keys in texts, and the contents of objects
         such as `pydantic.SecretStr`. Values inside of containers are searched as well.
         """
-        todo: deque[tuple[str | None, object, int]] = deque([(name, value, 0)])
-        while todo and self._values_left > 0:
-            name, value, depth = todo.popleft()
+        pending: deque[tuple[str | None, object, int]] = deque([(name, value, 0)])
+        while pending and self._values_left > 0:
+            name, value, depth = pending.popleft()
             self._values_left -= 1
             if type(value) in PLAIN_TYPES and name is None:
                 continue
@@ -103,17 +103,21 @@ class SecretSearch:
             elif self._find_reader(value) is read_secret_content:
                 _, content = next(read_secret_content(value, True))
                 self._add_secret("", content)
-            elif (
-                depth < MAX_CONTAINER_DEPTH
-                and id(value) not in self._seen
-                and not is_environment(value)
-            ):
-                self._seen[id(value)] = value
-                parts = self._find_reader(value)
+            elif depth < MAX_CONTAINER_DEPTH and self._is_new(value):
+                read_parts = self._find_reader(value)
                 try:
-                    todo.extend((key, part, depth + 1) for key, part in parts(value, False))
+                    for key, part in read_parts(value, False):
+                        pending.append((key, part, depth + 1))
                 except FAILURES:
                     continue  # another thread changed the container, or its code raised
+
+    def _is_new(self, value: object) -> bool:
+        """Return True for a value that was not searched before, and note that it is searched."""
+        if id(value) in self._seen or is_environment(value):
+            return False
+
+        self._seen[id(value)] = value  # kept alive, so that no other object gets its id
+        return True
 
     def _add_secret(self, name: str, value: object) -> None:
         """Add all texts and numbers in the value of a secret `name`.
@@ -121,33 +125,37 @@ class SecretSearch:
         A text is *alone* if it is the value, or in a short container. Others, and texts under names
         with `token`, may be words, so only random ones are added.
         """
-        is_words = re.search("token", name, re.IGNORECASE) is not None
-        todo: deque[tuple[object, bool]] = deque([(value, True)])
+        may_be_words = re.search("token", name, re.IGNORECASE) is not None
+        pending: deque[tuple[object, bool]] = deque([(value, True)])
         seen: dict[int, object] = {}
 
-        while todo and self._values_left > 0:
-            value, alone = todo.popleft()
+        while pending and self._values_left > 0:
+            value, is_alone = pending.popleft()
             self._values_left -= 1
             text = decode_as_text(value)
 
             if text is not None:
                 is_name = text.lower() == name.lower()  # for example in the header of a table
-                if not is_name and (alone or not is_words or _looks_random(text)):
-                    self._add_text(text, alone=alone)
-            elif type(value) in (int, float):
-                if abs(value) >= LEAST_NUMBER and (alone or not is_words):  # type: ignore[arg-type]
-                    self.whole_values.add(value)  # type: ignore[arg-type]
-                    with suppress(ValueError):  # more digits than `sys.get_int_max_str_digits()`
-                        self.whole_values.add(str(value))
+                if not is_name and (is_alone or not may_be_words or _looks_random(text)):
+                    self._add_text(text, alone=is_alone)
+            elif isinstance(value, int | float) and type(value) in (int, float):
+                if abs(value) >= LEAST_NUMBER and (is_alone or not may_be_words):
+                    self._add_number(value)
             elif type(value) not in PLAIN_TYPES and id(value) not in seen:
                 seen[id(value)] = value
                 try:
-                    items = [part for _, part in self._find_reader(value)(value, True)]
+                    parts = [part for _, part in self._find_reader(value)(value, True)]
                 except FAILURES:
-                    continue
+                    continue  # another thread changed the container, or its code raised
 
-                few = len(items) <= MAX_SECRET_LIST_ITEMS and alone and not is_words
-                todo.extend((item, few) for item in items)
+                is_short = len(parts) <= MAX_SECRET_LIST_ITEMS
+                are_alone = is_short and is_alone and not may_be_words
+                pending.extend((part, are_alone) for part in parts)
+
+    def _add_number(self, number: float) -> None:
+        self.whole_values.add(number)
+        with suppress(ValueError):  # more digits than `sys.get_int_max_str_digits()`
+            self.whole_values.add(str(number))
 
     def _add_text(self, text: str, *, alone: bool) -> None:
         text = text.strip()
@@ -156,6 +164,7 @@ class SecretSearch:
 
         self.whole_values.add(text)
         if len(text) >= SHORTEST_KNOWN and (alone or not SINGLE_WORD.fullmatch(text)):
+            # A program may have read its bytes in another encoding, or print single lines of it.
             self.texts |= {text, text.encode().decode("latin-1")}
             lines = map(str.strip, text.split("\n"))
             self.texts.update(line for line in lines if len(line) > 15)
@@ -165,9 +174,11 @@ _SHORTEST_KEY: Final = 16
 
 
 def _looks_random(text: str) -> bool:
+    """Return True for a text with digits and other characters, but not for a path or a time."""
     if len(text) < SHORTEST_KNOWN or re.search(r"[\s/:]", text):
         return False
-    return 2 <= sum(map(str.isdigit, text)) < len(text)
+    digit_count = sum(map(str.isdigit, text))
+    return 2 <= digit_count < len(text)
 
 
 def _is_path(text: str) -> bool:
