@@ -38,34 +38,35 @@ def iter_rules(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[Con
 def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str, str]]:
     """Yield path and message of each problem in the rules of `tool`."""
     for number, rule in enumerate(rules):
-        at = format_path(("conversation", "tools", tool, "access", "config", str(number)))
+        rule_path = format_path(("conversation", "tools", tool, "access", "config", str(number)))
         try:
             keys = parse_path(rule.path)
         except ConfigError as exc:
-            yield f"{at}.path", f"tool '{tool}': access.config path {exc}"
+            yield f"{rule_path}.path", f"tool '{tool}': access.config path {exc}"
             continue
 
         not_a_map = _find_star_outside_of_map(keys)
         if not_a_map is not None:
             yield (
-                f"{at}.path",
+                f"{rule_path}.path",
                 f"tool '{tool}': access.config path '{rule.path}' uses '*' at "
                 f"'{format_path(not_a_map)}', which is not a map",
             )
 
         if rule.write is True and overlaps_sensitive(keys):
             yield (
-                f"{at}.write",
+                f"{rule_path}.write",
                 f"tool '{tool}' grants write = true to path '{rule.path}' which is a sensitive "
                 'path. Use write = "insecure_allow" to explicitly acknowledge this grant.',
             )
 
 
 def _find_star_outside_of_map(keys: PathKeys) -> PathKeys | None:
-    # The path above the first `*` that stands for no key of a map.
-    for place, key in enumerate(keys):
-        if key == STAR and (node_at(keys[:place]) or JSON).kind != "map":
-            return keys[:place]
+    """Return the path above the first `*` that stands for no key of a map, or None."""
+    for depth, key in enumerate(keys):
+        above = node_at(keys[:depth]) or JSON
+        if key == STAR and above.kind != "map":
+            return keys[:depth]
 
     return None
 

@@ -89,7 +89,7 @@ class Grants:
     def _all_allow(
         self, keys: Sequence[str], allows: Callable[[ConfigRule, PathKeys], bool]
     ) -> bool:
-        # True if the winner at `keys`, and the winner at each path below, allow it.
+        """Return True if the winner at `keys`, and the winner at each path below, allow it."""
         for path in self._list_decided_paths(_normalize(keys)):
             winner = self.find_rule(path)
             if winner is None or not allows(winner, path):
@@ -98,9 +98,11 @@ class Grants:
         return True
 
     def _list_decided_paths(self, keys: PathKeys) -> set[PathKeys]:
-        # `keys`, and the paths below it where another rule may win. For the keys
-        # `conversation.tools.build` and a rule for `conversation.tools.*.access`, this is
-        # `conversation.tools.build.access`.
+        """Return `keys`, and the paths below it where another rule may win.
+
+        For the keys `conversation.tools.build` and a rule for `conversation.tools.*.access`, this
+        is `conversation.tools.build.access`.
+        """
         paths = {keys}
         for path, _ in self._rules:
             if _overlap(keys, path):
@@ -141,10 +143,14 @@ def _allows_write(rule: ConfigRule, keys: PathKeys) -> bool:
 
 
 def _normalize(keys: Sequence[str]) -> PathKeys:
-    # The one spelling in which rules and settings are compared. `parse_path` returns each key in
-    # brackets as an `Element`. Only items of lists stay so, with the name of the item as text:
-    #   conversation.tools["build"]       becomes  conversation.tools.build
-    #   conversation.attachments[{…}]     becomes  conversation.attachments["NAME OF THE ITEM"]
+    """Return `keys` in the one spelling in which rules and settings are compared.
+
+    `parse_path` returns each key in brackets as an `Element`. Only items of lists stay so, with the
+    name of the item as text:
+
+        conversation.tools["build"]       becomes  conversation.tools.build
+        conversation.attachments[{…}]     becomes  conversation.attachments["NAME OF THE ITEM"]
+    """
     normalized: list[str] = []
 
     for key in mark_items(keys):

@@ -76,17 +76,15 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
 
 
 def _find_similar(reference: str, aliases: Aliases) -> str | None:
+    """Return an alias with a similar name, or the name of a known model with its provider."""
     if near := difflib.get_close_matches(reference[:_MAX_NAME_CHARS], aliases, n=1):
         return near[0]
 
-    known = _FAMILY.match(reference.lower())
-    if (
-        known is None
-        or not MODEL_NAME_PATTERN.fullmatch(reference)
-        or len(reference) > _MAX_NAME_CHARS
-    ):
+    family = _FAMILY.match(reference.lower())
+    is_name = len(reference) <= _MAX_NAME_CHARS and MODEL_NAME_PATTERN.fullmatch(reference)
+    if family is None or not is_name:
         return None
-    return f"{known.lastgroup}/{reference}"
+    return f"{family.lastgroup}/{reference}"
 
 
 def check_aliases(aliases: Aliases) -> None:
@@ -141,14 +139,17 @@ def resolve_references(
         have_cycle = True
 
     def replace_model(keys: PathKeys, reference: Any) -> Any:
-        if not isinstance(reference, str) or keys[: len(_ALIAS_KEYS)] == _ALIAS_KEYS:
+        is_alias_itself = keys[: len(_ALIAS_KEYS)] == _ALIAS_KEYS
+        if not isinstance(reference, str) or is_alias_itself:
             return reference
+
         path = format_path(keys)
         try:
             if reference.strip() and not have_cycle:
                 return dict(_resolve(reference, aliases, path))
         except ConfigError:
             pass  # the name is kept
+
         unresolved.append((path, reference))
         return reference
 

@@ -55,18 +55,19 @@ def parse_assignment(text: str, current: Partial, *, layer: str = ASSIGNMENT_LAY
     short forms depend on the `current` settings. `layer` names the source in errors.
     """
     if text.lstrip().startswith("{"):
-        value = _json(text, "")
+        value = _read_json(text, "")
         assert isinstance(value, dict)
         return Change(read_partial(value, layer=layer))
 
-    end = find_path_end(text)
-    left = text[:end]
-    equals = end >= 0
-    right = text[end + 1 :]
-    path = left.rstrip(" :+").strip()
-    operators = left.rstrip()[len(left.rstrip(" :+")) :].replace(" ", "")
+    # For example, `style.code.theme :+= "x"` has the path, the operators `:+`, and the value.
+    equals_sign = find_path_end(text)
+    left = text[:equals_sign].rstrip()
+    right = text[equals_sign + 1 :]
+    path = left.rstrip(" :+")
+    operators = left[len(path) :].replace(" ", "")
+    path = path.strip()
 
-    if not equals or not path or operators not in ("", ":", "+", ":+", "+:"):
+    if equals_sign < 0 or not path or operators not in ("", ":", "+", ":+", "+:"):
         raise ConfigError(
             f"{shorten_for_error(text)!r} is not an assignment, expected {ASSIGNMENT_FORMS}",
             kind="malformed",
@@ -96,7 +97,7 @@ def assign_setting(
     node = require_node(path)
     keys = parse_path(path)
     _check_no_file_settings(keys[:1], layer)
-    value = _json(text, path) if as_json else parse_setting_value(node, text, path)
+    value = _read_json(text, path) if as_json else parse_setting_value(node, text, path)
 
     if value is None:
         if extend:
@@ -105,16 +106,24 @@ def assign_setting(
             )
         return Change(unsets=(path,))
 
-    nodes = {place: node_at(keys[:place]) for place in range(1, len(keys))}
-    places = (place for place, above in nodes.items() if above and above.kind == "list")
-    if (place := next(places, None)) is not None:  # of the key of the first item of a list
-        change = _set_in_list(keys, place, node, value, current, extend=extend)
+    list_depth = _find_list_depth(keys)
+    if list_depth is not None:
+        change = _set_in_list(keys, list_depth, value, current, extend=extend)
     elif extend:
         change = Change(build_partial(path, _extend(path, node, value, current)))
     else:
         change = _set(path, node, value, current)
 
     return Change(validate_layer(change.delta, layer=layer), change.unsets)
+
+
+def _find_list_depth(keys: Sequence[str]) -> int | None:
+    """Return the number of keys of the first list above the last key; None if there is none."""
+    for depth in range(1, len(keys)):
+        above = node_at(keys[:depth])
+        if above is not None and above.kind == "list":
+            return depth
+    return None
 
 
 def _check_no_file_settings(fields: Sequence[str], layer: str) -> None:
@@ -126,6 +135,7 @@ def _check_no_file_settings(fields: Sequence[str], layer: str) -> None:
 
 
 def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Change:
+    """Return the change that replaces the value at `path`."""
     if node.kind == "list":
         plain = unwrap(value, node)
         items: JsonValue = plain if isinstance(plain, list) else [plain]
@@ -140,26 +150,35 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
 
 
 def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
-    # A field cannot be set if its table has a short form now and needs other fields as well.
+    """Raise if the table of a field has a short form now that does not have its other fields.
+
+    For example, `assistant.model.id` is the name of an alias, so its field `name` cannot be set.
+    """
     *parent_keys, field = parse_path(path)
     parent = format_path(parent_keys)
-    above = node_at(parent_keys)
-    now = get_path(current, parent) if parent_keys else None
+    parent_node = node_at(parent_keys)
+    short_form = get_path(current, parent) if parent_keys else None
 
-    if above is None or above.table is None or now is None or isinstance(now, dict):
+    if parent_node is None or parent_node.table is None:
         return
-    if isinstance(expand_shorthand(above, now), dict) or set(above.required_fields) <= {field}:
+    if short_form is None or isinstance(short_form, dict):
         return
 
+    is_expandable = isinstance(expand_shorthand(parent_node, short_form), dict)
+    needs_no_other_field = set(parent_node.required_fields) <= {field}
+    if is_expandable or needs_no_other_field:
+        return
+
+    shown = shorten_for_error(json.dumps(short_form, ensure_ascii=False))
     raise ConfigError(
-        f"`{parent}` is {shorten_for_error(json.dumps(now, ensure_ascii=False))}, which has "
-        f"no {field!r}: set `{parent}` as a whole",
+        f"`{parent}` is {shown}, which has no {field!r}: set `{parent}` as a whole",
         path=path,
         kind="type",
     )
 
 
 def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> JsonValue:
+    """Return the value that adds `value` to the setting at `path`, if it is merged into it."""
     if node.kind == "list":
         return value if isinstance(value, list) else [value]
     if isinstance(value, dict) and node.kind in ("map", "json", "table"):
@@ -182,15 +201,15 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
 
 def _set_in_list(
     keys: Sequence[str],
-    place: int,
-    node: SchemaNode,
+    list_depth: int,
     value: JsonValue,
     current: Partial,
     *,
     extend: bool,
 ) -> Change:
-    path = format_path(keys[:place])
-    key = keys[place]
+    """Return the change of the value at `keys`, in an item of the list at its first keys."""
+    path = format_path(keys[:list_depth])
+    key = keys[list_depth]
 
     now = get_path(current, path)
     items = list(now) if isinstance(now, list) else []
@@ -199,12 +218,13 @@ def _set_in_list(
         has = f"the list has {len(items)}" if items else "the list is empty"
         raise ConfigError(
             f"unknown index: items are numbered from 0, and {has}",
-            path=format_path(keys[: place + 1]),
+            path=format_path(keys[: list_depth + 1]),
             kind="unknown_index",
         )
 
-    table = node_at(keys[: place + 1]) or JSON
-    items[int(key)] = _replace(table, items[int(key)], keys[place + 1 :], value, extend, keys)
+    item_node = node_at(keys[: list_depth + 1]) or JSON
+    keys_below = keys[list_depth + 1 :]
+    items[int(key)] = _replace(item_node, items[int(key)], keys_below, value, extend, keys)
     return Change(build_partial(path, {"value": items, "strategy": "replace"}))
 
 
@@ -216,11 +236,12 @@ def _replace(
     extend: bool,
     keys: Sequence[str],
 ) -> JsonValue:
+    """Return `item` with `value` at the keys `rest` below it. `keys` is the path, for errors."""
     if not rest:
         return _extend_item(node, item, value, format_path(keys)) if extend else value
 
     key = rest[0]
-    below = node.child(rest[0]) or JSON
+    below = node.child(key) or JSON
     item = expand_shorthand(node, item)
 
     if isinstance(item, list):
@@ -232,6 +253,7 @@ def _replace(
             )
         inner = _replace(below, item[int(key)], rest[1:], value, extend, keys)
         return [*item[: int(key)], inner, *item[int(key) + 1 :]]
+
     table = item if isinstance(item, dict) else {}
     return {**table, str(key): _replace(below, table.get(key), rest[1:], value, extend, keys)}
 
@@ -251,7 +273,7 @@ def _extend_item(node: SchemaNode, item: JsonValue, value: JsonValue, path: str)
     raise ConfigError("`+=` works only on a list, a text, or a map", path=path, kind="type")
 
 
-def _json(text: str, path: str) -> JsonValue:
+def _read_json(text: str, path: str) -> JsonValue:
     try:
         return read_json(text, max_levels=MAX_CONFIG_LEVELS)
     except ValueError as exc:
@@ -267,10 +289,12 @@ def parse_setting_value(node: SchemaNode, text: str, path: str) -> JsonValue:
         raise ConfigError("expected JSON: write `:=` and an object", path=path, kind="type")
     if node.takes_any_text:
         return text
-    with suppress(ValidationError):
+
+    with suppress(ValidationError):  # a text that is valid, such as one of several words
         node.adapter.validate_python(text)
         return text
-    with suppress(ValueError):
+
+    with suppress(ValueError):  # a number, `true`, or `false`
         value = read_json(text, max_levels=MAX_CONFIG_LEVELS)
         if isinstance(value, (bool, int, float)):
             return value

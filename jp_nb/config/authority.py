@@ -35,10 +35,10 @@ from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES
 
 IsInside = Callable[[str], bool]
-"""Return True if the URL of an attachment is in the workspace."""
+"""Returns True if the URL of an attachment is in the workspace."""
 AuthoritySource = Literal["record", "folder"]
 Accepts = Callable[[JsonValue], bool]
-"""Return True if a value may be set without the user's consent."""
+"""Returns True if a value may be set without the user's consent."""
 
 
 def _any(_: JsonValue) -> bool:
@@ -50,7 +50,10 @@ def _none(_: JsonValue) -> bool:
 
 
 def _one_of(*values: JsonValue) -> Accepts:
-    return lambda value: any(type(value) is type(each) and value == each for each in values)
+    def accepts(value: JsonValue) -> bool:
+        return any(type(value) is type(known) and value == known for known in values)
+
+    return accepts
 
 
 class Allowance(NamedTuple):
@@ -198,10 +201,12 @@ _BY_VALUE: Final[Sequence[PathKeys]] = (
 
 
 def _find_row(keys: Sequence[str]) -> tuple[PathKeys, Allowance]:
+    """Return the pattern and the allowance of the row that applies at `keys`."""
     return next((row for row in _TABLE if covers_keys(row[0], keys)), ((), _NOT_ALLOWED))
 
 
 def _find_test(keys: Sequence[str], source: AuthoritySource) -> Accepts:
+    """Return the test for values at `keys`. A row for a setting above covers only free values."""
     pattern, allowance = _find_row(keys)
     accepts = allowance.record if source == "record" else allowance.folder
     covers_below = accepts is _any or allowance.whole
@@ -214,8 +219,15 @@ def has_authority(keys: Sequence[str]) -> bool:
     Such a value could run code, contact a host, name a key, extend access, cost money, hide events,
     pass for the user's own text, or change what the user is asked.
     """
-    below = (row for row in _TABLE if len(row[0]) > len(keys) and overlaps_keys(row[0], keys))
-    return _find_test(keys, "record") is _none and all(each.record is _none for _, each in below)
+    if _find_test(keys, "record") is not _none:
+        return False
+
+    below = [
+        allowance
+        for pattern, allowance in _TABLE
+        if len(pattern) > len(keys) and overlaps_keys(pattern, keys)
+    ]
+    return all(allowance.record is _none for allowance in below)
 
 
 def may_untrusted_record_unset(keys: Sequence[str]) -> bool:
@@ -236,11 +248,15 @@ def strip_untrusted(
     def is_allowed(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
         pattern, allowance = _find_row(keys)
         is_whole = allowance.whole and len(pattern) == len(keys)
-        if isinstance(value, dict) and value and not is_whole and not is_wrapper(value, node):
+        is_table = isinstance(value, dict) and bool(value) and not is_wrapper(value, node)
+        if is_table and not is_whole:
             return None
-        if not (allows := _find_test(keys, source)(value)):
+
+        accepts = _find_test(keys, source)
+        if not accepts(value):
             refused[format_path(keys)] = value
-        return allows
+            return False
+        return True
 
     return select_settings(partial, is_allowed), refused
 
@@ -290,11 +306,14 @@ def always_needs_user(keys: Sequence[str]) -> bool | None:
     """
     if _is_always_harmless(node_at(keys), keys):
         return False
-    harmless = (pattern for pattern, each in _TABLE if each.tool)
-    return None if any(overlaps_keys(other, keys) for other in (*harmless, *_BY_VALUE)) else True
+
+    harmless = [pattern for pattern, allowance in _TABLE if allowance.tool]
+    depends_on_value = any(overlaps_keys(other, keys) for other in (*harmless, *_BY_VALUE))
+    return None if depends_on_value else True
 
 
 def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
+    """Return True if no value at `keys`, or at any field of the table there, needs the user."""
     if _find_row(keys)[1].tool:
         return True
     if node is None or node.kind != "table" or node.table is None:
@@ -304,6 +323,7 @@ def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
 
 
 def _is_harmless(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
+    """Return True if this `value` at `keys` does not need the user. See `_BY_VALUE`."""
     if _find_row(keys)[1].tool:
         return True
 
@@ -327,5 +347,6 @@ def is_path_in_workspace(url: str) -> bool:
         return False
 
     path = posixpath.normpath(parts.path.replace("\\", "/"))
-    outside = path.startswith(("/", "~")) or path == ".." or path.startswith("../")
-    return parts.type.lower() == "file" and not outside and ":" not in path.partition("/")[0]
+    is_outside = path.startswith(("/", "~")) or path == ".." or path.startswith("../")
+    has_drive = ":" in path.partition("/")[0]
+    return parts.type.lower() == "file" and not is_outside and not has_drive

@@ -77,9 +77,9 @@ def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
     kept: list[Layer] = []
 
     for group in groups:
-        stated = [layer.partial.get("inherit") for layer in group]
-        inherits = [each for each in stated if each is not None]
-        if inherits and inherits[-1] is False:
+        values = [layer.partial.get("inherit") for layer in group]
+        stated = [value for value in values if value is not None]
+        if stated and stated[-1] is False:
             kept = []
 
         kept += group
@@ -132,6 +132,7 @@ def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
+    """Return `partial` with the setting of an environment `variable` with the value `text`."""
     path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
     operators = ""
 

@@ -61,15 +61,16 @@ class Redactor:
         """Return `text` with the replacement in place of each secret."""
         if not self.may_be_in(text):
             return text  # the usual case
-        shown = []
 
+        pieces: list[str] = []
         end = 0
         for start, stop in sorted(self._find(text)):
-            if start >= end:
-                shown += [text[end:start], self._replacement]
+            overlaps_last = start < end
+            if not overlaps_last:
+                pieces += [text[end:start], self._replacement]
             end = max(end, stop)
 
-        return "".join([*shown, text[end:]]) if shown else text
+        return "".join([*pieces, text[end:]])
 
     def may_be_in(self, text: str) -> bool:
         """Return False if there is certainly no secret in `text`. It is faster than `hide`."""
@@ -84,9 +85,9 @@ class Redactor:
             case str():
                 return self.hide(value)
             case list():
-                return [self.hide_value(each) for each in value]
+                return [self.hide_value(item) for item in value]
             case dict():
-                return {self.hide(key): self.hide_value(each) for key, each in value.items()}
+                return {self.hide(key): self.hide_value(item) for key, item in value.items()}
         return value
 
     def stream(self) -> RedactedStream:
@@ -94,6 +95,7 @@ class Redactor:
         return RedactedStream(self, self._forms)
 
     def _find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the start and the end of each secret in `text`. They may overlap."""
         for form in self._forms:
             yield from _find_all(form, text)
         if self._may_escape(text):
@@ -103,6 +105,7 @@ class Redactor:
                         yield starts[start], starts[stop]
 
     def _may_escape(self, text: str) -> bool:
+        """Return True if `text` may have a secret with escapes in it, such as `%61` for `a`."""
         # Finding a character is much faster than the pattern.
         is_likely = "\\" in text or "%" in text or "&#" in text
         if is_likely and _WITH_ESCAPED_WORD.search(text) is not None:
@@ -123,32 +126,39 @@ class RedactedStream:
         beginnings = {re.escape(form[:_MIN_PARTIAL_CHARS]) for form in forms}
         self._beginning = re.compile("|".join(sorted(beginnings)) or "(?!)")
         self._longest = max(map(len, forms), default=0)
-        self._tail = ""
-        self._held = ""
+        self._tail = ""  # the last characters that were shown
+        self._held = ""  # the characters that are held back
 
     def feed(self, piece: str) -> str:
         """Return the next part of the redacted text."""
-        before = len(self._tail)
         text = self._tail + self._held + piece
+        shown_end = len(self._tail)  # the text before it was shown
         if self._beginning.search(text) is None:  # the usual case
             self._tail = text[1 - _MIN_PARTIAL_CHARS :]
             self._held = ""
-            return text[before:]
+            return text[shown_end:]
 
-        places = map(text.find, self._forms)
-        found = [place for place in places if place >= 0]
-        if found:
-            text = text[before : min(found)] + self._redactor.hide(text[min(found) :])
-            before = 0
+        starts = [start for start in map(text.find, self._forms) if start >= 0]
+        if starts:
+            first = min(starts)
+            text = text[shown_end:first] + self._redactor.hide(text[first:])
+            shown_end = 0
 
-        sizes = range(min(self._longest - 1, len(text)), _MIN_PARTIAL_CHARS - 1, -1)
-        partial = (n for n in sizes if any(f.startswith(text[-n:]) for f in self._forms))
-        held = min(next(partial, 0), len(text) - before)
-
-        shown = text[before : len(text) - held]
-        self._held = text[len(text) - held :]
+        held_chars = min(self._count_beginning(text), len(text) - shown_end)
+        end = len(text) - held_chars
+        shown = text[shown_end:end]
+        self._held = text[end:]
         self._tail = (self._tail + shown)[1 - _MIN_PARTIAL_CHARS :]
         return shown
+
+    def _count_beginning(self, text: str) -> int:
+        """Return how many characters at the end of `text` can be the beginning of a secret."""
+        longest = min(self._longest - 1, len(text))
+        for size in range(longest, _MIN_PARTIAL_CHARS - 1, -1):
+            end = text[-size:]
+            if any(form.startswith(end) for form in self._forms):
+                return size
+        return 0
 
     def finish(self) -> str:
         """Return the rest of the text."""
@@ -158,6 +168,7 @@ class RedactedStream:
 
 
 def _encode(secret: str) -> Iterator[str]:
+    """Yield the forms in which texts can have `secret`, without escapes. They may repeat."""
     data = secret.encode(errors="replace")
     units = secret.encode("utf-16-be", "surrogatepass")
     surrogates = "".join(chr(a << 8 | b) for a, b in zip(units[::2], units[1::2], strict=True))
@@ -171,20 +182,24 @@ def _encode(secret: str) -> Iterator[str]:
     if "%" in secret:  # decoding cannot tell digits after its escape from digits of the escape
         yield quote(quoted, safe="")
 
-    for before in range(3):
-        bits = 8 * (before + len(data))
-        encoded = b64encode(b"\0" * before + data + b"\0\0").decode()
-        core = encoded[-(-8 * before // 6) : bits // 6]
+    # Base64 has three forms, which depend on the number of bytes before the secret. The characters
+    # at the ends also depend on the neighbors, so they do not count.
+    for bytes_before in range(3):
+        bits = 8 * (bytes_before + len(data))
+        encoded = b64encode(b"\0" * bytes_before + data + b"\0\0").decode()
+        first = -(-8 * bytes_before // 6)
+        core = encoded[first : bits // 6]
         if len(core) >= _SHORTEST_BASE64:
             yield core
             yield core.translate({ord("+"): "-", ord("/"): "_"})
 
 
 def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
-    at = text.find(part)
-    while at >= 0:
-        yield at, at + len(part)
-        at = text.find(part, at + len(part))
+    start = text.find(part)
+    while start >= 0:
+        end = start + len(part)
+        yield start, end
+        start = text.find(part, end)
 
 
 _WORD: Final = re.compile(r"[\w.~-]+", re.ASCII)  # no encoder needs to escape these characters
@@ -209,43 +224,53 @@ _MAX_PASSES: Final = 4  # an escape of an escape needs one more; the work stays 
 
 
 def _unescape_all(text: str) -> Iterator[tuple[str, Sequence[int]]]:
-    # The text without escapes except those of URLs, and after each pass that removes all of them.
+    """Yield `text` without escapes except those of URLs, then after each pass that removes all.
+
+    The second value has the index in the original text of each character, and of the end.
+    """
     yield _unescape(text, _ESCAPES[0])
 
     starts: Sequence[int] = range(len(text) + 1)
     for _ in range(_MAX_PASSES):
         if "%" not in text:
             break
-        before = len(text)
-        text, places = _unescape(text, _ESCAPES[1])
-        if len(text) == before:
+
+        length = len(text)
+        text, indexes = _unescape(text, _ESCAPES[1])
+        if len(text) == length:
             break
-        starts = [starts[place] for place in places]
+
+        starts = [starts[index] for index in indexes]
         yield text, starts
 
 
 def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
-    # The text without escapes of any level, and the index in `text` of each character and the end.
-    # Backslashes are removed, and a line break is the letter of its escape.
+    """Return `text` without escapes of any level, and the index in `text` of each character.
+
+    The indexes also have that of the end. Backslashes are removed, and a line break is the letter
+    of its escape.
+    """
     pieces: list[str] = []
     starts = array("Q")
-    at = 0
+    end = 0  # of the last escape
 
-    begin = -1
-    for found in escapes.finditer(text):
-        if begin < 0 or found.start() > at:  # otherwise, backslashes before it belong to it
-            begin = found.start()
-        pieces.append(text[at : found.start()])
-        starts.extend(range(at, found.start()))
-        at = found.end()
+    begin = -1  # of the backslashes that belong to the next escape; -1 if there are none
+    for escape in escapes.finditer(text):
+        if begin < 0 or escape.start() > end:
+            begin = escape.start()
+        pieces.append(text[end : escape.start()])
+        starts.extend(range(end, escape.start()))
+        end = escape.end()
 
-        if (kind := found.lastgroup) is not None:
-            if (char := found[kind]) and kind not in ("char", "break"):
+        kind = escape.lastgroup
+        if kind is not None:  # otherwise, only backslashes
+            char = escape[kind]
+            if char and kind not in ("char", "break"):
                 base = 10 if kind == "decimal" else 16
                 char = chr(min(int(char, base), sys.maxunicode))
             pieces.append(_LETTERS.get(char, char))
             starts.extend(begin for _ in pieces[-1])
             begin = -1
 
-    starts.extend(range(at, len(text) + 1))
-    return "".join([*pieces, text[at:]]), starts
+    starts.extend(range(end, len(text) + 1))
+    return "".join([*pieces, text[end:]]), starts

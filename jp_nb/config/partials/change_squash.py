@@ -41,18 +41,20 @@ def squash_changes(
     if [combined] == list(changes):
         return combined
 
-    after = before
+    # The combined change may have another effect than all changes in their order.
+    expected = before
     for change in changes:
-        after = apply_change(after, change, defaults)
+        expected = apply_change(expected, change, defaults)
     result = apply_change(before, combined, defaults)
-    if result == after:
+    if result == expected:
         return combined
 
-    fields = dict.fromkeys([*_iter_set_keys(result), *_iter_set_keys(after)])
-    differ = [keys for keys in fields if _get_value(result, keys) != _get_value(after, keys)]
-    differ.sort(key=lambda keys: _is_group(_get_node(keys)))  # groups after their values
-    for keys in differ:
-        combined = _set_field(combined, keys, before, after)
+    # Then it sets the fields that differ.
+    fields = dict.fromkeys([*_iter_set_keys(result), *_iter_set_keys(expected)])
+    differing = [keys for keys in fields if _get_value(result, keys) != _get_value(expected, keys)]
+    differing.sort(key=lambda keys: _is_group(_get_node(keys)))  # groups after their values
+    for keys in differing:
+        combined = _set_field(combined, keys, before, expected)
 
     return combined
 
@@ -108,9 +110,11 @@ def _set_field(change: Change, keys: PathKeys, before: Partial, after: Partial) 
     if value is None:
         return change
 
-    was = _get_value(before, keys)
-    if is_wrapper(value, node) and is_wrapper(was, node) and "dedup" in was:
+    # The value before had its own `dedup`, which must not remain.
+    old = _get_value(before, keys)
+    if is_wrapper(value, node) and is_wrapper(old, node) and "dedup" in old:
         value = {"dedup": node.merge.dedup, **value}
+
     # A table does not replace another one: its path stays among the unset paths.
     return _create_change(merge_partials(change.delta, build_partial(keys, value)), change.unsets)
 
@@ -125,12 +129,14 @@ def _iter_set_keys(
     """
     for key, value in partial.items():
         keys = (*above, key)
-        inner = node.child(key) or JSON
-        plain = unwrap(value, inner)
-        is_group = _is_group(inner) and isinstance(plain, dict)
+        child = node.child(key) or JSON
+        plain = unwrap(value, child)
+        is_group = _is_group(child) and isinstance(plain, dict)
         if isinstance(plain, dict) and is_group:
-            yield from _iter_set_keys(plain, inner, keys)
-        if node.kind == "map" or not is_group:
+            yield from _iter_set_keys(plain, child, keys)
+
+        is_map_entry = node.kind == "map"
+        if is_map_entry or not is_group:
             yield keys
 
 

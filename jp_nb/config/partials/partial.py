@@ -1,4 +1,4 @@
-"""Partial configurations: their form, and lookups in them.
+"""Partial configurations: wrapped values, lookups, and walks over the settings.
 
 A partial configuration is a JSON object with the settings of one source. An absent setting or null
 means "not set". A list, text, or map may be *wrapped* with the strategy of its merge:
@@ -24,7 +24,7 @@ from jp_nb.config.setting_paths import Element, PathKeys, format_path, look_up, 
 
 Partial = dict[str, JsonValue]
 
-_ANNOTATIONS = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
+_WRAPPER_KEYS = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
 
 
 def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, JsonValue]]:
@@ -35,7 +35,7 @@ def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, Js
     if not isinstance(value, dict) or "value" not in value or node is None:
         return False
 
-    if not value.keys() <= _ANNOTATIONS:
+    if not value.keys() <= _WRAPPER_KEYS:
         return False
     if node.kind == "json" or (node.kind == "map" and node.merge.annotated):
         return "strategy" in value
@@ -128,29 +128,39 @@ def iter_changed_leaves(
     """
     for key, value in partial.items():
         keys = (*above, key)
-        child = node.child(key) if node is not None else None
-        below = child or JSON
-        plain = unwrap(value, below)
+        child = (node.child(key) if node is not None else None) or JSON
+        plain = unwrap(value, child)
         if plain is None:
             continue
 
-        if _is_one_leaf(below, value) or not isinstance(plain, (dict, list)):
+        if _is_one_leaf(child, value) or not isinstance(plain, (dict, list)):
             yield keys, plain
-        elif isinstance(plain, list) and below.merge.items == "sequence":
-            if plain:
-                yield keys, plain
         elif isinstance(plain, list):
-            for item in plain:
-                name = get_identity(below, item)
-                named = item if name is None else name
-                yield (*keys, Element(named)), item
-        elif _find_strategy(below, value) == "merge" and below.kind == "map":  # entry by entry
-            yield from (((*keys, str(name)), entry) for name, entry in plain.items())
+            yield from _iter_list_leaves(child, plain, keys)
+        elif child.kind == "map" and _find_strategy(child, value) == "merge":
+            for name, entry in plain.items():
+                yield (*keys, str(name)), entry
         else:
-            yield from iter_changed_leaves(plain, below, keys)
+            yield from iter_changed_leaves(plain, child, keys)
+
+
+def _iter_list_leaves(
+    node: SchemaNode, items: list[JsonValue], keys: PathKeys
+) -> Iterator[tuple[PathKeys, JsonValue]]:
+    """Yield the leaves of a list at `keys`: its items, or the list if they have no identity."""
+    if node.merge.items == "sequence":
+        if items:
+            yield keys, items
+        return
+
+    for item in items:
+        name = get_identity(node, item)
+        element = Element(item if name is None else name)
+        yield (*keys, element), item
 
 
 def _is_one_leaf(node: SchemaNode, value: JsonValue) -> bool:
+    """Return True if a merge changes `value` only as a whole."""
     if node.kind == "json":
         return value is not None
     if node.kind not in ("list", "map"):
@@ -161,10 +171,12 @@ def _is_one_leaf(node: SchemaNode, value: JsonValue) -> bool:
 
 
 def _find_strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
+    """Return the merge strategy of `value`: its own, or that of the schema."""
     own = value.get("strategy") if is_wrapper(value, node) else None
-    if node.kind == "map" and node.merge.strategy == "replace":
-        return own or "deep_merge"  # the default for maps
-    return own or node.merge.strategy
+    default: JsonValue = node.merge.strategy
+    if node.kind == "map" and default == "replace":
+        default = "deep_merge"  # `replace` in the schema of a map says that it has none
+    return own or default
 
 
 def select_settings(
@@ -195,12 +207,15 @@ def remove_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> P
     kept: Partial = {}
 
     for key, value in partial.items():
-        below = node.child(key) or JSON
-        whole = _is_one_leaf(below, value)
-        if not whole and isinstance(value, dict) and not is_wrapper(value, below):
-            value = remove_empty(value, below)
+        child = node.child(key) or JSON
+        has_meaning_if_empty = _is_one_leaf(child, value)  # such as `[]` that replaces a list
+        if has_meaning_if_empty:
+            kept[key] = value
+            continue
 
-        if whole or unwrap(value, below) not in (None, {}, []):
+        if isinstance(value, dict) and not is_wrapper(value, child):
+            value = remove_empty(value, child)
+        if unwrap(value, child) not in (None, {}, []):
             kept[key] = value
     return kept
 
@@ -219,8 +234,11 @@ def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
         for key in node.merge.keys:
             if isinstance(name := item.get(key), str):
                 return name
+
+        # A table that can also be written as a text has that text as its name.
         if node.item.table is not None and node.item.takes_any_text:
             with suppress(ValidationError):
                 table = node.item.adapter.validate_python(item)
-                return str(table) if "__str__" in vars(type(table)) else None
+                has_text_form = "__str__" in vars(type(table))
+                return str(table) if has_text_form else None
     return None

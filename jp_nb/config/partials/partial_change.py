@@ -153,53 +153,65 @@ def unset_path(
 def _unset_items(
     node: SchemaNode, value: Partial, key: str, keys: PathKeys, lower: JsonValue
 ) -> Partial:
-    own = value.get(key)
+    """Return `value` without the items at `keys` in its list `key`.
 
+    Those that the list `lower` of a lower layer has are restored.
+    """
+    own = value.get(key)
     plain = unwrap(own, node)
     items: list[JsonValue] = plain if isinstance(plain, list) else []
 
-    rest = _remove_items(node, items, keys)
-    if isinstance(lower, list) and len(keys) == 1 and isinstance(keys[0], (Element, _ItemGroup)):
+    remaining = _remove_items(node, items, keys)
+    names_items = len(keys) == 1 and isinstance(keys[0], (Element, _ItemGroup))
+    if isinstance(lower, list) and names_items:
         others = {sorted_json(item) for item in _remove_items(node, lower, keys)}
-        rest = _restore_items(rest, lower, {sorted_json(item) for item in lower} - others)
+        restored = {sorted_json(item) for item in lower} - others
+        remaining = _restore_items(remaining, lower, restored)
 
-    if rest == items:
+    if remaining == items:
         return value
-    return {**value, key: rewrap(node, own, rest)}
+    return {**value, key: rewrap(node, own, remaining)}
 
 
 def _restore_items(
     items: Sequence[JsonValue], lower: Sequence[JsonValue], restored: Set[str]
 ) -> list[JsonValue]:
-    # A restored item comes before the items that follow it in `lower`.
-    places = {sorted_json(item): place for place, item in reversed(list(enumerate(items)))}
+    """Return `items` with the `restored` ones of `lower`, which are given as JSON.
 
-    before: dict[int, list[JsonValue]] = {}
-    place = len(items)
+    A restored item comes before the items that follow it in `lower`.
+    """
+    indexes = {sorted_json(item): index for index, item in reversed(list(enumerate(items)))}
 
+    # From the end: the index in `items` before which each restored item comes.
+    restored_before: dict[int, list[JsonValue]] = {}
+    index = len(items)
     for item in reversed(lower):
         form = sorted_json(item)
         if form in restored:
-            before.setdefault(place, []).append(item)
+            restored_before.setdefault(index, []).append(item)
         else:
-            place = places.get(form, place)
+            index = indexes.get(form, index)
 
     result: list[JsonValue] = []
-    for number in range(len(items) + 1):
-        result += reversed(before.get(number, []))
-        result += items[number : number + 1]
+    for index in range(len(items) + 1):
+        result += reversed(restored_before.get(index, []))
+        result += items[index : index + 1]
     return result
 
 
 def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: PathKeys) -> list[JsonValue]:
+    """Return `items` without the one that the first of the `keys` names.
+
+    If more keys follow, only the setting below the item is unset.
+    """
     key = keys[0]
     rest = keys[1:]
     if isinstance(key, _ItemGroup):
         return [item for item in items if not key.contains(node, item)]
 
     kept: list[JsonValue] = []
-    for place, item in enumerate(items):
-        is_meant = is_named(node, item, key) if isinstance(key, Element) else str(place) == key
+    for index, item in enumerate(items):
+        is_meant = is_named(node, item, key) if isinstance(key, Element) else str(index) == key
         if not is_meant or (rest and not isinstance(item, dict)):
             kept.append(item)
         elif rest and isinstance(item, dict):
@@ -250,12 +262,13 @@ def _find_delta(
 
 
 def _find_shortest_form(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
+    """Return a form of `new` that gives `new` if it is merged into `old`: itself, if it can be."""
     forms: list[JsonValue] = [new, {"value": new, "strategy": "replace"}]
 
     if isinstance(new, list):
         forms.append({"value": new, "strategy": "replace", "dedup": False})
         if isinstance(old, list) and new[: len(old)] == old:
-            forms.insert(0, new[len(old) :])
+            forms.insert(0, new[len(old) :])  # only the appended items
 
     for form in forms:
         if form != [] and unwrap(combine_values(node, old, form), node) == new:

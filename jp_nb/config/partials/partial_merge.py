@@ -86,6 +86,7 @@ def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
 
 
 def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
+    """Return the list `new` merged into `old`, wrapped if its strategies have to be kept."""
     below = unwrap(old, node)
     above = unwrap(new, node)
     if not isinstance(above, list):
@@ -97,16 +98,17 @@ def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     own = new.get("strategy") if is_wrapper(new, node) else None
     strategy = str(own or default)
 
-    items = below if isinstance(below, list) and strategy != "replace" else []
-    whole = [*above, *items] if strategy == "prepend" else [*items, *above]
+    kept_items = below if isinstance(below, list) and strategy != "replace" else []
+    whole = [*above, *kept_items] if strategy == "prepend" else [*kept_items, *above]
     removes_repeated = _removes_repeated(node, old, new)
     if removes_repeated:
         whole = list({sorted_json(item): item for item in whole}.values())
 
     if old is None and is_wrapper(new, node):
         return {**new, "value": whole}
-    result = rewrap(node, old, whole, replaces=strategy == "replace")
 
+    # The result tells `dedup` to later values, if it differs from the schema.
+    result = rewrap(node, old, whole, replaces=strategy == "replace")
     is_default = removes_repeated == node.merge.dedup
     if is_wrapper(result, node):
         if is_default and "dedup" not in result:
@@ -127,6 +129,7 @@ def _removes_repeated(node: SchemaNode, old: JsonValue, new: JsonValue) -> bool:
 
 
 def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
+    """Return the map or text `wrapped`, which has a strategy, merged into `old`."""
     below = unwrap(old, node)
     above = wrapped["value"]
     strategy = wrapped.get("strategy", "append")
