@@ -77,19 +77,24 @@ class NotebookItem(pytest.Item):
         self._add_section("turns", list(chain.from_iterable(map(format_turn, report.turns))))
         self._add_section("not used", unused)
 
-        failed = list(format_failures(report, strict=strict))
+        failure_lines = list(format_failures(report, strict=strict))
         if strict and result.ok:  # a run that ended early may not need the rest
-            failed += unused
+            failure_lines += unused
 
-        if failed:
-            for cell in report.cells:
-                if cell.status == "failed":  # with its outputs
-                    text = io.StringIO()
-                    print_cell(result.notebook.cells[cell.number], text)
-                    self._add_section(f"cell {cell.number + 1}", [text.getvalue()])
-            raise NotebookFailedError("\n".join(failed))
+        if failure_lines:
+            self._add_failed_cells(result, report)
+            raise NotebookFailedError("\n".join(failure_lines))
+
+    def _add_failed_cells(self, result: RunResult, report: RunReport) -> None:
+        """Add each failed cell with its outputs to the report of pytest."""
+        for cell in report.cells:
+            if cell.status == "failed":
+                text = io.StringIO()
+                print_cell(result.notebook.cells[cell.number], text)
+                self._add_section(f"cell {cell.number + 1}", [text.getvalue()])
 
     def _execute(self) -> tuple[RunResult, RunReport, list[str]]:
+        """Run the notebook; return the result, its report, and lines about what it did not use."""
         option = self.config.option
         answers = self.path.with_suffix(answers_file.ANSWERS_SUFFIX)
         settings = make_file_settings(self.path, record=option.jp_record)
@@ -105,8 +110,8 @@ class NotebookItem(pytest.Item):
 
         unused = [] if option.jp_record else [*format_unused_exchanges(result.events.cassettes)]
         if answers.is_file():
-            given = answers_file.read_answers_file(answers)
-            unused += format_unused_answers(result.events, given)
+            prepared = answers_file.read_answers_file(answers)
+            unused += format_unused_answers(result.events, prepared)
 
         name = os.path.relpath(self.path, self.config.rootpath)
         return result, make_report(result, name), unused
@@ -172,6 +177,7 @@ def _has_unanswered(cell: ReportedCell) -> bool:
 
 
 def _format_undecided(report: RunReport) -> Iterator[str]:
+    """Yield the decisions that no user made: open ones, and answers chosen automatically."""
     lines = format_open_decisions(report)
 
     for turn in report.turns:

@@ -57,18 +57,21 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Set environment variables for the kernel of a notebook: its path, and settings of the run."""
     if item.path.suffix != NOTEBOOK:
         return (yield)
+
     variables = {environment.PATH_VARIABLE: str(item.path.resolve())}
     if _is_enabled(item.config):
         from jp_nb.config.layers import format_variables
         from jp_nb.headless.pytest_notebooks import make_file_settings
 
         variables |= format_variables(make_file_settings(item.path, record=False))
-    before = {name: os.environ.get(name) for name in variables}
+
+    earlier_values = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
+
     try:
         return (yield)
     finally:  # restore only these variables, because fixtures may have set others
-        for name, value in before.items():
+        for name, value in earlier_values.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value

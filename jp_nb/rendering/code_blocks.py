@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+# Indentation, and marks of lists and quotations.
 _MARKS: Final = re.compile(r"(?:[ \t>]|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))*+")
 _CODE_FENCE: Final = re.compile(r"(?:(`{3,}+)([^`]*+)|(~{3,}+)(.*+))")
 _LANGUAGE: Final = re.compile(r"\{?\.?([A-Za-z0-9_+#.-]*)")
@@ -52,64 +53,72 @@ def find_code_blocks(text: str) -> list[CodeBlock]:
 
 
 def _find_blocks(lines: list[str]) -> Iterator[CodeBlock]:
-    at = 0
-    while at < len(lines):
-        marks = _MARKS.match(lines[at])
-        before = marks[0] if marks else ""
-        found = _CODE_FENCE.fullmatch(lines[at][len(before) :])
-        at += 1
-        if found is None:
+    index = 0
+    while index < len(lines):
+        prefix_match = _MARKS.match(lines[index])
+        prefix = prefix_match[0] if prefix_match else ""
+        opening = _CODE_FENCE.fullmatch(lines[index][len(prefix) :])
+        index += 1
+        if opening is None:
             continue
 
-        fence, info = (found[1], found[2]) if found[1] else (found[3], found[4])
-        inside = _BlockLines(before, fence)
+        fence, info = (opening[1], opening[2]) if opening[1] else (opening[3], opening[4])
+        rules = _BlockRules(prefix, fence)
         block: list[str] = []
 
-        while at < len(lines) and not inside.is_left_by(lines[at]):
-            line = inside.without_marks(lines[at])
-            at += 1
-            if inside.is_closed_by(line):
+        while index < len(lines) and not rules.is_left_by(lines[index]):
+            line = rules.remove_prefix(lines[index])
+            index += 1
+            if rules.is_closed_by(line):
                 break
             block.append(line)
 
-        language = ""
-        if matched := _LANGUAGE.match(info.strip()):
-            language = matched[1].lower()
-        yield CodeBlock(language, "\n".join(block))
+        yield CodeBlock(_read_language(info), "\n".join(block))
 
 
-class _BlockLines:
-    """Finds the lines of a block whose `fence` follows the prefix `before`."""
+def _read_language(info: str) -> str:
+    """Return the language in the text after a fence, such as `{.python}`."""
+    match = _LANGUAGE.match(info.strip())
+    return match[1].lower() if match else ""
 
-    def __init__(self, before: str, fence: str) -> None:
+
+class _BlockRules:
+    """Tells which lines belong to a block whose `fence` follows a `prefix`, such as `> - `."""
+
+    def __init__(self, prefix: str, fence: str) -> None:
         self._fence = fence
-        self._quotes = before.count(">")
-        self._in_list = any(char not in " \t>" for char in before)
-        self._columns = len(before.rpartition(">")[2].expandtabs(4))
+        self._quotes = prefix.count(">")
+        self._in_list = any(char not in " \t>" for char in prefix)
+        self._columns = len(prefix.rpartition(">")[2].expandtabs(4))
 
     def is_left_by(self, line: str) -> bool:
         if self._quotes:
             return not line.lstrip(" \t").startswith(">")
-        return self._in_list and bool(line.strip()) and _indentation(line) < self._columns
+        return self._in_list and bool(line.strip()) and _count_columns(line) < self._columns
 
-    def without_marks(self, line: str) -> str:
+    def remove_prefix(self, line: str) -> str:
+        """Return a line of the block without its quotation marks, and without its indentation."""
         for _ in range(self._quotes):
             stripped = line.lstrip(" \t")
             if not stripped.startswith(">"):
                 break
             line = stripped[1:]
 
-        taken = min(self._columns, _indentation(line))
-        if not taken:
+        removed_columns = min(self._columns, _count_columns(line))
+        if not removed_columns:
             return line
+        if "\t" not in line[:removed_columns]:
+            return line[removed_columns:]
 
-        text = line.lstrip(" \t")
-        return " " * (_indentation(line) - taken) + text if "\t" in line[:taken] else line[taken:]
+        # A tab has several columns, of which some may stay.
+        kept_columns = _count_columns(line) - removed_columns
+        return " " * kept_columns + line.lstrip(" \t")
 
     def is_closed_by(self, line: str) -> bool:
         text = line.strip(" \t")
         return text.startswith(self._fence) and not text.strip(self._fence[0])
 
 
-def _indentation(line: str) -> int:
+def _count_columns(line: str) -> int:
+    """Return the columns of the indentation of a line."""
     return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))

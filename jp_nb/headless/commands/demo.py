@@ -59,13 +59,13 @@ def _find(name: str) -> Traversable:
 
 def _copy(source: Traversable, target: Path, *, suffixes: tuple[str, ...] = ("",)) -> None:
     target.mkdir(exist_ok=True)
-    for each in source.iterdir():
-        if each.name in _NOT_COPIED:
+    for entry in source.iterdir():
+        if entry.name in _NOT_COPIED:
             continue
-        if each.is_dir():
-            _copy(each, target / each.name, suffixes=suffixes)
-        elif each.name.endswith(suffixes):
-            (target / each.name).write_bytes(each.read_bytes())
+        if entry.is_dir():
+            _copy(entry, target / entry.name, suffixes=suffixes)
+        elif entry.name.endswith(suffixes):
+            (target / entry.name).write_bytes(entry.read_bytes())
 
 
 def _run_headless(notebook: Path) -> int:

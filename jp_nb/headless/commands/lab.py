@@ -58,12 +58,12 @@ def _forward_signals() -> Iterator[list[int]]:
             child.terminate()  # Ctrl+C alone would only make JupyterLab ask for a confirmation
 
     numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
-    before = {number: signal.signal(number, stop) for number in numbers}
+    earlier_handlers = {number: signal.signal(number, stop) for number in numbers}
 
     try:
         yield received
     finally:
-        for number, handler in before.items():
+        for number, handler in earlier_handlers.items():
             signal.signal(number, handler)
 
 

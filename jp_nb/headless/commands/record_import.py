@@ -9,6 +9,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from pydantic import JsonValue
@@ -62,9 +63,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
     if os.path.exists(make_possible_path(notebook)):
         target = read_notebook(notebook)
     else:
-        kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-        cells = [nbformat.v4.new_code_cell(LOAD)]
-        target = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        target = _make_notebook()
 
     carrier.lift_carrier(target.metadata)
     done = "imported"
@@ -72,16 +71,16 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
 
     if carrier.read_carrier(target.metadata) is not None:
         document = read_record(notebook)  # a damaged record is an error
-        held = _find_held_version(document, loaded.conversation.id)
+        stored_version = _find_stored_version(document, loaded.conversation.id)
 
-        if held is None:
+        if stored_version is None:
             document.archive_active()
             document.conversation = loaded.conversation
-        elif write_directory(held).files == write_directory(jp).files:  # byte for byte
+        elif write_directory(stored_version).files == write_directory(jp).files:  # byte for byte
             name = format_conversation_id(loaded.conversation.id)
             return [f"{notebook} already contains {name}: nothing to import"]
         else:
-            _check_continuation(jp, held, folder, notebook)
+            _check_continuation(jp, stored_version, folder, notebook)
             _replace_conversation(document, jp, loaded)
             done = f"updated from {folder}"
 
@@ -100,21 +99,27 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
     ]
 
 
-def _find_held_version(document: Document, identifier: str) -> JsonObject | None:
+def _make_notebook() -> Any:
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    cells = [nbformat.v4.new_code_cell(LOAD)]
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+def _find_stored_version(document: Document, identifier: str) -> JsonObject | None:
     """Return the conversation with this id in the notebook; None if there is none."""
     if document.conversation.id == identifier:
         return document.to_json()
     return find_other_record(document.others, identifier)
 
 
-def _check_continuation(jp: JsonObject, held: JsonObject, folder: Path, notebook: Path) -> None:
-    """Raise a `StorageError` unless `jp` is `held` with further entries."""
-    ours = _normalize_events(get_events(held))
+def _check_continuation(jp: JsonObject, stored: JsonObject, folder: Path, notebook: Path) -> None:
+    """Raise a `StorageError` unless `jp` is the `stored` conversation with further entries."""
+    ours = _normalize_events(get_events(stored))
     theirs = _normalize_events(get_events(jp))
     if len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)]):
         return
 
-    name = format_conversation_id(get_conversation_id(held))
+    name = format_conversation_id(get_conversation_id(stored))
     raise StorageError(
         f"{notebook} and {folder} contain different versions of {name} "
         f"({len(ours)} and {len(theirs)} entries). Drop the one in the notebook with "

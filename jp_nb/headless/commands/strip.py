@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,21 +34,25 @@ _EMPTY: Final = {"outputs": "[]", "execution_count": "null"}
 
 
 class _Removal(NamedTuple):
+    """A part of the text, and the `text` that replaces it."""
+
     start: int
     end: int
     text: str = ""
 
 
 class _Member(NamedTuple):
+    """A member of a JSON object: its key and value, and their positions in the text."""
+
     key: str
-    start: int
-    at: int
-    end: int
+    start: int  # of the key
+    value_start: int
+    end: int  # of the value
     value: Any
 
 
-_Judge = Callable[[_Member], list[_Removal] | None]
-"""Returns the removals inside a member; None to remove the member."""
+_FindRemovals = Callable[[_Member], list[_Removal] | None]
+"""Returns the removals inside a member; None to remove the whole member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,103 +82,125 @@ def strip_notebook(data: bytes, parts: Parts) -> bytes:
         raise StorageError(f"not a notebook: {exc}") from exc
 
     pieces = []
-    at = 0
+    kept_from = 0
     for removal in removals:
-        pieces += [text[at : removal.start], removal.text]
-        at = removal.end
+        pieces += [text[kept_from : removal.start], removal.text]
+        kept_from = removal.end
 
-    return "".join([*pieces, text[at:]]).encode("utf-8", "surrogateescape")
+    return "".join([*pieces, text[kept_from:]]).encode("utf-8", "surrogateescape")
 
 
-def _check_notebook(notebook: Any, rest: str) -> None:
+def _check_notebook(notebook: Any, text_after: str) -> None:
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise StorageError("not a notebook: it has no cells")
     if notebook.get("nbformat") != "4":
         raise StorageError("not a notebook of nbformat 4: open it in Jupyter and save it")
-    if rest.strip(" \t\n\r"):
+    if text_after.strip(" \t\n\r"):
         raise StorageError("not a notebook: the JSON object is followed by more text")
 
 
 def _find_removals(text: str, start: int, parts: Parts) -> Iterator[_Removal]:
     for member in _read_members(text, start):
         if member.key == "metadata" and isinstance(member.value, dict):
-            judge = partial(_judge_metadata, text, parts=parts)
-            removals = _remove_in_object(text, member.at, judge)
-            yield from [_Removal(member.at, member.end, "{}")] if removals is None else removals
+            in_member = partial(_find_in_metadata, text, parts=parts)
+            removals = _find_in_object(text, member.value_start, in_member)
+            if removals is None:  # the key `metadata` itself is required
+                yield _Removal(member.value_start, member.end, "{}")
+            else:
+                yield from removals
         elif member.key == "cells" and isinstance(member.value, list) and parts.outputs:
-            at = _skip_separator(text, member.at + 1)
-            while text[at] != "]":
-                cell, end = _READ.raw_decode(text, at)
-                for part in _read_members(text, at) if isinstance(cell, dict) else ():
-                    if part.key in _EMPTY and part.value not in (None, []):
-                        yield _Removal(part.at, part.end, _EMPTY[part.key])
-                at = _skip_separator(text, end)
+            yield from _find_outputs(text, member.value_start)
 
 
-def _judge_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] | None:
+def _find_outputs(text: str, cells_start: int) -> Iterator[_Removal]:
+    """Yield the outputs and execution counts of the cells in the list at `cells_start`."""
+    cell_start = _skip_separator(text, cells_start + 1)
+
+    while text[cell_start] != "]":
+        cell, end = _READ.raw_decode(text, cell_start)
+        members = _read_members(text, cell_start) if isinstance(cell, dict) else []
+        for member in members:
+            if member.key in _EMPTY and member.value not in (None, []):
+                yield _Removal(member.value_start, member.end, _EMPTY[member.key])
+        cell_start = _skip_separator(text, end)
+
+
+def _find_in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] | None:
+    """Return the removals inside a member of the notebook's metadata; None to remove it."""
     if _RECORD.fullmatch(member.key):
         return None if parts.record else []
     if member.key != WIDGETS:
         return []
 
-    def judge_model(model: _Member) -> list[_Removal] | None:
+    def find_in_model(model: _Member) -> list[_Removal] | None:
         is_carrier = (
             isinstance(model.value, dict) and model.value.get("model_module") == CARRIER_MODULE
         )
         is_removed = parts.record if is_carrier else parts.outputs
         return None if is_removed else []
 
-    def judge_states(states: _Member) -> list[_Removal] | None:
+    def find_in_states(states: _Member) -> list[_Removal] | None:
         if states.key != WIDGET_STATE or not isinstance(states.value, dict):
             return []
-        found = [each for each in _read_members(text, states.at) if each.key == "state"]
-        removals = [_remove_in_value(text, each, judge_model) for each in found]
-        if removals and None in removals:
-            return None
-        return list(chain.from_iterable(each or () for each in removals))
 
-    return _remove_in_value(text, member, judge_states)
+        removals: list[_Removal] = []
+        for state in _read_members(text, states.value_start):
+            if state.key != "state":
+                continue
+            in_state = _find_in_value(text, state, find_in_model)
+            if in_state is None:  # no model would stay
+                return None
+            removals += in_state
+        return removals
+
+    return _find_in_value(text, member, find_in_states)
 
 
-def _remove_in_value(text: str, member: _Member, judge: _Judge) -> list[_Removal] | None:
-    return _remove_in_object(text, member.at, judge) if isinstance(member.value, dict) else []
+def _find_in_value(text: str, member: _Member, in_member: _FindRemovals) -> list[_Removal] | None:
+    if not isinstance(member.value, dict):
+        return []
+    return _find_in_object(text, member.value_start, in_member)
 
 
-def _remove_in_object(text: str, at: int, judge: _Judge) -> list[_Removal] | None:
-    """Return the removals in the object at `at`; None if no member would stay."""
-    members = _read_members(text, at)
-    judged = [judge(member) for member in members]
-    stay = [index for index, cuts in enumerate(judged) if cuts is not None]
-    if members and not stay:
+def _find_in_object(text: str, start: int, in_member: _FindRemovals) -> list[_Removal] | None:
+    """Return the removals in the object at `start`; None if no member would stay."""
+    members = _read_members(text, start)
+    removals_by_member = [in_member(member) for member in members]
+    staying = [index for index, inside in enumerate(removals_by_member) if inside is not None]
+    if members and not staying:
         return None
 
-    found: list[_Removal] = []
-    for index, cuts in enumerate(judged):
-        if cuts is not None:
-            found += cuts
-        elif index < stay[0]:
-            found.append(_Removal(members[index].start, members[index + 1].start))
-        else:
-            found.append(_Removal(members[index - 1].end, members[index].end))
-    return found
+    removals: list[_Removal] = []
+    for index, inside in enumerate(removals_by_member):
+        if inside is not None:
+            removals += inside
+        elif index < staying[0]:  # with the comma after it
+            removals.append(_Removal(members[index].start, members[index + 1].start))
+        else:  # with the comma before it
+            removals.append(_Removal(members[index - 1].end, members[index].end))
+    return removals
 
 
-def _read_members(text: str, at: int) -> list[_Member]:
+def _read_members(text: str, start: int) -> list[_Member]:
+    """Return the members of the object at `start`."""
     members = []
-    at = _skip_separator(text, at + 1)
+    key_start = _skip_separator(text, start + 1)
 
-    while text[at] != "}":
-        key, end = _READ.raw_decode(text, at)
-        value_at = _SEPARATOR.match(text, end).end()  # type: ignore[union-attr]
-        value, end = _READ.raw_decode(text, value_at)
-        members.append(_Member(key, at, value_at, end, value))
-        at = _skip_separator(text, end)
+    while text[key_start] != "}":
+        key, key_end = _READ.raw_decode(text, key_start)
+        value_start = _SEPARATOR.match(text, key_end).end()  # type: ignore[union-attr]
+        value, end = _READ.raw_decode(text, value_start)
+        members.append(_Member(key, key_start, value_start, end, value))
+        key_start = _skip_separator(text, end)
     return members
 
 
-def _skip_separator(text: str, at: int) -> int:
-    at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
-    return _SPACE.match(text, at + 1).end() if text[at] == "," else at  # type: ignore[union-attr]
+def _skip_separator(text: str, start: int) -> int:
+    """Return the position after white space and a comma."""
+    end = _SPACE.match(text, start).end()  # type: ignore[union-attr]
+    if text[end] != ",":
+        return end
+    return _SPACE.match(text, end + 1).end()  # type: ignore[union-attr]
 
 
 PIPE = Path("-")  # argument that selects stdin and stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jp_nb.headless.run_events_reading import CassetteUse
 from jp_nb.headless.run_reports.run_report import RunReport
-from jp_nb.rendering.reports.cassette_miss import describe_exchange, format_exchange_count
+from jp_nb.rendering.reports.exchange_lines import describe_exchange, format_exchange_count
 from jp_nb.storage.cassettes.cassette_content import StoredExchange
 from jp_nb.storage.cassettes.cassette_file import read_cassette
 from jp_nb.text import MAX_LISTED_LINES

@@ -51,10 +51,10 @@ def make_form_schema(question: Question) -> JsonObject:
     fields = _list_fields(question)
     names = _name_other_fields(fields)
     properties: JsonObject = {}
-    for each in fields:
-        properties.update(_make_properties(each, names))
+    for field in fields:
+        properties.update(_make_properties(field, names))
 
-    required: list[JsonValue] = [each.id for each in fields if _is_required(each)]
+    required: list[JsonValue] = [field.id for field in fields if _is_required(field)]
     return {"type": "object", "properties": properties, "required": required}
 
 
@@ -70,59 +70,59 @@ def _list_fields(question: Question) -> Sequence[Question]:
 
 def _name_other_fields(fields: Sequence[Question]) -> dict[str, str]:
     """Return the names of the fields for the user's own text, by the id of the question."""
-    taken = {each.id for each in fields}
+    taken = {field.id for field in fields}
     names: dict[str, str] = {}
-    for each in fields:
-        if not _allows_other(each):
+    for field in fields:
+        if not _allows_other(field):
             continue
-        name = f"{each.id}{OTHER_FIELD_SUFFIX}"
+        name = f"{field.id}{OTHER_FIELD_SUFFIX}"
         while name in taken:  # `size` and `size_other` can be questions of the same form
             name += "_"
         taken.add(name)
-        names[each.id] = name
+        names[field.id] = name
     return names
 
 
-def _allows_other(each: Question) -> bool:
-    kind = each.answer_type
+def _allows_other(field: Question) -> bool:
+    kind = field.answer_type
     return isinstance(kind, SelectAnswer) and kind.other
 
 
-def _is_required(each: Question) -> bool:
+def _is_required(field: Question) -> bool:
     # The user may type an own text instead.
-    return each.required and not _allows_other(each)
+    return field.required and not _allows_other(field)
 
 
 def _make_properties(
-    each: Question, other_names: Mapping[str, str]
+    field: Question, other_names: Mapping[str, str]
 ) -> Iterator[tuple[str, JsonValue]]:
-    kind = each.answer_type
-    about: JsonObject = {"title": each.text}
-    if each.context:
-        about["description"] = each.context
-    default = _find_default(each)
+    kind = field.answer_type
+    details: JsonObject = {"title": field.text}
+    if field.context:
+        details["description"] = field.context
+    default = _find_default(field)
     if default is not None:
-        about["default"] = default
+        details["default"] = default
 
     has_options = not isinstance(kind, SelectAnswer) or bool(kind.options)
     if has_options:
-        yield each.id, {**_make_field_schema(kind), **about}
-    if each.id in other_names:
-        yield other_names[each.id], {"type": "string", "title": f"{each.text} (other)"}
+        yield field.id, {**_make_field_schema(kind), **details}
+    if field.id in other_names:
+        yield other_names[field.id], {"type": "string", "title": f"{field.text} (other)"}
 
 
-def _find_default(each: Question) -> JsonValue:
+def _find_default(field: Question) -> JsonValue:
     """Return the default as a value of the form; None if the form cannot have one."""
-    if each.default is None or each.misfit(each.default) is not None:
+    if field.default is None or field.misfit(field.default) is not None:
         return None
 
-    kind = each.answer_type
+    kind = field.answer_type
     if not isinstance(kind, SelectAnswer):
-        return each.default
-    if isinstance(each.default, dict):
+        return field.default
+    if isinstance(field.default, dict):
         return None
 
-    picks = kind.read_picks(each.default)
+    picks = kind.read_picks(field.default)
     assert picks is not None  # the default fits the question
     names = _name_options(kind)
     picked: list[JsonValue] = [names[index] for index in picks.indices]
@@ -139,10 +139,12 @@ def _make_field_schema(kind: AnswerType) -> JsonObject:
             return _make_select_schema(kind)
         case TextAnswer():
             schema: JsonObject = {"type": "string"}
-            known = kind.format if kind.format in CLIENT_FORMATS else None
-            limits = {"minLength": kind.min_length or None, "maxLength": kind.max_length}
-            found: JsonObject = {"format": known, **limits}
-            return schema | {key: value for key, value in found.items() if value is not None}
+            limits: JsonObject = {
+                "format": kind.format if kind.format in CLIENT_FORMATS else None,
+                "minLength": kind.min_length or None,
+                "maxLength": kind.max_length,
+            }
+            return schema | {key: value for key, value in limits.items() if value is not None}
         case NumberAnswer():
             return _make_number_schema(kind)
         case _:
@@ -231,21 +233,21 @@ def read_form_answer(question: Question, content: Mapping[str, JsonValue]) -> Js
     """Return the answer in the content of a form; None if the user left the question open."""
     fields = _list_fields(question)
     names = _name_other_fields(fields)
-    answers = {each.id: _read_field(each, content, names) for each in fields}
+    answers = {field.id: _read_field(field, content, names) for field in fields}
     if not isinstance(question.answer_type, FormAnswer):
         return answers[question.id]
     return {name: answer for name, answer in answers.items() if answer is not None}
 
 
 def _read_field(
-    each: Question, content: Mapping[str, JsonValue], other_names: Mapping[str, str]
+    field: Question, content: Mapping[str, JsonValue], other_names: Mapping[str, str]
 ) -> JsonValue:
-    kind = each.answer_type
-    value = content.get(each.id)
+    kind = field.answer_type
+    value = content.get(field.id)
     if isinstance(kind, SelectAnswer):
-        own = content.get(other_names[each.id]) if kind.other else None
+        own = content.get(other_names[field.id]) if kind.other else None
         return _read_choice(kind, value, own)
-    if value == "" and not each.required:
+    if value == "" and not field.required:
         return None
     if isinstance(kind, IntegerAnswer) and isinstance(value, float) and math.isfinite(value):
         return int(value) if value.is_integer() else value
@@ -255,10 +257,10 @@ def _read_field(
 def _read_choice(kind: SelectAnswer, value: JsonValue, own: JsonValue) -> JsonValue:
     values: dict[str, JsonValue] = dict(zip(_name_options(kind), kind.values, strict=True))
     picked = value if isinstance(value, list) else [value]
-    found: list[JsonValue] = [values.get(str(name), name) for name in picked if name is not None]
+    chosen: list[JsonValue] = [values.get(str(name), name) for name in picked if name is not None]
     if kind.other and isinstance(own, str) and own.strip():
-        selected = found if kind.multi else []
+        selected = chosen if kind.multi else []
         return {"selected": selected, "custom": own}
     if kind.multi:
-        return found if value is not None else None
-    return found[0] if found else None
+        return chosen if value is not None else None
+    return chosen[0] if chosen else None

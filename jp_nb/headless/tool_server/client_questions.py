@@ -78,14 +78,14 @@ class Questions:
         unavailable_reason = None if can_ask else NO_CLIENT_FORMS
         shown: list[Question] = []
         for question in self.questions:
-            chosen = select_route(
+            route = select_route(
                 self.tool,
                 question,
                 QuestionConfig(answer=self.configured.get(question.id)),
                 remembered=None,
                 unavailable_reason=unavailable_reason,
             )
-            match chosen:
+            match route:
                 case UseAnswer(answer=answer):
                     self._settle(state, question, "answered", answer)
                 case Refuse(text=text):

@@ -67,7 +67,7 @@ class KernelTools:
         Raises:
             UsageError: The kernel is not installed, or a cell failed.
         """
-        cells = list(tool_cells(self._notebook.cells))
+        cells = list(iter_tool_cells(self._notebook.cells))
         if not cells:
             raise UsageError(f"{self._path} has no cell with `@jp.tool`")
 
@@ -105,20 +105,20 @@ class KernelTools:
 
     async def load(self) -> list[ServedTool]:
         """Return the tools; `refused` then has the reasons for those that are not offered."""
-        listed = as_object(json.loads(await self._ask(f"await {_HOST}.listing()")))
+        listed = as_object(json.loads(await self._ask(f"await {_HOST}.list_tools_json()")))
         self.refused = {name: str(why) for name, why in as_object(listed["refused"]).items()}
 
         tools: list[ServedTool] = []
         stored = listed["tools"]
-        for each in stored if isinstance(stored, list) else []:
-            tool = as_object(each)
+        for item in stored if isinstance(stored, list) else []:
+            tool = as_object(item)
             name = str(tool["name"])
             self._answers[name] = as_object(tool["answers"])
             tools.append(ServedTool(name, str(tool["description"]), as_object(tool["schema"])))
 
         return tools
 
-    def configured_answers(self, name: str) -> JsonObject:
+    def get_configured_answers(self, name: str) -> JsonObject:
         """Return the configured answers to questions of a tool, by question id."""
         return self._answers[name]
 
@@ -142,6 +142,7 @@ class KernelTools:
         return as_object(json.loads(await self._ask(f"await {_HOST}.reply({request!r})")))
 
     async def _ask(self, expression: str) -> str:
+        """Return the text that an expression has in the kernel, which sends it as `repr`."""
         reply = await self._execute(f"{_REPLY} = {expression}", "a call", {"reply": _REPLY})
         text = reply["user_expressions"]["reply"]["data"]["text/plain"]
         return str(ast.literal_eval(text))
@@ -149,7 +150,10 @@ class KernelTools:
     async def _execute(
         self, code: str, what: str, expressions: Mapping[str, str] | None = None
     ) -> Any:
-        """Run `code` in the kernel, and return the content of the reply."""
+        """Run `code` in the kernel, and return the content of the reply.
+
+        `what` names the code in an error. The reply has the values of the `expressions`, by name.
+        """
         client = self._client
         assert client is not None  # only in the block
         async with self._lock:
@@ -180,7 +184,7 @@ def _print_output(message: Mapping[str, Any]) -> None:
         print(plain(str(message["content"]["text"])), end="", file=sys.stderr, flush=True)
 
 
-def tool_cells(cells: Any) -> Iterator[tuple[int, str]]:
+def iter_tool_cells(cells: Any) -> Iterator[tuple[int, str]]:
     """Yield number and source of each code cell that defines a tool with `@jp.tool`."""
     for number, cell in enumerate(cells, start=1):
         if cell.get("cell_type") != "code":
@@ -196,7 +200,7 @@ def tool_cells(cells: Any) -> Iterator[tuple[int, str]]:
 def _is_tool(node: ast.stmt) -> bool:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    return any(_is_tool_decorator(each) for each in node.decorator_list)
+    return any(_is_tool_decorator(decorator) for decorator in node.decorator_list)
 
 
 def _is_tool_decorator(node: ast.expr) -> bool:

@@ -58,7 +58,7 @@ class ToolRunner(Protocol):
     async def load(self) -> list[ServedTool]:
         """Return the tools that are offered."""
 
-    def configured_answers(self, name: str) -> JsonObject:
+    def get_configured_answers(self, name: str) -> JsonObject:
         """Return the configured answers to questions of a tool, by question id."""
 
     async def run(
@@ -162,6 +162,10 @@ class ToolServer:
     async def _call(
         self, client: Client, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
+        """Run a tool until it asks nothing more, or return the questions to a modern client.
+
+        Such a client calls again with its answers, and with the state of the call.
+        """
         host = await self._wait_for_host()
         state = QuestionState()
         if params.request_state is not None:
@@ -181,7 +185,8 @@ class ToolServer:
             state.rounds += 1
             if state.rounds > MAX_QUESTION_ROUNDS:
                 raise ToolError(TOO_MANY_ROUNDS.format(name, MAX_QUESTION_ROUNDS))
-            asked = _read_questions(name, outcome, host.configured_answers(name))
+
+            asked = _read_questions(name, outcome, host.get_configured_answers(name))
             shown = asked.select_open(state, can_ask=client.can_ask)
             if shown and client.is_modern:
                 return _require_input(asked, shown, state)
@@ -250,7 +255,7 @@ def _require_input(
         )
         for question in shown
     }
-    questions: list[JsonValue] = [each.model_dump(mode="json") for each in shown]
+    questions: list[JsonValue] = [question.model_dump(mode="json") for question in shown]
     stored = state.to_json() | {"open": questions, "partial": asked.partial}
     return types.InputRequiredResult(input_requests=requests, request_state=json.dumps(stored))
 
@@ -284,7 +289,7 @@ def _read_questions(
 ) -> Questions:
     listed = outcome["questions"]
     assert isinstance(listed, list)  # `ToolHost` wrote it
-    questions = [Question.model_validate(each) for each in listed]
+    questions = [Question.model_validate(item) for item in listed]
     return Questions(tool, questions, outcome["partial"] is True, configured)
 
 

@@ -92,16 +92,16 @@ class Lines:
         threading.Thread(target=self._read, name="jp-nb mcp stdin", daemon=True).start()
 
     def _read(self) -> None:
-        parts: list[bytes] = []
+        parts: list[bytes] = []  # of the line that is not complete yet
         with suppress(RuntimeError, OSError):  # the event loop has ended, or the descriptor
             while chunk := os.read(self._descriptor, STDIN_CHUNK_BYTES):
-                *ended, rest = chunk.split(b"\n")
-                for each in ended:
-                    line = b"".join([*parts, each])
+                *line_ends, line_start = chunk.split(b"\n")
+                for line_end in line_ends:
+                    line = b"".join([*parts, line_end])
                     parts.clear()
                     self._put(line.decode("utf-8", errors="replace"))
-                parts.append(rest)
-            self._put(None)
+                parts.append(line_start)
+            self._put(None)  # the end of the lines
 
     def _put(self, line: str | None) -> None:
         asyncio.run_coroutine_threadsafe(self._queue.put(line), self._loop).result()

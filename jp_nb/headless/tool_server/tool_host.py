@@ -116,10 +116,10 @@ class ToolHost:
         """
         config = self._read_config()
         sources = ToolSources(lambda _: [PythonFunctions(REGISTRY)])
-        found = await offer_tools(config, sources)
+        offered = await offer_tools(config, sources)
         for name in REGISTRY.all():
-            tool = found.tools.get(name)
-            why = self._find_obstacle(tool, found.missing.get(name))
+            tool = offered.tools.get(name)
+            why = self._find_obstacle(tool, offered.missing.get(name))
             if tool is None or why is not None:
                 self.refused[name] = why or "it is off"
             else:
@@ -137,16 +137,21 @@ class ToolHost:
 
     @staticmethod
     def _find_obstacle(tool: OfferedTool | None, missing: str | None) -> str | None:
+        """Return why a tool is not offered; None if it is, or if it is off."""
         if tool is None:
             return missing
         if tool.grants is not None:
             return CHANGES_SETTINGS
         return SKIPPED if tool.run == "skip" else None
 
-    def configured_answers(self, name: str) -> JsonObject:
+    def get_configured_answers(self, name: str) -> JsonObject:
         """Return the configured answers to questions of a tool, by question id."""
         questions = self._tools[name].questions
-        return {key: each.answer for key, each in questions.items() if each.answer is not None}
+        answers: JsonObject = {}
+        for question_id, question in questions.items():
+            if question.answer is not None:
+                answers[question_id] = question.answer
+        return answers
 
     async def run(
         self,
@@ -209,14 +214,14 @@ class ToolHost:
         )
         return json.dumps(outcome)
 
-    async def listing(self) -> str:
+    async def list_tools_json(self) -> str:
         """Load the tools and return them as a JSON text, with answers and refused tools."""
         tools = [
             {
                 "name": tool.name,
                 "description": tool.description,
                 "schema": dict(tool.schema),
-                "answers": self.configured_answers(tool.name),
+                "answers": self.get_configured_answers(tool.name),
             }
             for tool in await self.load()
         ]

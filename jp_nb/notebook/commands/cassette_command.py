@@ -10,7 +10,7 @@ from typing import Final
 from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation, suggest_name
-from jp_nb.rendering.reports.cassette_miss import describe_exchange, format_exchange_count
+from jp_nb.rendering.reports.exchange_lines import describe_exchange, format_exchange_count
 from jp_nb.session.model_access.cassettes import Cassettes
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 

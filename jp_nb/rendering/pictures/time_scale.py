@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
@@ -47,7 +47,7 @@ class TimeScale:
 
     def __init__(self, seconds: float, busy: Iterable[tuple[float, float]], width: float) -> None:
         self.width = width
-        self.parts = _make_parts(max(seconds, 0.001), _merge(busy), width)
+        self.parts = _make_parts(max(seconds, 0.001), _merge_intervals(busy), width)
         self._starts = [part.start for part in self.parts]
 
     @property
@@ -57,16 +57,17 @@ class TimeScale:
 
     def find_x(self, second: float) -> float:
         """Return the position of a time."""
-        place = max(bisect_right(self._starts, second) - 1, 0)
-        part = self.parts[place]
+        index = max(bisect_right(self._starts, second) - 1, 0)
+        part = self.parts[index]
         share = (second - part.start) / (part.end - part.start)
         return part.x + part.width * min(max(share, 0.0), 1.0)
 
     def list_ticks(self, min_gap: float) -> list[tuple[float, float]]:
         """Return the times of ticks with their positions, at least `min_gap` apart."""
         shown = [part for part in self.parts if not part.is_cut]
-        whole = sum(part.end - part.start for part in shown)
-        step = next((each for each in _TICK_STEPS if each * _TICK_COUNT >= whole), _TICK_STEPS[-1])
+        shown_s = sum(part.end - part.start for part in shown)
+        fitting = (step for step in _TICK_STEPS if step * _TICK_COUNT >= shown_s)
+        step = next(fitting, _TICK_STEPS[-1])
 
         ticks: list[tuple[float, float]] = []
         for part in shown:
@@ -79,12 +80,12 @@ class TimeScale:
         return ticks
 
 
-def _merge(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def _merge_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     merged: list[tuple[float, float]] = []
     for start, end in sorted(intervals):
         if merged and start <= merged[-1][1]:
-            before = merged[-1]
-            merged[-1] = (before[0], max(before[1], end))
+            last_start, last_end = merged[-1]
+            merged[-1] = (last_start, max(last_end, end))
         else:
             merged.append((start, end))
     return merged
@@ -93,32 +94,47 @@ def _merge(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]
 def _make_parts(
     seconds: float, busy: Sequence[tuple[float, float]], width: float
 ) -> list[ScalePart]:
-    busy_s = sum(end - start for start, end in busy)
-    longest = max(busy_s, _MIN_CUT_S)
+    intervals = _measure_intervals(seconds, busy)
+    total_length = sum(interval.length for interval in intervals)
 
-    # Times with their shown lengths.
-    lengths: list[tuple[float, float, float]] = []
-    before = 0.0
-    for start, end in [*busy, (seconds, seconds)]:
-        quiet = start - before
-        is_cut = quiet > longest and busy_s > 0
-        if is_cut:
-            lengths.append((before, start, max(busy_s * _CUT_SHARE, 0.001)))
-        elif quiet > 0:
-            lengths.append((before, start, quiet))
-        if end > start:
-            lengths.append((start, end, end - start))
-        before = max(before, end)
-
-    whole = sum(length for _, _, length in lengths)
     parts: list[ScalePart] = []
     x = 0.0
-    for start, end, length in lengths:
-        shown = width * length / whole
-        is_cut = length < (end - start) * 0.999
-        parts.append(ScalePart(start, end, x, shown, is_cut))
-        x += shown
+    for interval in intervals:
+        part_width = width * interval.length / total_length
+        is_cut = interval.length < (interval.end - interval.start) * 0.999
+        parts.append(ScalePart(interval.start, interval.end, x, part_width, is_cut))
+        x += part_width
     return parts
+
+
+class _Interval(NamedTuple):
+    """Seconds from `start` to `end`, and the seconds that it is drawn as long as."""
+
+    start: float
+    end: float
+    length: float
+
+
+def _measure_intervals(seconds: float, busy: Sequence[tuple[float, float]]) -> list[_Interval]:
+    """Return the busy intervals and the waits between them, of which long ones are shortened."""
+    busy_s = sum(end - start for start, end in busy)
+    longest_wait = max(busy_s, _MIN_CUT_S)
+
+    intervals: list[_Interval] = []
+    previous_end = 0.0
+    for start, end in [*busy, (seconds, seconds)]:
+        wait = start - previous_end
+        if wait > longest_wait and busy_s > 0:
+            shortened = max(busy_s * _CUT_SHARE, 0.001)
+            intervals.append(_Interval(previous_end, start, shortened))
+        elif wait > 0:
+            intervals.append(_Interval(previous_end, start, wait))
+
+        if end > start:
+            intervals.append(_Interval(start, end, end - start))
+        previous_end = max(previous_end, end)
+
+    return intervals
 
 
 def format_time(seconds: float) -> str:
@@ -137,7 +153,7 @@ def format_time(seconds: float) -> str:
 
 
 def _join_units(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    count, rest = divmod(seconds, large)
-    more = rest // small
-    text = f"{count:,} {large_name}"
-    return f"{text} {more} {small_name}" if more else text
+    large_count, remaining_s = divmod(seconds, large)
+    small_count = remaining_s // small
+    text = f"{large_count:,} {large_name}"
+    return f"{text} {small_count} {small_name}" if small_count else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.record.entries.token_usage import Usage
@@ -12,6 +13,7 @@ from jp_nb.text import pluralize
 
 MAX_TIMELINE_ROWS: Final = 100
 """Maximum number of steps that a picture or a table shows."""
+# Sizes and positions in pixels: columns from left to right, then rows.
 _WIDTH: Final = 720
 _LABEL_X: Final = 8
 _CHART_X: Final = 140
@@ -26,6 +28,7 @@ _TICK_GAP: Final = 48.0
 _BAR_CHARS: Final = 32
 TEXT_LEGEND: Final = "░ first token, █ response, ▒ tool, x failed, ? waiting for you"
 
+# Words by the CSS class of a bar.
 _LEGEND: Final = {
     "first": "until the first token",
     "request": "response",
@@ -49,29 +52,39 @@ def draw_timeline(timeline: TurnTimeline, title: str) -> str:
     height = len(shown) * _ROW
 
     _draw_axis(picture, timeline, scale, height)
-    for place, step in enumerate(shown):
-        y = _TOP + place * _ROW
-        label_width = _CHART_X - _LABEL_X - 6
-        picture.add_text(_LABEL_X, y + 14, step.label, width=label_width)
-        _draw_bar(picture, scale, step, y + 4)
-        times = describe_times(step, has_times=timeline.timing != "order")
-        picture.add_text(_TIME_X, y + 14, times, width=_TOKENS_X - _TIME_X - 6)
-        tokens = format_token_pair(step.usage)
-        picture.add_text(_TOKENS_X, y + 14, tokens, width=_WIDTH - _TOKENS_X)
+    for row, step in enumerate(shown):
+        _draw_step(picture, timeline, scale, step, y=_TOP + row * _ROW)
 
     y = _TOP + height + 18
-    more = len(timeline.steps) + timeline.omitted - len(shown)
-    if more:
-        text = f"… {more:,} more {pluralize('step', more)}"
+    omitted_count = len(timeline.steps) + timeline.omitted - len(shown)
+    if omitted_count:
+        text = f"… {omitted_count:,} more {pluralize('step', omitted_count)}"
         picture.add_text(_LABEL_X, y, text, width=_WIDTH, classes="dim")
         y += _ROW
 
-    used = {_find_class(step) for step in shown}
-    if any(step.first_token is not None for step in shown):
-        used.add("first")
-    items = [(name, words) for name, words in _LEGEND.items() if name in used]
-    bottom = add_legend(picture, y, items, indent=_LABEL_X)
+    bottom = add_legend(picture, y, _list_legend_items(shown), indent=_LABEL_X)
     return picture.to_markdown(bottom)
+
+
+def _draw_step(
+    picture: SvgPicture, timeline: TurnTimeline, scale: TimeScale, step: TimelineStep, *, y: float
+) -> None:
+    """Draw the row of a step: its label, its bar, its times, and its tokens."""
+    picture.add_text(_LABEL_X, y + 14, step.label, width=_CHART_X - _LABEL_X - 6)
+    _draw_bar(picture, scale, step, y + 4)
+
+    times = describe_times(step, has_times=timeline.timing != "order")
+    picture.add_text(_TIME_X, y + 14, times, width=_TOKENS_X - _TIME_X - 6)
+
+    tokens = format_token_pair(step.usage)
+    picture.add_text(_TOKENS_X, y + 14, tokens, width=_WIDTH - _TOKENS_X)
+
+
+def _list_legend_items(steps: Sequence[TimelineStep]) -> list[tuple[str, str]]:
+    used = {_find_class(step) for step in steps}
+    if any(step.first_token is not None for step in steps):
+        used.add("first")
+    return [(name, words) for name, words in _LEGEND.items() if name in used]
 
 
 def _draw_axis(
@@ -155,7 +168,7 @@ def _shorten(count: int | None) -> str:
 
 
 def draw_text_bar(scale: TimeScale, step: TimelineStep) -> str:
-    """Return a step as a row of characters. `scale` has the width of `text_scale`."""
+    """Return a step as a row of characters. `scale` has the width of `make_text_scale`."""
     start = min(int(scale.find_x(step.start)), _BAR_CHARS - 1)
     end = max(round(scale.find_x(step.end)), start + 1)
     sign = "█"
@@ -168,12 +181,13 @@ def draw_text_bar(scale: TimeScale, step: TimelineStep) -> str:
 
     bar = sign * (end - start)
     if step.first_token is not None and sign == "█":
-        waited = min(round(scale.find_x(step.first_token)) - start, len(bar) - 1)
-        bar = "░" * waited + bar[waited:]
-    rest = "·" * (_BAR_CHARS - end)
-    return f"{'·' * start}{bar}{rest}"
+        first_chars = min(round(scale.find_x(step.first_token)) - start, len(bar) - 1)
+        bar = "░" * first_chars + bar[first_chars:]
+    before = "·" * start
+    after = "·" * (_BAR_CHARS - end)
+    return f"{before}{bar}{after}"
 
 
-def text_scale(timeline: TurnTimeline) -> TimeScale:
+def make_text_scale(timeline: TurnTimeline) -> TimeScale:
     """Return the scale of `draw_text_bar`."""
     return make_scale(timeline, float(_BAR_CHARS))

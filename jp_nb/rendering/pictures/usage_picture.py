@@ -63,24 +63,28 @@ def draw_usage(bars: Sequence[UsageBar]) -> str:
     picture = SvgPicture(_WIDTH, f"{USAGE_TITLE}: {count} {pluralize('request', count)}")
     head = "from cache + new → written"
     picture.add_text(_COUNTS_X, 14, head, width=_WIDTH - _COUNTS_X, classes="dim")
-    more = len(bars) - count
-    if more:
+    if len(bars) > count:
         text = f"The last {count} of {len(bars):,} requests"
         picture.add_text(_LABEL_X, 14, text, width=_CHART_X + _CHART_WIDTH, classes="dim")
 
-    for place, bar in enumerate(shown):
-        y = _TOP + place * _ROW
-        picture.add_text(_LABEL_X, y + 10, bar.label, width=_CHART_X - _LABEL_X - 6)
-        parts = {"first": bar.cached, "request": bar.new, "written": bar.written}
-        x = float(_CHART_X)
-        for name, tokens in parts.items():
-            # A part with few tokens stays visible.
-            width = max(_CHART_WIDTH * tokens / largest, 1.5)
-            if tokens:
-                picture.add_rect(x, y, width, _BAR, name)
-                x += width
-        text = f"{bar.cached:,} + {bar.new:,} → {bar.written:,}"
-        picture.add_text(_COUNTS_X, y + 10, text, width=_WIDTH - _COUNTS_X)
+    for row, bar in enumerate(shown):
+        _draw_usage_bar(picture, bar, largest, y=_TOP + row * _ROW)
 
     bottom = add_legend(picture, _TOP + count * _ROW + 12, _LEGEND.items(), indent=_LABEL_X)
     return picture.to_markdown(bottom)
+
+
+def _draw_usage_bar(picture: SvgPicture, bar: UsageBar, largest: int, *, y: float) -> None:
+    """Draw the row of a request. The bar of the `largest` number of tokens has the full width."""
+    picture.add_text(_LABEL_X, y + 10, bar.label, width=_CHART_X - _LABEL_X - 6)
+
+    x = float(_CHART_X)
+    parts = {"first": bar.cached, "request": bar.new, "written": bar.written}
+    for name, tokens in parts.items():
+        if tokens:
+            width = max(_CHART_WIDTH * tokens / largest, 1.5)  # few tokens stay visible
+            picture.add_rect(x, y, width, _BAR, name)
+            x += width
+
+    text = f"{bar.cached:,} + {bar.new:,} → {bar.written:,}"
+    picture.add_text(_COUNTS_X, y + 10, text, width=_WIDTH - _COUNTS_X)

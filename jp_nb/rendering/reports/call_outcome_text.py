@@ -57,24 +57,25 @@ def render_call_outcome(outcome: CallOutcome, *, timed: bool) -> Report:
 
 
 def _list_processes(outcome: CallOutcome) -> Iterator[Report]:
-    several = sum(not run.formats for run in outcome.processes) > 1
+    run_count = sum(not run.formats for run in outcome.processes)
     number = 0
 
     for run in outcome.processes:
+        subject = "The command"
         if run.formats:
-            about = "Its formatter"
-        else:
+            subject = "Its formatter"
+        elif run_count > 1:
             number += 1
-            about = f"Run {number}" if several else "The command"
+            subject = f"Run {number}"
 
-        yield make_line(f"{about} got on stdin:")
+        yield make_line(f"{subject} got on stdin:")
         yield make_block(run.stdin, "json")
         for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
             if text.strip():
                 yield make_line(f"printed on {name}:")
                 yield make_block(text)
 
-        nothing = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
+        prefix = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
         code = run.exit_code
-        ended = f"exit status {code}" if code >= 0 else f"signal {-code}"
-        yield make_line(f"{nothing}ended with {ended}")
+        end = f"exit status {code}" if code >= 0 else f"signal {-code}"
+        yield make_line(f"{prefix}ended with {end}")

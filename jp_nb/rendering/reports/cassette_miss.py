@@ -6,7 +6,6 @@ Source: `docs/cassettes.md`.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
@@ -17,27 +16,7 @@ from jp_nb.agent.model_requests.request_normalizer import NormalizedRequest, Req
 from jp_nb.config.secrets import hide_secrets
 from jp_nb.json_values import JsonObject, as_object, map_texts
 from jp_nb.rendering.text_diff import compare_values, format_sorted_json
-from jp_nb.storage.cassettes.cassette_content import CassetteContent, StoredExchange
-from jp_nb.text import escape_invisible, one_line, plain, pluralize
-
-
-def format_exchange_count(count: int) -> str:
-    """Return the count as words, such as `1 exchange` or `2 exchanges`."""
-    return f"{count:,} {pluralize('exchange', count)}"
-
-
-def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> str:
-    """Return line, model, and last message of `exchange`: `line 7, anthropic/opus: Hello`."""
-    model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
-    last = cassette.parts.get(("message", exchange.last_message))
-    text = ""
-    if last is not None:
-        text = str(last.value.get("text") or last.value.get("name") or "")
-
-    # Before the text is cut, because a part of a key is not recognized as a key.
-    hidden = hide_secrets(plain(text, limit=sys.maxsize))
-    return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=60)}"
-
+from jp_nb.text import escape_invisible
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")
 MAX_DIFFERENT_PARTS: Final = 12
@@ -46,28 +25,28 @@ MAX_DIFFERENT_CHARS: Final = 4_000
 
 def format_mismatch(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:
     """Return lines about settings, system texts, attachments, tools, and messages that differ."""
-    found: list[str] = []
-    for number, (label, old, new) in enumerate(_diff_requests(recorded, asked)):
+    lines: list[str] = []
+    for number, change in enumerate(_diff_requests(recorded, asked)):
         if number == MAX_DIFFERENT_PARTS:
-            found.append("… and more")
+            lines.append("… and more")
             break
 
-        found += _format_change(label, old, new)
-        found += _list_hints(label, old, new)
+        lines += _format_change(*change)
+        lines += _list_hints(*change)
 
-    return [_truncate_line(line) for line in found]
+    return [_truncate_line(line) for line in lines]
 
 
 def _truncate_line(line: str) -> str:
-    left = len(line) - MAX_DIFFERENT_CHARS
-    if left <= 0:
+    omitted_chars = len(line) - MAX_DIFFERENT_CHARS
+    if omitted_chars <= 0:
         return line
 
-    return f"{line[:MAX_DIFFERENT_CHARS]}⟨… {left:,} more⟩"
+    return f"{line[:MAX_DIFFERENT_CHARS]}⟨… {omitted_chars:,} more⟩"
 
 
 _Change = tuple[str, JsonValue, JsonValue]
-"""A part of the request, with its recorded value and its new one."""
+"""The label of a part of the request, with its recorded value and its new one."""
 
 
 def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[_Change]:
@@ -85,13 +64,14 @@ def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Ite
     yield from _diff_named_parts("tool", "name", recorded.tools, asked.tools)
 
     for number, before, after in _diff_pairs(recorded.messages, asked.messages):
+        # A missing message is `{}`.
         if before.get("role") != after.get("role"):
             yield f"message {number}", before or None, after or None
             continue
 
         for field, old, new in _diff_fields(before, after):
-            more = "" if field == "text" else f", {field}"
-            yield f"message {number} ({before['role']}){more}", old, new
+            suffix = "" if field == "text" else f", {field}"
+            yield f"message {number} ({before['role']}){suffix}", old, new
 
 
 def _diff_fields(old: JsonObject, new: JsonObject) -> Iterator[_Change]:
@@ -105,6 +85,7 @@ def _diff_fields(old: JsonObject, new: JsonObject) -> Iterator[_Change]:
 def _diff_pairs(
     recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
 ) -> Iterator[tuple[int, JsonObject, JsonObject]]:
+    """Yield the number and both contents of parts that differ; a missing part is `{}`."""
     for number, (old, new) in enumerate(zip_longest(recorded, asked), 1):
         if old is not None and new is not None and old.id == new.id:
             continue
@@ -144,13 +125,13 @@ def _format_change(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
         yield f"  {name}: the difference looks like an API key and is not shown"
         return
 
-    about, lines = compare_values(name, old, new, limit=40)
-    yield f"  {about}"
+    summary, lines = compare_values(name, old, new, limit=40)
+    yield f"  {summary}"
     yield from (f"    {line}" for line in lines)
 
 
 def _list_hints(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
-    # For differences with a known cause: times, or a tool that needs a user.
+    """Yield advice about differences with a known cause: times, or a tool that needs a user."""
     before = _remove_times(old)
     if before and before == _remove_times(new):
         yield (

@@ -27,14 +27,17 @@ from jp_nb.text import plain
 
 def render_treatment(stream: ConversationStream) -> Report:
     """Return a table of turns and their treatment in requests: in full, compacted, or omitted."""
-    treatments = [format_treatment(each) for each in list_turn_treatments(stream)]
+    treatments = [format_treatment(treatment) for treatment in list_turn_treatments(stream)]
     if not treatments:
         treatments = [SENT_WHOLE] * stream.turn_count
 
     rows = []
-    for treatment, grouped in groupby(enumerate(treatments), key=lambda each: each[1]):
-        first, *more = (str(turn) for turn, _ in grouped)
-        turns = f"{first} to {more[-1]}" if more else first
+    next_turn = 0
+    for treatment, adjacent in groupby(treatments):
+        first = next_turn
+        next_turn += len(list(adjacent))
+        last = next_turn - 1
+        turns = str(first) if first == last else f"{first} to {last}"
         rows.append((turns, treatment))
 
     if len(rows) > MAX_TABLE_ROWS:

@@ -34,7 +34,7 @@ _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
     "size": lambda model: _format_model_size(model),
     "ends": lambda model: _format_end(model),
 }
-"""Columns of the table of models. A column is omitted if it is empty for all models."""
+"""Columns of the table of models: the cell of a model. A column without any text is omitted."""
 
 
 def render_model_table(
@@ -61,31 +61,28 @@ def render_model_table(
 
         return make_note(f"{provider} lists no models.")
 
-    def get_place(model: ModelInfo) -> tuple[bool, bool, bool, float, str]:
-        # Models in use first, then available ones, then the newest, then by name.
-        is_unused = model.id not in named
+    def get_sort_key(model: ModelInfo) -> tuple[bool, bool, bool, float, str]:
+        # The current model first, then those with aliases, available ones, the newest; by name.
+        has_no_alias = model.id not in named
         is_retired = model.state == "retired"
         newest_first = -(model.created or 0.0)
-        return model.id != current, is_unused, is_retired, newest_first, model.id
+        return model.id != current, has_no_alias, is_retired, newest_first, model.id
 
-    found.sort(key=get_place)
+    found.sort(key=get_sort_key)
     shown = found[:MAX_TABLE_ROWS]
 
     columns: dict[str, list[str]] = {}
-    for head, read in _COLUMNS.items():
-        cells = [read(model) for model in shown]
-        if any(cells):
-            columns[head] = cells
+    for head, format_cell in _COLUMNS.items():
+        columns[head] = [format_cell(model) for model in shown]
 
-    uses = []
+    columns["used as"] = []
     for model in shown:
         names = list(named.get(model.id, ()))
         if model.id == current:
             names.insert(0, CURRENT)
-        uses.append(", ".join(names))
-    if any(uses):
-        columns["used as"] = uses
+        columns["used as"].append(", ".join(names))
 
+    columns = {head: cells for head, cells in columns.items() if any(cells)}
     ids = [f"{provider}/{model.id}" for model in shown]
     rows = list(zip(ids, *columns.values(), strict=True))
     return add_note(make_table(("model", *columns), rows), _format_note(found, listed, provider))

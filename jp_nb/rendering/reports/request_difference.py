@@ -46,8 +46,9 @@ def render_request_difference(before: TracedRequest, after: TracedRequest) -> Re
         parts.append(make_remark("no differences"))
 
     parts.append(make_remark(describe_shared_prefix(before, after)))
-    for each in (before, after):
-        parts.append(make_remark(f"{each.name}: {format_token_estimate(each)}; {each.remarks[0]}"))
+    for traced in (before, after):
+        line = f"{traced.name}: {format_token_estimate(traced)}; {traced.remarks[0]}"
+        parts.append(make_remark(line))
 
     return join_reports(parts, between="\n\n")
 
@@ -66,10 +67,10 @@ def _report_values(before: TracedRequest, after: TracedRequest) -> Iterator[Repo
         if old.get(key) != new.get(key):
             yield from _report_change(key, old.get(key), new.get(key))
 
-    then, now = _select_compared(before, after)
-    if then.system != now.system:
-        old_text = "\n\n".join(then.system) or None
-        new_text = "\n\n".join(now.system) or None
+    old_request, new_request = _select_compared(before, after)
+    if old_request.system != new_request.system:
+        old_text = "\n\n".join(old_request.system) or None
+        new_text = "\n\n".join(new_request.system) or None
         yield from _report_change("system", old_text, new_text)
 
 
@@ -86,8 +87,8 @@ def _list_values(traced: TracedRequest, *, is_same_form: bool) -> dict[str, Json
 
 
 def _report_change(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
-    about, lines = compare_values(label, old, new, limit=400)
-    yield make_remark(about)
+    summary, lines = compare_values(label, old, new, limit=400)
+    yield make_remark(summary)
     if lines:
         yield make_block("\n".join(lines), "diff")
 
@@ -103,27 +104,26 @@ def _select_compared(
 
 
 def _report_parts(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    then, now = _select_compared(before, after)
-    yield from _report_members("attachment", _index_attachments(then), _index_attachments(now))
+    old, new = _select_compared(before, after)
+    yield from _report_members("attachment", _index_attachments(old), _index_attachments(new))
 
-    old_tools = {tool.name: tool.to_json() for tool in then.tools}
-    new_tools = {tool.name: tool.to_json() for tool in now.tools}
+    old_tools = {tool.name: tool.to_json() for tool in old.tools}
+    new_tools = {tool.name: tool.to_json() for tool in new.tools}
     yield from _report_members("tool", old_tools, new_tools)
 
-    old_names = [tool.name for tool in then.tools]
-    new_names = [tool.name for tool in now.tools]
+    old_names = [tool.name for tool in old.tools]
+    new_names = [tool.name for tool in new.tools]
     if old_names != new_names and sorted(old_names) == sorted(new_names):
         yield make_remark("tools: the same in another order")
 
 
 def _index_attachments(request: ModelRequest) -> dict[str, JsonValue]:
     contents: dict[str, JsonValue] = {}
-    for each in request.attachments:
-        content = each.content
-        if isinstance(content, str):
-            contents[each.source] = content
-        else:
-            contents[each.source] = f"{each.media_type}, {format_bytes(len(content))}"
+    for attachment in request.attachments:
+        content = attachment.content
+        if not isinstance(content, str):
+            content = f"{attachment.media_type}, {format_bytes(len(content))}"
+        contents[attachment.source] = content
 
     return contents
 
@@ -146,27 +146,28 @@ def _report_members(
 def _report_messages(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     old = before.messages
     new = after.messages
-    same = count_equal(old, new)
-    if same == len(old) == len(new):
+    first = count_equal(old, new)  # index of the first message that differs
+    if first == len(old) == len(new):
         return
 
     yield make_remark(
-        f"messages: {same:,} identical, then {len(old) - same:,} in {before.name} and "
-        f"{len(new) - same:,} in {after.name}"
+        f"messages: {first:,} identical, then {len(old) - first:,} in {before.name} and "
+        f"{len(new) - first:,} in {after.name}"
     )
 
-    for traced, messages in ((before, old), (after, new)):
-        rest = messages[same : same + 10]  # from the first difference on
-        rows = [format_message_row(number, each) for number, each in enumerate(rest, same + 1)]
-        if more := len(messages) - same - len(rest):
-            rows.append(("…", "…", f"… and {more:,} more", ""))
+    for traced in (before, after):
+        listed = traced.messages[first : first + 10]
+        rows = [format_message_row(number, row) for number, row in enumerate(listed, first + 1)]
+        omitted_count = len(traced.messages) - first - len(listed)
+        if omitted_count:
+            rows.append(("…", "…", f"… and {omitted_count:,} more", ""))
 
         if rows:
-            yield make_remark(f"from message {same + 1} on in {traced.name}:")
+            yield make_remark(f"from message {first + 1} on in {traced.name}:")
             yield make_table(MESSAGE_COLUMNS, rows)
 
-    if same < min(len(old), len(new)) and old[same].role == new[same].role:
-        yield from _report_change(f"message {same + 1}", old[same].text, new[same].text)
+    if first < min(len(old), len(new)) and old[first].role == new[first].role:
+        yield from _report_change(f"message {first + 1}", old[first].text, new[first].text)
 
 
 def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:

@@ -84,7 +84,7 @@ def format_token_estimate(traced: TracedRequest) -> str:
 
 def _list_facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     sent = traced.sent
-    yield from (("note", each) for each in traced.remarks[1:])
+    yield from (("note", remark) for remark in traced.remarks[1:])
 
     address = f"{sent.method} {sent.url}" if sent.method else sent.url
     yield "sent to", address
@@ -178,13 +178,13 @@ def _read_system(traced: TracedRequest) -> _Section:
 def _read_attachments(traced: TracedRequest) -> _Section:
     texts = []
     rows = []
-    for each in traced.shown.attachments:
-        content = describe_file(each)
-        texts.append((each.source, content))
+    for attachment in traced.shown.attachments:
+        content = describe_file(attachment)
+        texts.append((attachment.source, content))
 
-        tokens = estimate_attachment_tokens(each)
+        tokens = estimate_attachment_tokens(attachment)
         estimate = f"{tokens:,}" if tokens else "not estimated"
-        rows.append((each.source, shorten(content), estimate))
+        rows.append((attachment.source, shorten(content), estimate))
 
     return _Section("attachments", "file", texts, ("source", "content", "tokens"), rows)
 
@@ -204,15 +204,15 @@ def _read_tools(traced: TracedRequest) -> _Section:
 
 
 def _format_parameters(schema: Mapping[str, JsonValue]) -> Iterator[str]:
-    # Such as `city: string` or `days?: integer`.
-    required = schema.get("required")
-    demanded: Sequence[JsonValue] = required if isinstance(required, list) else ()
+    """Yield the parameters, such as `city: string` or `days?: integer`."""
+    listed = schema.get("required")
+    required: Sequence[JsonValue] = listed if isinstance(listed, list) else ()
 
     for name, node in as_object(schema.get("properties")).items():
         kind = as_object(node).get("type")
         if not isinstance(kind, str):
             kind = "any"
-        mark = "" if name in demanded else "?"
+        mark = "" if name in required else "?"
         yield f"{name}{mark}: {kind}"
 
 
@@ -221,11 +221,11 @@ def _read_messages(traced: TracedRequest) -> _Section:
     texts = [(f"{number} · {message.role}", message.text) for number, message in numbered]
     rows = [format_message_row(number, message) for number, message in numbered]
 
-    left = len(rows) - FIRST_MESSAGES - LAST_MESSAGES
-    if left > 1:
-        hidden = slice(FIRST_MESSAGES, FIRST_MESSAGES + left)
-        tokens = sum(each.tokens for each in traced.messages[hidden])
-        rows[hidden] = [("…", "…", f"… {left:,} messages not shown", f"{tokens:,}")]
+    hidden_count = len(rows) - FIRST_MESSAGES - LAST_MESSAGES
+    if hidden_count > 1:  # a line about one message would be as long
+        hidden = slice(FIRST_MESSAGES, FIRST_MESSAGES + hidden_count)
+        tokens = sum(message.tokens for message in traced.messages[hidden])
+        rows[hidden] = [("…", "…", f"… {hidden_count:,} messages not shown", f"{tokens:,}")]
 
     return _Section("messages", "message", texts, MESSAGE_COLUMNS, rows)
 

@@ -18,7 +18,7 @@ from jp_nb.rendering.pictures.timeline_picture import (
     draw_text_bar,
     draw_timeline,
     make_scale,
-    text_scale,
+    make_text_scale,
 )
 from jp_nb.rendering.report import (
     Report,
@@ -68,7 +68,7 @@ def render_timeline(timeline: TurnTimeline) -> Report:
 
     text_table = table
     if has_times:
-        scale = text_scale(timeline)
+        scale = make_text_scale(timeline)
         drawn = [[*row, draw_text_bar(scale, step)] for row, step in zip(rows, shown, strict=True)]
         drawn_table = make_table([*head, "timeline"], drawn)
         text_table = join_reports([drawn_table, TEXT_LEGEND])

@@ -161,7 +161,7 @@ def render_tool(
 
 
 def _suggest_tool(name: str, config: AppConfig) -> str:
-    known = [each for each in config.conversation.tools if each != STAR]
+    known = [tool for tool in config.conversation.tools if tool != STAR]
     near = difflib.get_close_matches(name, known, n=1)
     if not near:
         return "; `%jp tools` lists them"
@@ -247,8 +247,8 @@ def _format_limit(lines: int | str) -> str:
 
 def _list_advice(tool: OfferedTool) -> Iterator[tuple[str, str]]:
     if isinstance(tool.executor, PythonTool):
-        for each in suggest_improvements(tool.executor):
-            yield "advice", each
+        for advice in suggest_improvements(tool.executor):
+            yield "advice", advice
 
 
 def _make_question_row(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:

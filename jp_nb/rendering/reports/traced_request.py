@@ -123,8 +123,8 @@ class TracedRequest:
             request,
             model=hide(request.model),
             system=tuple(map(hide, request.system)),
-            attachments=tuple(_hide_in(each, hide) for each in request.attachments),
-            tools=tuple(_hide_in_tool(each, hide) for each in request.tools),
+            attachments=tuple(_hide_in(attachment, hide) for attachment in request.attachments),
+            tools=tuple(_hide_in_tool(tool, hide) for tool in request.tools),
             tool_choice=hide(request.tool_choice),
             schema=schema,
         )
@@ -140,8 +140,8 @@ class TracedRequest:
         return replace(
             self.content,
             system=tuple(map(hide, front.system)),
-            attachments=tuple(_hide_in(each, hide) for each in front.attachments),
-            tools=tuple(_hide_in_tool(each, hide) for each in front.tools),
+            attachments=tuple(_hide_in(attachment, hide) for attachment in front.attachments),
+            tools=tuple(_hide_in_tool(tool, hide) for tool in front.tools),
         )
 
     @cached_property

@@ -107,7 +107,7 @@ def render_input_changes(document: Document, last: int) -> Report:
     """Return the reasoning of the `last` turns that did not fit the conversation, by reason."""
     rows = list[tuple[str, ...]]()
     for turn in list(document.conversation.turns())[-last:]:
-        counts = sum((read_input_changes(each.metadata) for each in turn.entries), Counter())
+        counts = sum((read_input_changes(entry.metadata) for entry in turn.entries), Counter())
         turn_cells = _format_turn_cells(turn)
         for (reason, is_dropped), count in counts.most_common(MAX_TABLE_ROWS):
             why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
@@ -120,29 +120,30 @@ def render_input_changes(document: Document, last: int) -> Report:
 
 
 def _group_by_model(usages: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
-    found: dict[str, list[Usage]] = {}
-    for each in usages:
-        found.setdefault(each.model, []).append(each.tokens)
+    """Return the tokens of each response, by model."""
+    groups: dict[str, list[Usage]] = {}
+    for usage in usages:
+        groups.setdefault(usage.model, []).append(usage.tokens)
 
-    return found
+    return groups
 
 
 def _format_turn_cells(turn: TurnEntries) -> tuple[str, str]:
-    # The number and the request of the turn, for the first of its rows.
-    requests = (read_words(each) for each in turn.entries if isinstance(each, ChatRequest))
+    """Return the number and the request of the turn, for the first of its rows."""
+    requests = (read_words(entry) for entry in turn.entries if isinstance(entry, ChatRequest))
     request = one_line(next(requests, ""), limit=_REQUEST_CHARS)
     return str(to_shown_turn(turn.number)), request
 
 
 def _list_turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
-    # One row for each request of the turn to a model. A turn without one has an empty row.
+    """Yield a row for each request of the turn to a model; an empty row without one."""
     turn_cells = _format_turn_cells(turn)
     usages = list(chain.from_iterable(read_usage(entry.metadata) for entry in turn.entries))
     if not usages:
         usages = [ModelUsage("", Usage())]
 
-    for each in usages[:MAX_TABLE_ROWS]:
-        tokens = each.tokens
+    for usage in usages[:MAX_TABLE_ROWS]:
+        tokens = usage.tokens
         counts = (
             tokens.input_tokens,
             tokens.cache_read_tokens,
@@ -150,21 +151,21 @@ def _list_turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
             tokens.output_tokens,
             tokens.reasoning_tokens,
         )
-        yield *turn_cells, each.model or UNKNOWN_VALUE, *map(format_count, counts)
-        turn_cells = ("", "")
+        yield *turn_cells, usage.model or UNKNOWN_VALUE, *map(format_count, counts)
+        turn_cells = ("", "")  # only in the first row
 
     if len(usages) > MAX_TABLE_ROWS:
         yield "", f"{len(usages) - MAX_TABLE_ROWS} more", *[""] * (len(_BY_REQUEST) - 2)
 
 
 def _list_turn_bars(turn: TurnEntries) -> Iterator[UsageBar]:
-    # The bars of the rows of `_list_turn_rows`, for the picture.
+    """Yield the bars of the rows of `_list_turn_rows`, for the picture."""
     usages = chain.from_iterable(read_usage(entry.metadata) for entry in turn.entries)
-    for number, each in enumerate(usages, start=1):
+    for number, usage in enumerate(usages, start=1):
         label = f"turn {to_shown_turn(turn.number)}"
         if number > 1:
             label = f"{label}, request {number}"
-        yield UsageBar(label, each.tokens)
+        yield UsageBar(label, usage.tokens)
 
 
 def _list_model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
@@ -226,7 +227,7 @@ def _list_usage_notes(
 
 
 def _sum_all_conversations(document: Document) -> Usage | None:
-    # None if the other conversations add no usage.
+    """Return the tokens of all conversations; None if only the active one has any."""
     seen: set[str] = set()
     total = _sum_unseen(document.conversation.raw, seen)
     seen_in_active = len(seen)
@@ -237,7 +238,10 @@ def _sum_all_conversations(document: Document) -> Usage | None:
 
 
 def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
-    # A branch copies entries unchanged, so `seen` prevents that they are counted twice.
+    """Return the tokens of entries that are not `seen`, and add these to `seen`.
+
+    A branch copies entries unchanged, and they must not be counted twice.
+    """
     total = Usage()
     for entry in map(as_object, raw):
         metadata = as_object(entry.get("metadata"))
@@ -248,6 +252,6 @@ def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
         key = compact_json(identity)
         if key not in seen:
             seen.add(key)
-            total += sum((one.tokens for one in read_usage(metadata)), Usage())
+            total += sum((usage.tokens for usage in read_usage(metadata)), Usage())
 
     return total

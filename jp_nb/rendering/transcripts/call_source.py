@@ -39,44 +39,47 @@ def find_call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping
 def _write_function_call(
     call: ToolCall, tool: PythonTool, namespace: Mapping[str, Any]
 ) -> str | None:
-    # None if the function has no name in the namespace, or an argument is not a literal.
+    """Return a call of the function of a tool.
+
+    None if the function has no name in the namespace, or an argument is not a literal.
+    """
     name = _find_name((tool, tool.function), tool.__name__, namespace)
     values = tool.validate_arguments(call.arguments)
     if name is None or values is None or not all(map(_is_literal, values.values())):
         return None
 
-    given = [f"{key}={value!r}" for key, value in values.items()]
-    importing = ""
+    arguments = [f"{key}={value!r}" for key, value in values.items()]
+    import_code = ""
     if tool.context_name is not None:
-        module, importing = _find_module(namespace)
-        given.append(f"{tool.context_name}={module}.ToolContext({call.name!r})")
+        module, import_code = _find_module(namespace)
+        arguments.append(f"{tool.context_name}={module}.ToolContext({call.name!r})")
 
-    called = f"await {name}" if tool.is_async else name
-    return importing + _format_call(called, given)
+    function = f"await {name}" if tool.is_async else name
+    return import_code + _format_call(function, arguments)
 
 
 def _write_tool_call(call: ToolCall, namespace: Mapping[str, Any]) -> str:
-    module, importing = _find_module(namespace)
-    given = [repr(call.name)]
+    module, import_code = _find_module(namespace)
+    arguments = [repr(call.name)]
 
     # The names of the parameters of `jp.call` cannot be keyword arguments for the tool.
     clash = "tool" in call.arguments or "arguments" in call.arguments
     names_fit = all(key.isidentifier() and not keyword.iskeyword(key) for key in call.arguments)
     if names_fit and not clash:
-        given += [f"{key}={value!r}" for key, value in call.arguments.items()]
+        arguments += [f"{key}={value!r}" for key, value in call.arguments.items()]
     else:
-        given.append(repr(dict(call.arguments)))
+        arguments.append(repr(dict(call.arguments)))
 
-    return importing + _format_call(f"{module}.call", given)
+    return import_code + _format_call(f"{module}.call", arguments)
 
 
-def _format_call(called: str, given: list[str]) -> str:
-    line = f"{called}({', '.join(given)})"
+def _format_call(function: str, arguments: list[str]) -> str:
+    line = f"{function}({', '.join(arguments)})"
     if len(line) <= 88:
         return line
 
-    lines = (f"    {each}," for each in given)
-    return "\n".join([f"{called}(", *lines, ")"])
+    lines = (f"    {argument}," for argument in arguments)
+    return "\n".join([f"{function}(", *lines, ")"])
 
 
 def _is_literal(value: JsonValue) -> bool:
@@ -94,15 +97,23 @@ def _is_literal(value: JsonValue) -> bool:
             return type(value) in (str, int, bool, type(None))
 
 
-def _find_name(sought: Iterable[object], first: str, namespace: Mapping[str, Any]) -> str | None:
-    wanted = set(map(id, sought))
-    if id(namespace.get(first)) in wanted:
-        return first
-    names = (n for n, v in namespace.items() if id(v) in wanted and not n.startswith("_"))
-    return next(names, None)
+def _find_name(
+    objects: Iterable[object], usual_name: str, namespace: Mapping[str, Any]
+) -> str | None:
+    """Return the name of one of `objects` in a namespace, at best its usual name."""
+    wanted = set(map(id, objects))
+    if id(namespace.get(usual_name)) in wanted:
+        return usual_name
+
+    for name, value in namespace.items():
+        if id(value) in wanted and not name.startswith("_"):
+            return name
+    return None
 
 
 def _find_module(namespace: Mapping[str, Any]) -> tuple[str, str]:
-    # The name of the package in the namespace, and the line that imports it if it has none.
-    known = _find_name([sys.modules["jp_nb"]], "jp", namespace)
-    return (known, "") if known is not None else ("jp", "import jp_nb as jp\n\n")
+    """Return the name of the package in a namespace, and the code that imports it."""
+    name = _find_name([sys.modules["jp_nb"]], "jp", namespace)
+    if name is not None:
+        return name, ""
+    return "jp", "import jp_nb as jp\n\n"

@@ -154,9 +154,9 @@ def _format_call_of_line(begins: ToolBegins) -> str:
 
     # Code in arguments is in blocks below: the line has the number of its lines.
     sizes = {}
-    for each in begins.texts:
-        count = str(begins.arguments[each.name]).removesuffix("\n").count("\n") + 1
-        sizes[each.name] = f"…{count} {pluralize('line', count)}"
+    for text in begins.texts:
+        count = str(begins.arguments[text.name]).removesuffix("\n").count("\n") + 1
+        sizes[text.name] = f"…{count} {pluralize('line', count)}"
 
     return format_call(begins.name, begins.arguments, sizes)
 
@@ -167,17 +167,18 @@ def format_call(
     texts: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Return a call in one line, such as `add(a=1, b=2)`. `texts` replace values of arguments."""
-    given: list[str] = []
-    cut = 0
+    shown_arguments: list[str] = []
+    omitted_chars = 0
     for key, value in _drop_empty(arguments).items():
         text = texts[key] if key in texts else spaced_json(value)
         # Cut before escaping: an argument may have a megabyte.
         shown = escape_invisible(text[:MAX_CALL_LINE_CHARS])
-        given.append(f"{spell_invisible(key)}={shown}")
-        cut += max(len(text) - MAX_CALL_LINE_CHARS, 0)
+        shown_arguments.append(f"{spell_invisible(key)}={shown}")
+        omitted_chars += max(len(text) - MAX_CALL_LINE_CHARS, 0)
 
-    listed = ", ".join(given)
-    return truncate(f"{spell_invisible(name)}({listed})", MAX_CALL_LINE_CHARS, cut=cut)
+    listed = ", ".join(shown_arguments)
+    line = f"{spell_invisible(name)}({listed})"
+    return truncate(line, MAX_CALL_LINE_CHARS, cut=omitted_chars)
 
 
 def _list_blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]:
@@ -196,28 +197,29 @@ def _list_blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Re
 
 def _list_argument_blocks(begins: ToolBegins, *, with_code: bool) -> Iterator[Report]:
     if begins.parameters == "json":
-        code_names = {each.name for each in begins.texts}
-        given = _drop_empty(begins.arguments)
-        others = {key: value for key, value in given.items() if key not in code_names}
+        code_names = {text.name for text in begins.texts}
+        arguments = _drop_empty(begins.arguments)
+        others = {key: value for key, value in arguments.items() if key not in code_names}
         text = limit_text(format_visible_json(others)) if others else ""
         yield _make_block_below(text, "json")
 
     if with_code:
-        for each in begins.texts:
-            _, lines = spell_lines(str(begins.arguments[each.name]))
-            yield _make_block_below(limit_text("\n".join(lines)), each.language, folds=True)
+        for code in begins.texts:
+            _, lines = spell_lines(str(begins.arguments[code.name]))
+            yield _make_block_below(limit_text("\n".join(lines)), code.language, folds=True)
 
 
 def _make_folded_result(ends: ToolEnds) -> Report:
-    # The result for pages. A text cannot be unfolded, so it has none.
+    """Return the result for pages. A text cannot be unfolded, so it has none."""
     content = remove_frame(format_content_for_user(ends.name, ends.content))
     if not ends.folds_result or not content.strip() or _is_reason(ends):
         return Report("", "")
 
     shown = limit_text(content[:MAX_FOLDED_CHARS], lines=MAX_FOLDED_LINES)
-    left = len(content) - MAX_FOLDED_CHARS
-    if left > 0:
-        shown = f"{shown}\n… {left:,} more {pluralize('character', left)}"
+    omitted_chars = len(content) - MAX_FOLDED_CHARS
+    if omitted_chars > 0:
+        noun = pluralize("character", omitted_chars)
+        shown = f"{shown}\n… {omitted_chars:,} more {noun}"
 
     noun = "error" if ends.is_error else "result"
     size = f"{len(content):,} {pluralize('character', len(content))}"
@@ -265,7 +267,7 @@ def _format_result(ends: ToolEnds) -> str:
 
 
 def _is_reason(ends: ToolEnds) -> bool:
-    # True if the line of the call has the whole content, as the reason of its failure.
+    """Return True if the line of the call has the whole content, as the reason of its failure."""
     text = format_content_for_user(ends.name, ends.content).strip("\n")
     return ends.is_error and "\n" not in text and len(text) <= MAX_CALL_REASON_CHARS
 

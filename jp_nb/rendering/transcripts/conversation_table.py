@@ -20,22 +20,22 @@ from jp_nb.text import (
 def render_conversations(document: Document, *, with_active: bool = False) -> Report:
     """Return the other conversations of `document` as a table, or all `with_active`."""
     rows = []
-    for each in list_conversations(document):
-        if each.active and not with_active:
+    for conversation in list_conversations(document):
+        if conversation.active and not with_active:
             continue
 
-        title = each.title or ""
-        if each.active:
+        title = conversation.title or ""
+        if conversation.active:
             title = f"{title} (active)" if title else "(active)"
 
-        state = f"{each.turns} {pluralize('turn', each.turns)}"
-        if each.damaged:
+        state = f"{conversation.turns} {pluralize('turn', conversation.turns)}"
+        if conversation.damaged:
             state = "damaged"
 
-        parent = each.parent or ""
-        if each.parent is not None and each.parent_turn is not None:
-            parent = f"{parent}, turn {to_shown_turn(each.parent_turn)}"
+        parent = conversation.parent or ""
+        if conversation.parent is not None and conversation.parent_turn is not None:
+            parent = f"{parent}, turn {to_shown_turn(conversation.parent_turn)}"
 
-        rows.append((each.id, title, state, each.made or "", parent))
+        rows.append((conversation.id, title, state, conversation.made or "", parent))
 
     return make_table(("id", "title", "turns", "made", "from"), rows)

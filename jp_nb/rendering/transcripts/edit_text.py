@@ -35,7 +35,8 @@ def count_applied_edits(entries: object) -> int:
     if not isinstance(entries, tuple | list):
         return 0
     responses = [entry for entry in entries if isinstance(entry, ToolCallResponse)]
-    return sum(len(list_applied_edits(each.metadata.get("structured"))) for each in responses)
+    results = [response.metadata.get("structured") for response in responses]
+    return sum(len(list_applied_edits(result)) for result in results)
 
 
 def format_applied_edits(arguments: Mapping[str, JsonValue], structured: JsonValue) -> str:

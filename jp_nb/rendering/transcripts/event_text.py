@@ -78,7 +78,7 @@ def render_event(event: ShownEvent) -> Report:
 
 
 def _render_question(ends: QuestionEnds) -> Report:
-    # The question with its outcome, and below an answer, the options or fields.
+    """Return the question with its outcome, and below an answer, the options or fields."""
     label = one_line(ends.label, limit=80) if ends.label else ""
     question = one_line(ends.question.text, limit=500)
     card = QuestionCard()
@@ -115,7 +115,7 @@ def _quote_context(question: Question) -> str:
 
 
 def _render_change(ends: ChangeEnds) -> Report:
-    # The decision about configuration changes. Several changes have a line each.
+    """Return the decision about configuration changes. Several changes have a line each."""
     tool = one_line(ends.tool, limit=80)
     listed = summarize_changes(ends.changes)
 
@@ -131,7 +131,9 @@ def _render_change(ends: ChangeEnds) -> Report:
         text += [f"        {line}" for line in change.difference]
 
     heading_line = f"⟳ {make_code_span(heading.line)} — {escape_markup(decision)}"
-    items = [_add_difference(f"- {make_code_span(one.line)}", one, "  ") for one in listed]
+    items = []
+    for change in listed:
+        items.append(_add_difference(f"- {make_code_span(change.line)}", change, "  "))
     blocks = [_add_difference(heading_line, heading, ""), "\n".join(items)]
 
     return Report("\n\n".join(filter(None, blocks)), "\n".join(text))
@@ -159,15 +161,16 @@ def _format_decision(ends: ChangeEnds) -> str:
     return f"applied by {approver}"
 
 
-def _render_notice(text: str) -> Report:
-    shown = limit_text(text, lines=50)
+def _render_notice(notice: str) -> Report:
+    shown = limit_text(notice, lines=50)
 
     # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []
-    for each in shown.split("\n"):
-        if line := one_line(each, limit=MAX_LINE_CHARS):
-            indentation = len(each) - len(each.lstrip(" "))
-            lines.append(f"{NO_BREAK_SPACE * indentation}{make_note(line).markdown}")
+    for line in shown.split("\n"):
+        text = one_line(line, limit=MAX_LINE_CHARS)
+        if text:
+            indentation = len(line) - len(line.lstrip(" "))
+            lines.append(f"{NO_BREAK_SPACE * indentation}{make_note(text).markdown}")
 
     return Report("  \n".join(lines), shown)
 

@@ -41,28 +41,27 @@ def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = 
 
 
 def _join_settings(change: Change, toolsets: Toolsets) -> str:
-
     words, delta = split_change(change.delta, toolsets)
-    found = [*_format_settings(delta), *(f"{path} unset" for path in change.unsets)]
+    settings = [*_format_settings(delta), *(f"{path} unset" for path in change.unsets)]
 
-    more = len(found) - MAX_ITEMS_IN_LINE
-    if more > 0:
-        found[MAX_ITEMS_IN_LINE:] = [f"and {more} more"]
-    if found:
-        words.append(", ".join(found))
+    omitted_count = len(settings) - MAX_ITEMS_IN_LINE
+    if omitted_count > 0:
+        settings[MAX_ITEMS_IN_LINE:] = [f"and {omitted_count} more"]
+    if settings:
+        words.append(", ".join(settings))
 
     return "; ".join(words)
 
 
 def _format_settings(delta: Partial) -> Iterator[str]:
-    shown: dict[PathKeys, None] = {}
+    listed: dict[PathKeys, None] = {}  # a set that keeps the order
     for keys, _ in iter_leaves(delta):
+        # The provider and the name of a model are one setting for the user.
         above = node_at(keys[:-1])
-        is_model = above is not None and above.required_fields == ["provider", "name"]
-        place = keys[:-1] if is_model else keys
-        shown[place] = None
+        is_part_of_model = above is not None and above.required_fields == ["provider", "name"]
+        listed[keys[:-1] if is_part_of_model else keys] = None
 
-    for keys in shown:
+    for keys in listed:
         path = format_path(keys)
         value = mask_secrets(get_path(delta, path), parse_path(path))
         if isinstance(value, dict) and {"provider", "name"} <= value.keys():

@@ -64,6 +64,7 @@ from jp_nb.text import (
 )
 from jp_nb.toolkit.data_sections import remove_frame
 
+# Ends of a turn by its status: without an answer, and with a part of one.
 _UNANSWERED = {
     "failed": "✗ failed: no answer",
     "interrupted": "⏹ interrupted before the answer",
@@ -92,9 +93,11 @@ def render_log(
     trusted record, because the author of the record chose this text.
     """
     parts: list[Report | str] = []
-    if (earlier := (total or 0) - len(turns)) > 0:
-        noun = pluralize("turn", earlier)
-        parts.append(make_note(f"{earlier} earlier {noun} hidden. Show all: `%jp log {total}`"))
+    hidden_count = (total or 0) - len(turns)
+    if hidden_count > 0:
+        noun = pluralize("turn", hidden_count)
+        note = f"{hidden_count} earlier {noun} hidden. Show all: `%jp log {total}`"
+        parts.append(make_note(note))
 
     compactions: dict[int, list[PlacedCompaction]] = {}  # by the turn before them
     for placed in find_compactions(document.conversation.entries) if turns else ():
@@ -138,35 +141,39 @@ def _get_speaker(part: TurnPart) -> str:
 def _list_turn_reports(
     turn: Turn, image_hosts: Collection[str], toolsets: Toolsets
 ) -> Iterator[Report]:
-    requests = (x for x in turn.parts if isinstance(x, TurnText) and x.by_person)
-    request = next(requests, TurnText("", by_person=True))
+    from_user = (part for part in turn.parts if isinstance(part, TurnText) and part.by_person)
+    request = next(from_user, TurnText("", by_person=True))
 
     speaker = _get_speaker(request)
-    asked = _render_part(request, image_hosts, toolsets)
+    shown_request = _render_part(request, image_hosts, toolsets)
     number = to_shown_turn(turn.number)
-    begins = make_heading(f"{number} · {speaker}")
-    text = f"{number} {speaker}: {asked.text.lstrip()}"
-    yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
+    heading = make_heading(f"{number} · {speaker}")
+    text = f"{number} {speaker}: {shown_request.text.lstrip()}"
+    yield Report(f"{heading.markdown}\n\n{shown_request.markdown}", text)
 
     for image in turn.images:
         yield _render_line(f"[{image.noun}: {image.words}]")
 
-    for part in (x for x in turn.parts if x is not request):
+    for part in turn.parts:
+        if part is request:
+            continue
         if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
             continue  # only the source of a value changed
 
-        says = _get_speaker(part)
-        if says != speaker and not isinstance(part, ConfigChange):
-            speaker = says
-            yield Report(make_heading(f"{number} · {says}").markdown, f"{number} {says}:")
+        # A change belongs to the part before it.
+        part_speaker = _get_speaker(part)
+        if part_speaker != speaker and not isinstance(part, ConfigChange):
+            speaker = part_speaker
+            yield Report(make_heading(f"{number} · {speaker}").markdown, f"{number} {speaker}:")
+
         yield _render_part(part, image_hosts, toolsets)
 
     if turn.uncalled:
         yield _render_line(f"⚠ {describe_uncalled_tool(turn.uncalled)}")
     if turn.left_out:
-        taken = "; its settings were reverted" if turn.taken_back else ""
-        how = _UNANSWERED.get(turn.status, "✗ no answer")
-        yield _render_line(f"{how} (this turn is not sent to models{taken})")
+        reverted = "; its settings were reverted" if turn.taken_back else ""
+        end = _UNANSWERED.get(turn.status, "✗ no answer")
+        yield _render_line(f"{end} (this turn is not sent to models{reverted})")
     elif turn.status in _INCOMPLETE:
         yield _render_line(_INCOMPLETE[turn.status])
 
@@ -178,11 +185,12 @@ def _list_compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Re
         yield _render_line(f"⊟ {format_compactions([entry])} from here on{end}")
 
         if entry.summary is not None and not placed.is_reverted:
-            said = entry.summary.summary
-            yield Report(sanitize_markdown(said), indent_text(plain(said)))
+            summary = entry.summary.summary
+            yield Report(sanitize_markdown(summary), indent_text(plain(summary)))
 
-    if (more := len(compactions) - MAX_LISTED_LINES) > 0:
-        yield _render_line(f"⊟ and {more} more")
+    omitted_count = len(compactions) - MAX_LISTED_LINES
+    if omitted_count > 0:
+        yield _render_line(f"⊟ and {omitted_count} more")
 
 
 def _render_part(part: TurnPart, image_hosts: Collection[str], toolsets: Toolsets) -> Report:

@@ -8,7 +8,7 @@ Source: `docs/record.md`, `docs/turns.md`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -36,21 +36,28 @@ def format_recorded_change(change: ConfigChange, toolsets: Toolsets) -> str:
         return f"⟳ configuration reset{_format_proposers(change)}"
 
     words, delta = split_change(change.delta, toolsets)
-    says: list[str] = []
+    changes: list[str] = []
     if settings := ", ".join(_format_settings(delta)):
-        says.append(one_line(settings, limit=300))
+        changes.append(one_line(settings, limit=300))
 
-    back = frozenset(change.taken_back)
-    for word, taken in (("unset", False), ("reverted", True)):
-        if found := [path for path in change.unsets if (path in back) is taken]:
-            # Each path has at least one character, so `one_line` would cut further paths.
-            paths = ", ".join(map(mask_path, found[:MAX_CELL_CHARS]))
-            says.append(f"{word} {one_line(paths, limit=200)}")
+    reverted = frozenset(change.taken_back)
+    unset_paths = [path for path in change.unsets if path not in reverted]
+    reverted_paths = [path for path in change.unsets if path in reverted]
+    if unset_paths:
+        changes.append(f"unset {_list_paths(unset_paths)}")
+    if reverted_paths:
+        changes.append(f"reverted {_list_paths(reverted_paths)}")
 
-    if says:
-        words.append(f"configuration {', '.join(says)}")
+    if changes:
+        words.append(f"configuration {', '.join(changes)}")
 
     return f"⟳ {one_line('; '.join(words), limit=600)}{_format_proposers(change)}"
+
+
+def _list_paths(paths: Sequence[str]) -> str:
+    # Each path has at least one character, so `one_line` would cut further paths.
+    listed = ", ".join(map(mask_path, paths[:MAX_CELL_CHARS]))
+    return one_line(listed, limit=200)
 
 
 def _format_settings(
@@ -86,19 +93,20 @@ def mask_path(path: str) -> str:
 
 
 def _format_proposers(change: ConfigChange) -> str:
-    # Tools of one response are named together.
-    tools: dict[str, dict[str, None]] = {}
+    # Tools whose changes were approved in the same way are named together.
+    tools_by_approval: dict[str, dict[str, None]] = {}
     for call in change.proposed_by:
-        tools.setdefault(_format_approval(call), {})[format_name(call.tool)] = None
+        tools = tools_by_approval.setdefault(_format_approval(call), {})
+        tools[format_name(call.tool)] = None
 
-    said: list[str] = []
-    for how, names in tools.items():
-        listed = ", ".join(_limit_names(names))
-        said.append(f"proposed by {listed}, {how}")
-    if not said:
+    texts: list[str] = []
+    for approval, tools in tools_by_approval.items():
+        names = ", ".join(_limit_names(tools))
+        texts.append(f"proposed by {names}, {approval}")
+    if not texts:
         return ""
 
-    listed = "; ".join(_limit_names(said))
+    listed = "; ".join(_limit_names(texts))
     return f" ({listed})"
 
 
@@ -113,12 +121,12 @@ def format_proposing_tools(calls: Iterable[ProposedBy]) -> list[str]:
 
 
 def _limit_names(names: Iterable[str]) -> list[str]:
-    found = list(names)
-    more = len(found) - MAX_FEW_NAMES
-    if more <= 0:
-        return found
+    listed = list(names)
+    omitted_count = len(listed) - MAX_FEW_NAMES
+    if omitted_count <= 0:
+        return listed
 
-    return [*found[:MAX_FEW_NAMES], f"and {more} more"]
+    return [*listed[:MAX_FEW_NAMES], f"and {omitted_count} more"]
 
 
 def format_recorded_rule(rule: Mapping[str, JsonValue]) -> str:

@@ -6,7 +6,7 @@ Source: `docs/turns.md`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jp_nb.agent.prompting.prompts import ProposedChange
@@ -47,24 +47,18 @@ def render_replay(number: int, results: Sequence[Replayed], note: str = "") -> R
     parts = list[Report]()
     rows = []
 
-    for place, each in enumerate(results, 1):
-        state = "same" if each.same else "differs"
-        then = "-" if each.then is None else each.then
-        now = "-" if each.now is None else each.now
-        rows.append((str(place), each.name, then, now, each.note or state))
+    for call_number, result in enumerate(results, 1):
+        parts += _list_difference(call_number, result)
 
-        if not (each.same or each.then is None or each.now is None):
-            label = f"{place} {one_line(each.name, limit=80)}"
-            change = ProposedChange(label, json.dumps(each.then), json.dumps(each.now))
-            [shown] = summarize_changes((change,))
-            parts.append(Report(f"≠ {make_code_span(shown.line)}", f"≠ {shown.line}"))
-            if shown.difference:
-                parts.append(make_block("\n".join(shown.difference), "diff"))
+        state = "same" if result.same else "differs"
+        then = "-" if result.then is None else result.then
+        now = "-" if result.now is None else result.now
+        rows.append((str(call_number), result.name, then, now, result.note or state))
 
-    same = sum(each.same for each in results)
+    same_count = sum(result.same for result in results)
     parts.append(
         make_line(
-            f"Turn {to_shown_turn(number)} with the current tools: {same} of {len(results)} "
+            f"Turn {to_shown_turn(number)} with the current tools: {same_count} of {len(results)} "
             "results are the same. The conversation is unchanged."
         )
     )
@@ -73,3 +67,16 @@ def render_replay(number: int, results: Sequence[Replayed], note: str = "") -> R
         parts.append(make_line(note))
 
     return join_reports(parts)
+
+
+def _list_difference(number: int, result: Replayed) -> Iterator[Report]:
+    """Yield the difference of two results; nothing if they are the same, or one is missing."""
+    if result.same or result.then is None or result.now is None:
+        return
+
+    label = f"{number} {one_line(result.name, limit=80)}"
+    change = ProposedChange(label, json.dumps(result.then), json.dumps(result.now))
+    [summary] = summarize_changes((change,))
+    yield Report(f"≠ {make_code_span(summary.line)}", f"≠ {summary.line}")
+    if summary.difference:
+        yield make_block("\n".join(summary.difference), "diff")

@@ -30,19 +30,20 @@ def split_change(
     delta: Mapping[str, JsonValue], toolsets: Toolsets = NO_TOOLSETS
 ) -> tuple[list[str], JsonObject]:
     """Return the words for parts of the change `delta`, and the settings that have none."""
-    rest: JsonObject = dict(delta)
+    rest: JsonObject = dict(delta)  # the settings without words
     words = list[str]()
-    model = as_object(_at(rest, _MODEL))
+
+    model = as_object(_get_at(rest, _MODEL))
     match model:
         case {"provider": str(provider), "name": str(name)} if len(model) == 2:
             shown = one_line(f"{provider}/{name}", limit=100)
             words.append(f"model {hide_credentials(shown)}")
-            rest = _with(rest, _MODEL, None)
+            rest = _replace_at(rest, _MODEL, None)
 
-    states, tools = _split_tools(as_object(_at(rest, _TOOLS)))
+    states, tools = _split_tools(as_object(_get_at(rest, _TOOLS)))
     if states:
-        words += _tool_words(states, toolsets)
-        rest = _with(rest, _TOOLS, tools or None)
+        words += _list_tool_words(states, toolsets)
+        rest = _replace_at(rest, _TOOLS, tools or None)
 
     return words, rest
 
@@ -55,45 +56,56 @@ def _split_tools(tools: Mapping[str, JsonValue]) -> tuple[dict[str, bool], JsonO
         settings = as_object(value)
         enable = as_object(settings.get("enable"))
         state = enable.get("state")
-        if isinstance(state, bool) and len(enable) == 1 and name != "*":
-            states[name] = state
-            others: JsonObject = {key: x for key, x in settings.items() if key != "enable"}
-            if others:
-                rest[name] = others
-        else:
+
+        is_switch = isinstance(state, bool) and len(enable) == 1 and name != "*"
+        if not is_switch:
             rest[name] = value
+            continue
+
+        states[name] = state is True
+        others: JsonObject = {key: item for key, item in settings.items() if key != "enable"}
+        if others:
+            rest[name] = others
 
     return states, rest
 
 
-def _tool_words(states: Mapping[str, bool], toolsets: Toolsets) -> Iterator[str]:
+def _list_tool_words(states: Mapping[str, bool], toolsets: Toolsets) -> Iterator[str]:
     for wanted, word in ((True, "on"), (False, "off")):
         names = dict.fromkeys(name for name, state in states.items() if state is wanted)
-        whole = [name for name, tools in toolsets.items() if tools and names.keys() >= set(tools)]
-        for toolset in whole:
+
+        # The name of a toolset replaces those of its tools, if all of them are switched.
+        whole_toolsets: list[str] = []
+        for toolset, tools in toolsets.items():
+            if tools and names.keys() >= set(tools):
+                whole_toolsets.append(toolset)
+        for toolset in whole_toolsets:
             for tool in toolsets[toolset]:
                 names.pop(tool, None)
 
-        listed = [format_name(name) for name in [*whole, *names]]
-        more = len(listed) - MAX_LISTED_LINES
-        if more > 0:
-            listed[MAX_LISTED_LINES:] = [f"and {more} more"]
+        listed = [format_name(name) for name in [*whole_toolsets, *names]]
+        omitted_count = len(listed) - MAX_LISTED_LINES
+        if omitted_count > 0:
+            listed[MAX_LISTED_LINES:] = [f"and {omitted_count} more"]
         if listed:
             joined = ", ".join(listed)
             yield f"tools {word}: {joined}"
 
 
-def _at(value: Mapping[str, JsonValue], path: tuple[str, ...]) -> JsonValue:
-    found: JsonValue = dict(value)
+def _get_at(value: Mapping[str, JsonValue], path: tuple[str, ...]) -> JsonValue:
+    inner: JsonValue = dict(value)
     for key in path:
-        found = as_object(found).get(key)
-    return found
+        inner = as_object(inner).get(key)
+    return inner
 
 
-def _with(value: JsonObject, path: tuple[str, ...], new: JsonValue) -> JsonObject:
+def _replace_at(value: JsonObject, path: tuple[str, ...], new: JsonValue) -> JsonObject:
     """Return `value` with `new` at `path`; without the setting, and empty tables, if it is None."""
     key, *below = path
-    inner = _with(as_object(value.get(key)), tuple(below), new) if below else new
+    inner = new
+    if below:
+        inner = _replace_at(as_object(value.get(key)), tuple(below), new)
+
     if inner is None or inner == {}:
-        return {name: x for name, x in value.items() if name != key}
+        return {name: item for name, item in value.items() if name != key}
     return {**value, key: inner}

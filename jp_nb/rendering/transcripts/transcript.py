@@ -108,20 +108,20 @@ class TranscriptPart:
 
         While the turn runs, it is `live`, with durations, and may end in a line with its `status`.
         """
-        rendered = list(map(self._transcript.render, self._sort_decisions()))
+        reports = list(map(self._transcript.render, self._sort_decisions()))
         markdown = []
-        for each in rendered:
-            if live and each.live:
-                markdown.append(each.live)
+        for report in reports:
+            if live and report.live:
+                markdown.append(report.live)
             else:
-                markdown.append(each.markdown)
+                markdown.append(report.markdown)
 
         if status:
             markdown.append(f"*{escape_markup(status)}*")
 
         return {
             "text/markdown": "\n\n".join(filter(None, markdown)),
-            "text/plain": "\n".join(filter(None, (each.text for each in rendered))),
+            "text/plain": "\n".join(filter(None, (report.text for report in reports))),
         }
 
     def _sort_decisions(self) -> Iterator[TranscriptPiece]:
@@ -133,8 +133,8 @@ class TranscriptPart:
         def get_call_number(piece: TranscriptPiece) -> int:
             return self._transcript.call_numbers.get(_get_deciding_call(piece) or "", 0)
 
-        for are_decisions, found in groupby(self.pieces, is_decision):
-            pieces = list(found)
+        for are_decisions, adjacent in groupby(self.pieces, is_decision):
+            pieces = list(adjacent)
             if are_decisions:
                 pieces.sort(key=get_call_number)
 
@@ -319,7 +319,7 @@ class Transcript:
 
 
 def _get_deciding_call(piece: TranscriptPiece) -> str | None:
-    # The call that a decision belongs to; None for other pieces.
+    """Return the id of the call that a decision belongs to; None for other pieces."""
     event = piece.event if isinstance(piece, EventPiece) else None
     return event.call_id if isinstance(event, (QuestionEnds, ChangeEnds)) else None
 
