@@ -111,13 +111,13 @@ def _display_without_history(shell: Any, capture: OutputCapture, *, quiet: bool)
         if value is None or quiet:
             return
 
-        capture.value = True
+        capture.shows_value = True
         try:
             data, metadata = shell.display_formatter.format(value)
             if data:
                 shell.display_pub.publish(data=data, metadata=metadata)
         finally:
-            capture.value = False
+            capture.shows_value = False
 
     outer = sys.displayhook
     if outer is shell.displayhook:

@@ -32,6 +32,9 @@ _log = logging.getLogger(__name__)
 MAX_COMPLETIONS = 300
 MAX_COMPLETION_CHARS = 200  # longer texts are not offered
 
+# The options of `%%jp`, in the form of a subcommand.
+_ASK = Subcommand("", "", "", options=ASK_OPTIONS)
+
 _CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")
 _MAGIC = re.compile(r"\s*(?P<mark>%%?)jp\s+(?P<asks>q\s)?")
 _MENTION = re.compile(r"(?:^|[\s(\[{\"'>])@(?P<name>[\w./~-]*)$")
@@ -45,10 +48,12 @@ def complete_cell(cell: str, line: int, column: int, names: Names) -> TabComplet
     """
     lines = cell.split("\n")
     before = lines[line][:column]
-    first = next((i for i, text in enumerate(lines) if text.strip()), 0)
-    if line != first and _CELL_MAGIC.match(lines[first]):
+    first_line = next((index for index, text in enumerate(lines) if text.strip()), 0)
+    if line == first_line:
+        return complete_line(before, names)
+    if _CELL_MAGIC.match(lines[first_line]):
         return _limit(_complete_text(before, names))
-    if line != first and _CELL_MAGIC.match(before):
+    if _CELL_MAGIC.match(before):  # IPython does not run a cell magic below the first line
         return TabCompletions(column, [])
     return complete_line(before, names)
 
@@ -61,35 +66,42 @@ def complete_line(before: str, names: Names) -> TabCompletions:
     if magic["asks"] and magic["mark"] == "%":
         return _limit(_complete_text(before, names))
 
-    begin = magic.start("asks") if magic["asks"] else magic.end()
-    done, typed = _split_words(before, begin)
+    start = magic.start("asks") if magic["asks"] else magic.end()
+    words, typed = _split_words(before, start)
     word = _join_chars(typed)
     if magic["mark"] == "%%":
-        found = _complete_word(_ASK, done, word, names)
-    elif not done:
-        found = match_prefix(word, SUBCOMMANDS)
-    elif command := SUBCOMMANDS.get(done[0]):
-        found = _complete_word(command, done[1:], word, names)
+        completions = _complete_word(_ASK, words, word, names)
+    elif not words:
+        completions = match_prefix(word, SUBCOMMANDS)
+    elif command := SUBCOMMANDS.get(words[0]):
+        completions = _complete_word(command, words[1:], word, names)
     else:
         return TabCompletions(len(before), [])
 
-    _, start, quote = typed[found.start]
+    return _limit(_escape_completions(completions, typed))
+
+
+def _escape_completions(completions: TabCompletions, typed: Sequence[_TypedChar]) -> TabCompletions:
+    """Return completions of the line for those of its last word, without quotes and escapes."""
+    _, position, quote = typed[completions.start]
     escaped = {}
-    for text in found.texts:
+    for text in completions.texts:
         if form := _escape(text, quote):
             escaped[text] = form
 
-    notes = {escaped[text]: note for text, note in found.notes.items() if text in escaped}
+    notes = {escaped[text]: note for text, note in completions.notes.items() if text in escaped}
+    return TabCompletions(position, [*escaped.values()], notes)
 
-    return _limit(TabCompletions(start, [*escaped.values()], notes))
 
-
-def _limit(found: TabCompletions) -> TabCompletions:
-    # Names of untrusted records must not contain control characters.
+def _limit(completions: TabCompletions) -> TabCompletions:
+    """Drop long texts, and those with control characters: names may come from untrusted records."""
     texts = [
-        text for text in found.texts if text.isprintable() and len(text) <= MAX_COMPLETION_CHARS
+        text
+        for text in completions.texts
+        if text.isprintable() and len(text) <= MAX_COMPLETION_CHARS
     ]
-    return TabCompletions(found.start, list(dict.fromkeys(texts))[:MAX_COMPLETIONS], found.notes)
+    unique = list(dict.fromkeys(texts))
+    return TabCompletions(completions.start, unique[:MAX_COMPLETIONS], completions.notes)
 
 
 def _complete_text(before: str, names: Names) -> TabCompletions:
@@ -140,34 +152,38 @@ class _TypedChar(NamedTuple):
 
 def _split_words(line: str, position: int) -> tuple[list[str], list[_TypedChar]]:
     """Split `line` from `position` as a shell does: complete words, and the word at the cursor."""
-    done: list[str] = []
-    typed: list[_TypedChar] = []
-    begun = False
+    words: list[str] = []
+    typed: list[_TypedChar] = []  # of the current word
+    has_begun = False  # quotes alone also make a word, which is empty
     quote = ""
 
     while position < len(line):
         char = line[position]
-        following = line[position + 1 : position + 2]
-        escapes = char == "\\" and (not quote or (quote == '"' and following in ('"', "\\")))
-        if escapes and following:
-            typed.append(_TypedChar(following, position, quote))
+        next_char = line[position + 1 : position + 2]
+        is_space = char in " \t\r\n"
+        # Within double quotes, a backslash escapes only a quote and a backslash.
+        is_escape = char == "\\" and (not quote or (quote == '"' and next_char in ('"', "\\")))
+
+        if is_escape and next_char:
+            typed.append(_TypedChar(next_char, position, quote))
             position += 1
         elif char in ("'", '"') and quote in ("", char):
             quote = "" if quote else char
-        elif char in " \t\r\n" and not quote:
-            done += [_join_chars(typed)] if begun else []
+        elif is_space and not quote:
+            if has_begun:
+                words.append(_join_chars(typed))
             typed = []
-        elif not escapes:
+        elif not is_escape:  # a backslash at the cursor escapes nothing yet
             typed.append(_TypedChar(char, position, quote))
 
-        begun = bool(quote) or char not in " \t\r\n" or escapes
+        has_begun = bool(quote) or not is_space or is_escape
         position += 1
 
-    return done, [*typed, _TypedChar("", position, quote)]
+    return words, [*typed, _TypedChar("", position, quote)]
 
 
 def _join_chars(typed: Iterable[_TypedChar]) -> str:
-    return "".join(each.char for each in typed)
+    return "".join(item.char for item in typed)
 
 
 def _escape(text: str, quote: str) -> str | None:
@@ -181,51 +197,55 @@ def _escape(text: str, quote: str) -> str | None:
     return re.sub(r"[\s'\"\\]", r"\\\g<0>", text)
 
 
-_ASK = Subcommand("", "", "", options=ASK_OPTIONS)
-
-
 def _complete_word(
-    command: Subcommand, done: Sequence[str], text: str, names: Names
+    command: Subcommand, earlier: Sequence[str], text: str, names: Names
 ) -> TabCompletions:
-    """Complete the word `text`, after the words `done`."""
-    by_flag: dict[str, MagicOption] = {}
+    """Complete the word `text`, after the words `earlier`."""
+    options: dict[str, MagicOption] = {}  # by flag
     for option in command.options:
-        by_flag |= dict.fromkeys(option.flags, option)
+        options |= dict.fromkeys(option.flags, option)
+    flags_with_value = {flag for flag, option in options.items() if option.takes}
 
-    takers = {flag for flag, option in by_flag.items() if option.takes}
-    if done and done[-1] in takers:
-        last = by_flag[done[-1]]
-        found = _complete_offer(last.choices or last.offers, text, names)
-        if found.texts or not last.has_optional_value:
-            return found
+    if earlier and earlier[-1] in flags_with_value:  # `-m TEXT`
+        last = options[earlier[-1]]
+        completions = _complete_offer(last.choices or last.offers, text, names)
+        if completions.texts or not last.has_optional_value:
+            return completions
 
     flag, equals, value = text.partition("=")
-    if flag.startswith("--") and equals:
-        if flag not in takers:
+    if flag.startswith("--") and equals:  # `--model=TEXT`
+        if flag not in flags_with_value:
             return TabCompletions(len(text), [])
-        found = _complete_offer(by_flag[flag].choices or by_flag[flag].offers, value, names)
-        return TabCompletions(found.start + len(flag) + 1, found.texts)
+        completions = _complete_offer(options[flag].choices or options[flag].offers, value, names)
+        return TabCompletions(completions.start + len(flag) + 1, completions.texts)
 
-    flags = match_prefix(text, by_flag)
+    flags = match_prefix(text, options)
     if text.startswith("-"):
         return flags
 
     arguments = [
         word
-        for previous, word in zip(["", *done], done, strict=False)
-        if previous not in takers and not word.startswith("-")
+        for previous, word in zip(["", *earlier], earlier, strict=False)
+        if previous not in flags_with_value and not word.startswith("-")
     ]
     if not command.accepts_word_count(len(arguments) + 1):
         return TabCompletions(len(text), []) if text else flags
 
-    offer: Offer | Mapping[str, Offer | None] | None = command.offers
-    if command.verbs:
-        offer = command.verbs if not arguments else None
-        if len(arguments) == 1:
-            offer = command.verbs.get(arguments[0])
+    completions = _complete_offer(_find_offer(command, arguments), text, names)
+    return completions if completions.texts or text else flags
 
-    found = _complete_offer(offer, text, names)
-    return found if found.texts or text else flags
+
+def _find_offer(
+    command: Subcommand, arguments: Sequence[str]
+) -> Offer | Mapping[str, Offer | None] | None:
+    """Return the kind of word that follows `arguments`."""
+    if not command.verbs:
+        return command.offers
+    if not arguments:
+        return command.verbs
+    if len(arguments) == 1:
+        return command.verbs.get(arguments[0])
+    return None
 
 
 def _complete_offer(
@@ -234,27 +254,30 @@ def _complete_offer(
     """Complete `text` as one kind of offer, or as one of several words."""
     if offer is None:
         return TabCompletions(len(text), [])
-    return OFFERED[offer](text, names) if isinstance(offer, str) else match_prefix(text, offer)
+    if isinstance(offer, str):
+        return OFFERED[offer](text, names)
+    return match_prefix(text, offer)
 
 
 def match_completions(session: Session | None, context: Any) -> dict[str, Any]:
     """Return IPython's `MatcherResult` for its `CompletionContext`. Raise no errors."""
     before: str = context.text_until_cursor
-    found = TabCompletions(len(before), [])
+    completions = TabCompletions(len(before), [])
 
     try:
         if session is not None:
             line = context.cursor_line
             column = context.cursor_position
-            found = complete_cell(context.full_text, line, column, Names(session))
+            completions = complete_cell(context.full_text, line, column, Names(session))
     except Exception:  # IPython would print the traceback below the cell
         _log.debug("Completion failed for %r", before, exc_info=True)
 
     return {
         "completions": [
-            SimpleCompletion(text=text, type=found.notes.get(text, "param")) for text in found.texts
+            SimpleCompletion(text=text, type=completions.notes.get(text, "param"))
+            for text in completions.texts
         ],
-        "matched_fragment": before[found.start :],
-        "suppress": bool(found.texts),
+        "matched_fragment": before[completions.start :],
+        "suppress": bool(completions.texts),
         "ordered": True,
     }

@@ -32,6 +32,9 @@ from jp_nb.session.turns.structured import is_schema_like
 from jp_nb.storage.configuration.config_files import CONFIG_SUFFIXES
 from jp_nb.storage.user_folders import get_config_folder
 
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
 
 class Names:
     """Snapshot of the names in a session, for one completion.
@@ -106,11 +109,10 @@ class Names:
 
         entries: list[str] = []
         nothing: list[str] = []
-        for each in folders:
-            entries += _try(partial(_list_folder, each), nothing)
+        for place in folders:
+            entries += _try(partial(_list_folder, place), nothing)
 
-        suffixes = {each: Path(each).suffix for each in entries}
-
+        suffixes = {entry: Path(entry).suffix for entry in entries}
         return [
             entry.removesuffix(suffix)
             for entry, suffix in suffixes.items()
@@ -125,8 +127,8 @@ class Names:
     @cached_property
     def conversations(self) -> Mapping[str, bool]:
         """Ids of inactive conversations, with True for damaged ones."""
-        found: list[ConversationInfo] = _try(lambda: list_conversations(self.session.document), [])
-        return {each.id: each.damaged for each in found if not each.active}
+        listed: list[ConversationInfo] = _try(lambda: list_conversations(self.session.document), [])
+        return {info.id: info.damaged for info in listed if not info.active}
 
     @cached_property
     def turn_count(self) -> int:
@@ -146,7 +148,7 @@ class Names:
         """Names of the user's variables."""
         hidden = getattr(get_ipython(), "user_ns_hidden", {})
         names = list(self.session.host.namespace)
-        return [n for n in names if isinstance(n, str) and n not in hidden]
+        return [name for name in names if isinstance(name, str) and name not in hidden]
 
     @cached_property
     def rows(self) -> Sequence[str]:
@@ -161,10 +163,6 @@ class Names:
         values = self.session.host.namespace
         names = (name for name in self.variables if not name.startswith("_"))
         return [name for name in names if is_schema_like(values.get(name))]
-
-
-_T = TypeVar("_T")
-_log = logging.getLogger(__name__)
 
 
 def _has_rows(value: Any) -> bool:

@@ -28,7 +28,10 @@ from jp_nb.notebook.magic_options import Offer
 
 @dataclass(frozen=True, slots=True)
 class TabCompletions:
-    """TabCompletions of a line, best first. They replace the text from `start` to the cursor."""
+    """Completions of a line, best first. They replace the text from `start` to the cursor.
+
+    `notes` are shown beside the texts, by the text.
+    """
 
     start: int
     texts: list[str]
@@ -58,9 +61,10 @@ def _list_models(text: str, names: Names) -> list[str]:
 def _complete_config_file(text: str, names: Names) -> TabCompletions:
     if not text.startswith(("@", ".", "/", "~")):
         return _complete_file(text, names.config_files, suffixes=("",))
-    at = text.startswith("@")
-    found = _complete_file(text[at:], names.entries, suffixes=(".toml", ".json"))
-    return replace(found, start=found.start + at)
+
+    path = text.removeprefix("@")
+    completions = _complete_file(path, names.entries, suffixes=(".toml", ".json"))
+    return replace(completions, start=completions.start + len(text) - len(path))
 
 
 def _complete_attachment(text: str, names: Names) -> TabCompletions:
@@ -89,7 +93,9 @@ _TOOLS = "conversation.tools"
 
 
 def _complete_path(text: str, names: Names) -> TabCompletions:
+    """Complete the last key in a path of a setting, such as `conversation.tools.re` or `a[b`."""
     boundaries = list(re.finditer(r"^|[.\[]", text))
+    # A key in brackets may contain dots, so the last boundary after a known path counts.
     for boundary in reversed(boundaries):
         above = text[: boundary.start()]
         if boundary[0] == "[":
@@ -109,37 +115,42 @@ def _complete_key(
 ) -> TabCompletions:
     """Complete a key below `node`, after the dot or bracket in `text` at `start`."""
     separator = text[start : start + 1] if above else ""
-    typed = text[start + len(separator) :]
-    as_json = separator == "[" and typed.startswith('"')
-    typed = typed[as_json:]
-    known = [*node.fields]
-    if above == _TOOLS:
-        known.append(STAR)
-
-    if node.kind != "table" or node.child(STAR) is not None:
-        known += names.keys(above)
-
-    keys = [k for k in dict.fromkeys(known) if k.startswith(typed) and "=" not in k]
-    if separator == "[" and node.kind == "table":
+    if separator == "[" and node.kind == "table":  # its keys are written with dots
         return TabCompletions(len(text), [])
 
-    plain = [key for key in keys if separator != "[" and _PLAIN_KEY.fullmatch(key)]
+    typed = text[start + len(separator) :]
+    is_quoted = separator == "[" and typed.startswith('"')
+    typed = typed.removeprefix('"') if is_quoted else typed
+    keys = [key for key in _list_keys(node, above, names) if key.startswith(typed)]
+
+    # Keys that may follow a dot. Others are written in brackets: `tools[a.b]`.
+    plain_keys = [key for key in keys if separator != "[" and _PLAIN_KEY.fullmatch(key)]
     texts: list[str] = []
-    for key in plain:
+    for key in plain_keys:
         texts += _list_forms(key, key, node, above, names)
 
-    others = [key for key in keys if above and key not in plain]
-    if separator != "[" and not others:
+    bracket_keys = [key for key in keys if above and key not in plain_keys]
+    if separator != "[" and not bracket_keys:
         return TabCompletions(start + len(separator), texts)
 
     texts = [f".{text}" for text in texts]  # brackets replace the dot
-    for key in others:
-        as_text = as_json or "]" in key or parse_path(f"x[{key}]")[1:] != (key,)
+    for key in bracket_keys:
+        needs_quotes = is_quoted or "]" in key or parse_path(f"x[{key}]")[1:] != (key,)
         # The shell-like splitting removes quotes.
-        index = json.dumps(key, ensure_ascii=False) if as_text else key
+        index = json.dumps(key, ensure_ascii=False) if needs_quotes else key
         texts += _list_forms(key, f"[{index}]", node, above, names)
 
     return TabCompletions(start, texts)
+
+
+def _list_keys(node: SchemaNode, above: str, names: Names) -> list[str]:
+    """Return the keys below `node`: of the schema, and of the effective configuration."""
+    known = [*node.fields]
+    if above == _TOOLS:
+        known.append(STAR)
+    if node.kind != "table" or node.child(STAR) is not None:
+        known += names.keys(above)
+    return [key for key in dict.fromkeys(known) if "=" not in key]
 
 
 def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names) -> list[str]:
@@ -162,7 +173,7 @@ _KNOWN_WORDS = dict.fromkeys(
     (*_WORDS, *REASONING_EFFORTS, *PROVIDER_NAMES, *TOOL_SOURCES, *JSON_TYPES)
 )
 """Words that validators of some settings accept, but that their annotations do not list."""
-_NO_WORD = "no_such_word"
+_ARBITRARY_WORD = "no_such_word"
 
 
 def _complete_assignment(text: str, names: Names) -> TabCompletions:
@@ -174,13 +185,13 @@ def _complete_assignment(text: str, names: Names) -> TabCompletions:
         return TabCompletions(len(text), [])
 
     start = len(left) + 1
-    if ":" in left[len(path) :]:
+    if ":" in left[len(path) :]:  # `path:=json`
         words = [word for word in node.choices if word in ("true", "false")]
         if node.optional:
             words.append("null")
         return match_prefix(text, words, start)
 
-    if node.kind == "list":
+    if node.kind == "list":  # the item after the last comma
         start += right.rfind(",") + 1
         start += len(text[start:]) - len(text[start:].lstrip())
         node = node.item
@@ -189,7 +200,7 @@ def _complete_assignment(text: str, names: Names) -> TabCompletions:
         values = _list_models(text[start:], names)
     elif parse_path(path)[-1] == "tool_choice":
         values = ["auto", "none", "required", *names.tools]
-    elif node.kind in ("map", "list", "json") or _accepts(node, _NO_WORD):
+    elif node.kind in ("map", "list", "json") or _accepts(node, _ARBITRARY_WORD):
         values = node.choices
     else:
         known = (word for word in _KNOWN_WORDS if _accepts(node, word))
@@ -199,6 +210,7 @@ def _complete_assignment(text: str, names: Names) -> TabCompletions:
 
 
 def _accepts(node: SchemaNode, word: str) -> bool:
+    """Return True if `word` is a valid value of the setting."""
     try:
         node.adapter.validate_python(parse_setting_value(node, word, ""))
     except (ValidationError, ConfigError):

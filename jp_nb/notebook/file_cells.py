@@ -46,10 +46,12 @@ class FileCells:
         cells = enumerate(snapshot["cells"])
         self._cells = tuple(_read_cell(number, cell) for number, cell in cells)
         self._may_run = snapshot["run_inserted"]
-        self._inserted = 0
+        self._inserted_count = 0
+        self._counts: dict[str, int] = {}  # execution counts of cells that ran in a turn, by id
+
+        # The last change, and the ids of its new cells by their keys, such as `new:1`.
         self._operation = ""
         self._new_ids: Mapping[str, str] = {}
-        self._counts: dict[str, int] = {}  # of cells that ran in a turn, by id
 
     @classmethod
     def find(cls) -> FileCells | None:
@@ -58,7 +60,10 @@ class FileCells:
         return None if snapshot is None else cls(snapshot)
 
     def list_cells(self, executed: Iterable[NotebookCell]) -> NotebookCells:
-        """Return the cells for the tools that read them, with the states of `executed`."""
+        """Return the cells for the tools that read them, with the states of `executed`.
+
+        The kernel knows the source of an executed cell, but not its id.
+        """
         started = read_started_cells()
         known = {cell.source: cell for cell in executed}
         cells = tuple(
@@ -70,10 +75,10 @@ class FileCells:
     def document(self) -> DocumentCells:
         """Return the cells that may be edited."""
         started = read_started_cells()
-        this = started[-1] if started else ""
+        running_cell = started[-1] if started else ""
         return DocumentCells(
             self._cells,
-            this,
+            running_cell,
             may_run=self._may_run,
             operation=self._operation,
             new_ids=self._new_ids,
@@ -100,11 +105,11 @@ class FileCells:
         append_run_event(**event)
 
     def _make_id(self, source: str) -> str:
-        # Not random: equal inputs give equal notebooks.
+        """Return a new id. It is not random: equal inputs give equal notebooks."""
         taken = {cell.cell_id for cell in self._cells}
         while True:
-            self._inserted += 1
-            data = f"{self._inserted}:{source}".encode("utf-8", "surrogatepass")
+            self._inserted_count += 1
+            data = f"{self._inserted_count}:{source}".encode("utf-8", "surrogatepass")
             made = f"jp-{hashlib.sha256(data).hexdigest()[:ID_CHARS]}"
             if made not in taken:
                 return made
@@ -135,7 +140,7 @@ def _is_new(key: str) -> bool:
 
 
 def _read_cell(number: int, cell: SnapshotCell) -> DocumentCell:
-    kind: CellKind = next((each for each in CELL_KINDS if each == cell["type"]), "raw")
+    kind: CellKind = next((known for known in CELL_KINDS if known == cell["type"]), "raw")
     return DocumentCell(
         cell["id"],
         number,

@@ -74,11 +74,12 @@ class NotebookFrontEnd:
 
     def _make_display(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
         kernel = getattr(self._shell, "kernel", None)
-        live = kernel is not None and not is_headless(kernel)
+        is_live = kernel is not None and not is_headless(kernel)
         style = config.style
         interval = style.update_interval_ms / 1000
+
         is_console = kernel is None and sys.stdout.isatty()
-        if live:
+        if is_live:
             is_console = Presence.detect().is_console
         if is_console:
             return PrintedTurn(self._cell, show_tools=style.tool_call.show, interval=interval)
@@ -87,7 +88,7 @@ class NotebookFrontEnd:
         printed = None
         show_end: Callable[[TurnCounts], None] | None = None
         if kernel is not None:
-            tools = ToolOutput(kernel, hold=not live, interval=interval)
+            tools = ToolOutput(kernel, hold=not is_live, interval=interval)
             printed = PrintedTexts()
             tools.on_clear = printed.clear
             show_end = partial(KernelPages.of(kernel).show_turn_end, kernel.get_parent("shell"))
@@ -106,5 +107,5 @@ class NotebookFrontEnd:
             printed=printed,
             show_end=show_end,
             interval=interval,
-            live=live,
+            live=is_live,
         )

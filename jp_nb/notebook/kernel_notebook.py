@@ -71,7 +71,7 @@ class KernelNotebook:
 
         try:
             async with asyncio.timeout(CELLS_TIMEOUT_S):
-                text = await asyncio.wrap_future(store.ask_cells(whole))
+                text = await asyncio.wrap_future(store.requests.ask_cells(whole))
                 running = store.running_cells()
                 cells = await asyncio.to_thread(read_cells, text, running)
         except TimeoutError:

@@ -6,15 +6,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.session.host import LastError
 from jp_nb.text import one_line
-
-if TYPE_CHECKING:
-    pass
-
 
 CODE_FILE = "<code "  # prefix of the file names of code that a model ran
 

@@ -26,6 +26,17 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 """Names of all subcommands, by the titles of their groups in the help."""
 
 
+ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Model and configuration": ("-m", "-c", "-C"),
+    "Tools": ("-t", "-T", "-u", "-U"),
+    "Data": ("-a", "-s", "-o"),
+    "Conversation": ("-n", "-k", "--plan", "--strict"),
+    "Rows": ("--each", "--cache"),
+}
+"""First flags of all options of `%%jp`, by the titles of their groups in the help."""
+_HELP_COLUMNS: Final = 100
+
+
 def list_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the title and the help rows of each group."""
     groups = []
@@ -36,17 +47,6 @@ def list_groups() -> list[tuple[str, list[tuple[str, str]]]]:
         groups.append((title, rows))
 
     return groups
-
-
-ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Model and configuration": ("-m", "-c", "-C"),
-    "Tools": ("-t", "-T", "-u", "-U"),
-    "Data": ("-a", "-s", "-o"),
-    "Conversation": ("-n", "-k", "--plan", "--strict"),
-    "Rows": ("--each", "--cache"),
-}
-"""First flags of all options of `%%jp`, by the titles of their groups in the help."""
-_HELP_COLUMNS: Final = 100
 
 
 def format_ask_help() -> str:

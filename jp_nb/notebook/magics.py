@@ -25,6 +25,7 @@ from jp_nb.text import one_line
 
 _SHELL_ATTRIBUTE = "_jp_nb_session"
 """Attribute of the shell that keeps the session while the extension is unloaded."""
+_INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)  # the latter of a cell with `await`
 
 
 @magics_class
@@ -101,7 +102,7 @@ def load(shell: Any, *, version: str) -> None:
     if complete_magic not in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.append(complete_magic)
 
-    for event, callback in _callbacks(session):
+    for event, callback in _iter_callbacks(session):
         shell.events.register(event, callback)
 
     print(f"jp_nb {version} · {one_line(session.format_status())}")
@@ -121,7 +122,7 @@ def _refuse_in_turn(session: Session | None) -> None:
     raise error
 
 
-def _callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[Any], None]]]:
+def _iter_callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[Any], None]]]:
     yield "post_run_cell", _on_cell_end
     if session is not None and isinstance(host := session.host, NotebookHost):
         yield "post_run_cell", host.errors.on_cell_end
@@ -139,9 +140,6 @@ def _on_cell_end(result: Any = None) -> None:
             session.store.flush_after_cell()
 
 
-_INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)  # the latter of a cell with `await`
-
-
 def unload(shell: Any) -> None:
     """Remove the magics. The shell keeps the session for the next load.
 
@@ -152,7 +150,7 @@ def unload(shell: Any) -> None:
     _refuse_in_turn(session)
     set_current(None)
 
-    for event, callback in _callbacks(session):
+    for event, callback in _iter_callbacks(session):
         if callback in shell.events.callbacks[event]:
             shell.events.unregister(event, callback)
 

@@ -68,7 +68,7 @@ class PageDocument:
         Raises:
             ToolError: The page cannot edit them, or does not answer.
         """
-        refusal = self.store.find_edit_refusal(session)
+        refusal = self.store.requests.find_edit_refusal(session)
         if refusal is not None:
             raise ToolError(refusal)
 
@@ -82,7 +82,7 @@ class PageDocument:
         )
 
     async def _read_state(self) -> _PageState:
-        text = await _wait(self.store.ask_document(), READ_TIMEOUT_S)
+        text = await _wait(self.store.requests.ask_document(), READ_TIMEOUT_S)
         return _read_state(text)
 
     async def change(self, change: CellChange) -> ChangeResult:
@@ -110,7 +110,7 @@ class PageDocument:
         ]
 
         try:
-            asked = self.store.ask_edit(operation, steps, expected)
+            asked = self.store.requests.ask_edit(operation, steps, expected)
             text = await _wait(asked, CHANGE_TIMEOUT_S)
             changed = _read_answer(text, operation)
         except TimeoutError:
@@ -118,7 +118,7 @@ class PageDocument:
         except StorageError as exc:
             return ChangeResult("unknown", operation=operation, note=f"{exc}.")
 
-        if changed.outcome != "applied" or not self.store.is_shared:
+        if changed.outcome != "applied" or not self.store.requests.is_shared:
             return changed
         return await self._find_merged(change, changed)
 
@@ -137,7 +137,7 @@ class PageDocument:
             return changed
 
         user = ANOTHER_USER
-        others = self.store.list_other_users()
+        others = self.store.requests.list_other_users()
         if len(others) == 1:
             user = format_user_name(others[0])
         return replace(changed, merged=merged, merged_by=user)
@@ -166,7 +166,7 @@ class CellOfPage:
 
     def begin(self) -> None:
         """Let the page clear the cell, and show that it runs."""
-        self.store.show_run(self.cell_id, self.source)
+        self.store.requests.show_run(self.cell_id, self.source)
 
     def end(self, count: int, outputs: RunOutputs) -> bool:
         """Let the page store the outputs, and wait for its answer."""
@@ -175,7 +175,7 @@ class CellOfPage:
             stored = outputs.to_json()
 
         try:
-            asked = self.store.ask_to_store_run(self.cell_id, self.source, count, stored)
+            asked = self.store.requests.ask_to_store_run(self.cell_id, self.source, count, stored)
             answer = _read_object(asked.result(CHANGE_TIMEOUT_S))
         except (StorageError, TimeoutError):
             return False
@@ -261,18 +261,18 @@ def _read_answer(text: str, operation: str) -> ChangeResult:
 
 
 def _read_conflicts(answer: JsonObject) -> list[CellConflict]:
-    given = answer.get("conflicts")
+    reported = answer.get("conflicts")
     conflicts: list[CellConflict] = []
-    if not isinstance(given, list):
+    if not isinstance(reported, list):
         return conflicts
 
-    for each in given:
-        if isinstance(each, dict):
-            source = each.get("source")
+    for conflict in reported:
+        if isinstance(conflict, dict):
+            source = conflict.get("source")
             conflicts.append(
                 CellConflict(
-                    str(each.get("id", "")),
-                    str(each.get("reason", "it has changed.")),
+                    str(conflict.get("id", "")),
+                    str(conflict.get("reason", "it has changed.")),
                     source if isinstance(source, str) else None,
                 )
             )

@@ -9,6 +9,8 @@ import io
 import re
 import tokenize
 
+_QUESTION = re.compile(r"([ \t]*)%jp[ \t]+(\S.*\?)\s*$")
+
 
 def keep_question_marks(lines: list[str]) -> list[str]:
     """Transform `%jp q TEXT?` so that IPython does not show help for the last word.
@@ -38,9 +40,6 @@ def keep_question_marks(lines: list[str]) -> list[str]:
             transformed.append(f"{match[1]}get_ipython().run_line_magic('jp', {match[2]!r})\n")
 
     return transformed
-
-
-_QUESTION = re.compile(r"([ \t]*)%jp[ \t]+(\S.*\?)\s*$")
 
 
 def _is_incomplete(code: str) -> bool:

@@ -50,8 +50,9 @@ class RunningCell:
 class RunningCells:
     """Publishes the kernel's status, and keeps the running cells and their outputs. Thread-safe.
 
-    It replaces the kernel's `_publish_status`. A page shows the newest status, whichever request it
-    belongs to. So if another request ends while a cell runs, the kernel must stay busy.
+    The object itself replaces the function `_publish_status` of the kernel. A page shows the newest
+    status, whichever request it belongs to. So if another request ends while a cell runs, the
+    kernel must stay busy.
 
     It also replaces `send` of the kernel's session, through which all outputs leave the kernel.
 
@@ -63,8 +64,9 @@ class RunningCells:
         self._kernel = kernel
         self._publish: Callable[..., None] = kernel._publish_status
         self._lock = RLock()  # two requests may end at the same time
+        # By the ids of their requests: running cells, and ended ones that no page has shown.
         self._cells: dict[str, RunningCell] = {}
-        self._unseen: dict[str, RunningCell] = {}  # ended, and not shown by a page
+        self._unseen: dict[str, RunningCell] = {}
         self._process = os.getpid()
         self._add(kernel.get_parent("shell"))
 

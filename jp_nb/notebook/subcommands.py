@@ -107,8 +107,9 @@ _TABLE: Final = (
     ),
     Subcommand(
         "models", "list the models of a provider or local server, by default the current one",
-        "commands.reports:list_models", "[PROVIDER [WORD…]]", "a provider and words to search for",
-        "provider", options=(MagicOption(("--refresh",), "request the list again"),),
+        "commands.models_command:list_models", "[PROVIDER [WORD…]]",
+        "a provider and words to search for", "provider",
+        options=(MagicOption(("--refresh",), "request the list again"),),
     ),
     Subcommand(
         "mcp",
@@ -153,7 +154,7 @@ _TABLE: Final = (
     ),
     Subcommand(
         "request", "show a request to the model: the last one, that of turn N, or the next one",
-        "commands.reports:show_request", "[N…]",
+        "commands.request_command:show_request", "[N…]",
         "the number of a turn (3), of one of its requests (3.1), or `next`", "turn",
         options=(MagicOption(("--diff",), "compare two requests: their common beginning and the "
                         "differences", beside="N M"),

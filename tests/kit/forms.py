@@ -234,7 +234,7 @@ class FormUser:
 
     @property
     def _buttons(self) -> list[Any]:
-        return [*_find_buttons(self._form._row)]
+        return [*_find_buttons(self._form._buttons.row)]
 
 
 class ControlUser:

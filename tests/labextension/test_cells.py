@@ -127,7 +127,7 @@ def test_huge_notebook_is_sent_in_a_few_megabytes(
     page = open_notebook(LOAD, "from jp_nb.session import require_session\n"
         "import json\n"
         "store = require_session().active.store\n"
-        "told = [store.ask_cells(whole).result(60) for whole in (None, 1000, 'unknown')]\n"
+        "told = [store.requests.ask_cells(whole).result(60) for whole in (None, 1000, 'unknown')]\n"
         "first = json.loads(told[0])\n"
         "print([len(x) < 5_000_000 for x in told], len(first), first[3]['left_out'] > 900_000)\n"
         "one, none = map(json.loads, told[1:])\n"

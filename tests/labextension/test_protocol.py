@@ -56,7 +56,7 @@ def test_messages_have_the_fields_of_the_table_and_keep_all_conversations(
     page = open_notebook(
         SETUP,
         f"say('zero'); flushed(60); say('one', {LONG}); flushed(60)",
-        "print(len(in_cell.opened.store.ask_cells(None).result(30)) > 100)\n"
+        "print(len(in_cell.opened.store.requests.ask_cells(None).result(30)) > 100)\n"
         "from jp_nb.notebook.prompt.running_cell.current_page import has_input\n"
         "print(has_input())\n"
         "in_cell.opened.store.replaced(); flushed(60)",

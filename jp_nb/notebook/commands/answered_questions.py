@@ -88,11 +88,11 @@ def _import_questions(call: Invocation, words: Sequence[str]) -> None:
     session = call.session
     try:
         path = (session.files.folder / Path(words[0]).expanduser()).absolute()
-        told = session.active.questions.import_table(path)
+        lines = session.active.questions.import_table(path)
     except (RuntimeError, ValueError) as exc:  # unknown home folder, or a null byte
         raise UsageError(f"{words[0][:80]!r} is not a valid file name: {exc}") from exc
 
-    _print_lines(told)
+    _print_lines(lines)
 
 
 _QNA_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
@@ -104,7 +104,7 @@ _QNA_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] 
 
 
 def _load_history(call: Invocation) -> QuestionHistory | None:
-    # Prints a message if the notebook is not trusted.
+    """Return the history; None, with a message to the user, if the notebook is not trusted."""
     questions = call.session.active.questions
     _print_lines(questions.migrate_table())
     history = questions.read_history(includes_foreign=True)
@@ -145,12 +145,12 @@ def _show_latest(
 
 
 def _read_limit(call: Invocation) -> int:
-    given = call.options.limit
-    if given is None:
+    limit = call.options.limit
+    if limit is None:
         return DEFAULT_LIMIT
-    if _is_number(given):
-        given = int(given)
-    return validate_limit(given)
+    if _is_number(limit):
+        limit = int(limit)
+    return validate_limit(limit)  # it refuses a text
 
 
 def _is_number(text: str) -> bool:

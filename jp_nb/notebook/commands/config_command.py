@@ -25,7 +25,6 @@ from jp_nb.text import plain
 
 MAX_CONFIRMED_PATHS: Final = 3  # limit of paths in the confirmation of a change
 
-
 FileLayer = Literal["user", "workspace"]
 
 
@@ -42,18 +41,10 @@ def configure(call: Invocation) -> None:
     if options.user and options.workspace:
         raise UsageError("Use `--user` or `--workspace`, not both: a change is saved in one file.")
 
-    if options.user or options.workspace:
-        layer: FileLayer = "user" if options.user else "workspace"
-        if not changes:
-            raise UsageError(f"`--{layer}` needs a change: `PATH=VALUE`, or `--unset PATH`.")
-
-        session.active.refuse_while_running()
-        projection = session.settings.projection
-        session.notices += write_config_file(layer, changes, projection, session.files)
-        session.notices += session.files.take_notices()
-        print(
-            f"Saved in your {layer} configuration file: {', '.join(map(_format_change, changes))}"
-        )
+    if options.user:
+        _change_file(session, "user", changes)
+    elif options.workspace:
+        _change_file(session, "workspace", changes)
     elif changes:
         _change_conversation(session, changes)
     elif options.explain:
@@ -62,37 +53,50 @@ def configure(call: Invocation) -> None:
         _show_values(call, paths or session.settings.set_paths())
 
 
+def _change_file(session: Session, layer: FileLayer, changes: Sequence[Directive]) -> None:
+    if not changes:
+        raise UsageError(f"`--{layer}` needs a change: `PATH=VALUE`, or `--unset PATH`.")
+
+    session.active.refuse_while_running()
+    projection = session.settings.projection
+    session.notices += write_config_file(layer, changes, projection, session.files)
+    session.notices += session.files.take_notices()
+    print(f"Saved in your {layer} configuration file: {', '.join(map(_format_change, changes))}")
+
+
 def _change_conversation(session: Session, changes: Sequence[Directive]) -> None:
-    before = len(session.document.conversation.deltas)
+    count_before = len(session.document.conversation.deltas)
     session.configure(*changes)
-    deltas = session.document.conversation.deltas[before:]
-    claimed: dict[str, None] = {}
-    for delta in deltas:
-        claimed |= dict.fromkeys(delta.claims)
+    new_deltas = session.document.conversation.deltas[count_before:]
+    changed: dict[str, None] = {}
+    for delta in new_deltas:
+        changed |= dict.fromkeys(delta.claims)
 
-    parents = tuple(f"{path}." for path in claimed)
-    paths = [path for path in claimed if not path.startswith(parents)]
-    if not paths:
-        if not session.notices:  # a notice explains why nothing changed
-            print("Nothing changed: the configuration already has these values.")
-        return
+    # A changed table has its fields in its value.
+    tables = tuple(f"{path}." for path in changed)
+    paths = [path for path in changed if not path.startswith(tables)]
+    if paths:
+        print(plain(_describe_changes(session, paths)))
+    elif not session.notices:  # a notice explains why nothing changed
+        print("Nothing changed: the configuration already has these values.")
 
+
+def _describe_changes(session: Session, paths: Sequence[str]) -> str:
+    """Return a line about the settings at `paths`, with the new values that are short."""
     value_at = _value_reader(session)
-    new = []
-
+    parts = []
     for path in paths[:MAX_CONFIRMED_PATHS]:
         value = value_at(path)
         if value == "null":
-            new.append(f"{path} unset")
+            parts.append(f"{path} unset")
         elif len(value) <= 80:
-            new.append(f"{path} = {value}")
+            parts.append(f"{path} = {value}")
         else:
-            new.append(path)
+            parts.append(path)
 
-    more = (
-        f" and {len(paths) - MAX_CONFIRMED_PATHS} more" if len(paths) > MAX_CONFIRMED_PATHS else ""
-    )
-    print(plain(f"Set for this conversation: {', '.join(new)}{more}"))
+    more = len(paths) - MAX_CONFIRMED_PATHS
+    rest = f" and {more} more" if more > 0 else ""
+    return f"Set for this conversation: {', '.join(parts)}{rest}"
 
 
 def _format_change(change: Directive) -> str:
@@ -120,23 +124,24 @@ def _show_values(call: Invocation, paths: Sequence[str]) -> None:
 
 
 def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
+    """Show all sources of the settings at `paths`, weakest first, and the effective values."""
     rows: list[tuple[str, str, str]] = []
     settings = call.session.settings
     value_at = _value_reader(call.session)
 
     for path in paths:
-        default = _path_for_all_tools(path)
-        applies = default if default and value_at(path) == "null" else None
+        # A setting of a tool that is unset has the value for all tools.
+        path_for_all = _path_for_all_tools(path)
+        explained_paths = [path]
+        if path_for_all and value_at(path) == "null":
+            explained_paths.append(path_for_all)
 
-        shown = [path]
-        if applies:
-            shown.append(applies)
-        for each in shown:
-            for source in settings.explain([each])[each]:
-                value = "reverted" if source.is_reverted else format_masked(each, source.value)
-                rows.append((each, _describe_source(source, each), value))
+        for explained in explained_paths:
+            for source in settings.explain([explained])[explained]:
+                value = "reverted" if source.is_reverted else format_masked(explained, source.value)
+                rows.append((explained, _describe_source(source, explained), value))
 
-        rows.append((path, "effective", value_at(applies or path)))
+        rows.append((path, "effective", value_at(explained_paths[-1])))
 
     call.show(make_table(("path", "set by", "value"), rows))
 
@@ -168,12 +173,14 @@ def _find_effective_source(sources: Sequence[Provenance]) -> Provenance | None:
     value. If the conversation reverted its own value, the source below applies.
     """
     last = sources[-1] if sources else None
-    below = [x for x in sources if x.source not in (BASE, CONVERSATION)]
+    sources_below = [source for source in sources if source.source not in (BASE, CONVERSATION)]
+    last_below = sources_below[-1] if sources_below else None
     if last is None or last.is_reverted:
-        return below[-1] if below else None
+        return last_below
 
-    is_copy = last.source == BASE and below and below[-1].value == last.value
-    return below[-1] if is_copy else last
+    if last.source == BASE and last_below is not None and last_below.value == last.value:
+        return last_below
+    return last
 
 
 def _describe_source(source: Provenance, path: str) -> str:

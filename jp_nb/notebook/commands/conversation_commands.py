@@ -39,39 +39,39 @@ def resume_turn(call: Invocation) -> None:
 
 def start_conversation(call: Invocation) -> None:
     """Run `%jp new`: start a conversation."""
-    left = _get_active(call)
+    previous = _get_active(call)
     call.session.conversations.new(keep_config=call.options.keep_config)
-    _print_change(call, f"Left {_describe(left)}", left)
+    _print_change(call, f"Left {_describe(previous)}", previous)
 
 
 def fork_at_turn(call: Invocation) -> None:
     """Run `%jp fork`: continue in a copy that ends with a turn."""
-    left = _get_active(call)
+    previous = _get_active(call)
     number = call.number(at_least=1)
     if number is None:
-        last = left.turns
+        last = previous.turns
         call.session.conversations.fork(None)
     else:
         last = number
         call.session.conversations.fork(to_stored_turn(number))
 
-    done = f"Forked after turn {last}" if left.turns else "Forked"
-    _print_change(call, done, left)
+    done = f"Forked after turn {last}" if previous.turns else "Forked"
+    _print_change(call, done, previous)
 
 
 def undo_turn(call: Invocation) -> None:
     """Run `%jp undo`: continue without the last turn."""
-    left = _get_active(call)
+    previous = _get_active(call)
     last = call.session.document.conversation.last_turn()
     entries = last.entries if last else ()
-    asked = next((read_words(each) for each in entries if isinstance(each, ChatRequest)), "")
+    asked = next((read_words(entry) for entry in entries if isinstance(entry, ChatRequest)), "")
     applied = count_applied_edits(entries)
     call.session.conversations.undo()
-    done = f"Undid turn {left.turns}"
+    done = f"Undid turn {previous.turns}"
     if title := _quote(make_title(asked)):
         done += f", {title}"
 
-    _print_change(call, done, left)
+    _print_change(call, done, previous)
     if applied:
         edits = f"{applied} {pluralize('edit', applied)} of cells"
         print(f"jp_nb: The notebook keeps {edits} of this turn. {TAKE_EDITS_BACK}")
@@ -83,11 +83,11 @@ def switch_to_conversation(call: Invocation) -> None:
         call.show(render_conversations(call.session.document, with_active=True))
         return
 
-    left = _get_active(call)
+    previous = _get_active(call)
     if call.session.conversations.switch(call.word):
-        _print_change(call, f"Switched from {_describe(left)}", left)
+        _print_change(call, f"Switched from {_describe(previous)}", previous)
     else:
-        print(f"jp_nb: Already active: {_describe(left)}")
+        print(f"jp_nb: Already active: {_describe(previous)}")
 
 
 def drop_stored_conversation(call: Invocation) -> None:
@@ -97,10 +97,10 @@ def drop_stored_conversation(call: Invocation) -> None:
     _print_active(call)
 
 
-def _print_change(call: Invocation, done: str, left: ConversationInfo) -> None:
-    """Print the change, the command that returns to the conversation `left`, and the active one."""
-    hint = f". Go back: `%jp switch {left.id}`"
-    if left.id not in call.session.document.ids():
+def _print_change(call: Invocation, done: str, previous: ConversationInfo) -> None:
+    """Print the change, how to return to the `previous` conversation, and the active one."""
+    hint = f". Go back: `%jp switch {previous.id}`"
+    if previous.id not in call.session.document.ids():
         hint = ""  # empty conversations are not kept
     elif call.session.active.headless:  # the output is the same in each run
         hint = ". Go back: `%jp switch` lists the conversations"
@@ -170,8 +170,8 @@ def export_to_directory(call: Invocation) -> None:
 
 def import_from_directory(call: Invocation) -> None:
     """Run `%jp import`: continue with a conversation from a JP directory."""
-    left = _get_active(call)
+    previous = _get_active(call)
     folder = find_folder(call.options.words[0], call.session.files.folder)
     loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
     call.session.conversations.adopt_imported(loaded)
-    _print_change(call, f"Imported {_describe(_get_active(call))}", left)
+    _print_change(call, f"Imported {_describe(_get_active(call))}", previous)

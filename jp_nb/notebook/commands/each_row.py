@@ -14,14 +14,14 @@ from jp_nb.session.rows.complete import complete_all
 from jp_nb.session.rows.completions import Completion, Completions
 from jp_nb.session.session import Session
 
-_OF_CONVERSATIONS: Final = {
+_CONVERSATION_FLAGS: Final = {
     "new": "-n",
     "compact": "-k",
     "plan": "--plan",
     "tool_uses": "-u and -U",
     "strict": "--strict",
 }
-"""Options that only concern a conversation."""
+"""Flags of options that only concern a conversation, by the names of the options."""
 WORKERS: Final = 8
 
 
@@ -59,7 +59,7 @@ def ask_each_row(shell: Any, session: Session, options: Namespace, template: str
 
 
 def _refuse_options(options: Namespace) -> None:
-    for name, flag in _OF_CONVERSATIONS.items():
+    for name, flag in _CONVERSATION_FLAGS.items():
         if getattr(options, name):
             raise UsageError(
                 f"`--each` asks outside of the conversation, so it does not take {flag}"
@@ -81,7 +81,9 @@ def show_answers(shell: Any, answers: Completions) -> None:
     try:
         shown = answers.to_frame()
     except UsageError:
-        lines = [each.text if isinstance(each, Completion) else str(each) for each in answers]
+        lines = [
+            answer.text if isinstance(answer, Completion) else str(answer) for answer in answers
+        ]
         print("\n".join(lines))
         return
 

@@ -26,24 +26,27 @@ class OptionParser(argparse.ArgumentParser):
             self.add_argument("words", nargs="*")
 
         for option in options:
-            added: dict[str, Any] = {"dest": option.name}
-            if option.takes:
-                added |= {"metavar": option.takes, "choices": option.choices or None}
-
-            if option.parse is not None:
-                nargs: str | int | None = None
-                if option.has_optional_value:
-                    nargs = "?" if option.takes else 0
-                added |= {"action": _AppendParsed, "parse": option.parse, "default": []}
-                added["nargs"] = nargs
-            elif not option.takes:
-                added["action"] = "store_true"
-
-            self.add_argument(*option.flags, **added)
+            self.add_argument(*option.flags, **_make_settings(option))
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with the message and the usage line."""
         raise UsageError(f"{message[:1].upper()}{message[1:]}. Usage: `{self._usage}`")
+
+
+def _make_settings(option: MagicOption) -> dict[str, Any]:
+    """Return the arguments of `add_argument` for an option."""
+    settings: dict[str, Any] = {"dest": option.name}
+    if option.takes:
+        settings |= {"metavar": option.takes, "choices": option.choices or None}
+
+    if option.parse is not None:
+        settings |= {"action": _AppendParsed, "parse": option.parse, "default": []}
+        settings["nargs"] = None
+        if option.has_optional_value:
+            settings["nargs"] = "?" if option.takes else 0
+    elif not option.takes:
+        settings["action"] = "store_true"
+    return settings
 
 
 class _AppendParsed(argparse.Action):
@@ -104,15 +107,15 @@ def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> I
     """Insert `-c` before each assignment, so that it has an order among the options."""
     from jp_nb.config.assignments import is_assignment  # loads the configuration tree
 
-    takers = set[str]()
+    flags_with_value = set[str]()
     for option in options:
         if option.takes:
-            takers.update(option.flags)
+            flags_with_value.update(option.flags)
 
     previous = ""
-
     for word in words:
-        if not word.startswith("-") and is_assignment(word) and previous not in takers:
+        is_value = previous in flags_with_value
+        if not word.startswith("-") and is_assignment(word) and not is_value:
             yield "-c"
         yield word
         previous = word

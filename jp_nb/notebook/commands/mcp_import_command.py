@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.notebook.commands import Invocation
@@ -70,15 +70,17 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
 
 
 def _make_report(call: Invocation, found: ServerFiles) -> Report:
-    shorten = {file.path: call.session.files.relative(str(file.path)) for file in found.files}
+    files = call.session.files
+    short_paths = {file.path: files.relative(str(file.path)) for file in found.files}
     rows = []
-    for row in list_import_rows(found, call.session.config.providers.mcp, shorten):
+    for row in list_import_rows(found, call.session.config.providers.mcp, short_paths):
         rows.append([escape_invisible(cell) for cell in row])
 
     parts: list[Report | str] = []
     if rows:  # the user has to see everything before a decision
         parts.append(make_table(IMPORT_HEAD, rows, limit=sys.maxsize))
-    parts += [make_note(escape_invisible(call.session.files.relative(x))) for x in found.problems]
+    for problem in found.problems:
+        parts.append(make_note(escape_invisible(files.relative(problem))))
 
     return join_reports(parts, between="\n\n")
 
@@ -99,14 +101,14 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
     ]
 
     if any(choice.has_keys for choice in choices):
-        keys = [
+        key_places = [
             Option(value="variables", label="environment variables, which you set"),
             Option(value="copy", label="copy them into your own configuration file"),
         ]
         text = "Some entries contain keys as text. Where do the keys go?"
-        questions.append(Question.select("keys", text, keys).with_default("variables"))
+        questions.append(Question.select("keys", text, key_places).with_default("variables"))
 
-    exclusive = [question.with_exclusive() for question in questions]
+    exclusive = [question.with_exclusive() for question in questions]  # no model answers them
     answers = call.session.turns.cell_questions.ask(exclusive, label="Import", tool=None)
     chosen = [by_label[label] for label in answers["servers"] or () if label in by_label]
     if not chosen:
@@ -120,9 +122,8 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
             "Choose environment variables, or your own configuration file."
         )
 
-    if copies:
-        return plan_import(chosen, target, "copy"), target
-    return plan_import(chosen, target, "variables"), target
+    keys_go_to: Literal["copy", "variables"] = "copy" if copies else "variables"
+    return plan_import(chosen, target, keys_go_to), target
 
 
 def _make_private(path: Path) -> None:

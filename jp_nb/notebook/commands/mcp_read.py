@@ -40,11 +40,12 @@ def show_resource(call: Invocation, words: Sequence[str]) -> None:
     if source is None:
         raise UsageError(REPLACED.format(name))
 
-    found = session.turns.cell_resolver.wait_for_server(source.read_resource(uri))
-    _show(call, found, f"{one_line(uri, limit=500)} of the MCP server {name}:")
+    resource = session.turns.cell_resolver.wait_for_server(source.read_resource(uri))
+    _show(call, resource, f"{one_line(uri, limit=500)} of the MCP server {name}:")
 
 
 def _read_words(session: Session, words: Sequence[str]) -> tuple[str, str]:
+    """Return the name of the server, and the address of the resource."""
     servers = session.config.providers.mcp
     if not servers:
         raise UsageError(NONE_CONFIGURED)
@@ -60,7 +61,7 @@ def _read_words(session: Session, words: Sequence[str]) -> tuple[str, str]:
 
 
 def _find_only_server(session: Session) -> str:
-    # An address is never sent to a server that the user did not mean.
+    """Return the server if there is one: an address is not sent to another one than was meant."""
     servers = list(session.config.providers.mcp)
     running = [name for name in servers if find_running(session, name) is not None]
     candidates = running or servers
@@ -69,15 +70,15 @@ def _find_only_server(session: Session) -> str:
     return candidates[0]
 
 
-def _show(call: Invocation, found: Success, title: str) -> None:
-    parts = [make_line(title), make_block(found.content, limit=MAX_RESOURCE_CHARS)]
-    more = len(found.images) - MAX_RESOURCE_IMAGES
+def _show(call: Invocation, resource: Success, title: str) -> None:
+    parts = [make_line(title), make_block(resource.content, limit=MAX_RESOURCE_CHARS)]
+    more = len(resource.images) - MAX_RESOURCE_IMAGES
     if more > 0:
         parts.append(make_note(f"Images that are not shown: {more}"))
 
     call.show(join_reports(parts))
 
-    for image in found.images[:MAX_RESOURCE_IMAGES]:
+    for image in resource.images[:MAX_RESOURCE_IMAGES]:
         _publish(call, image)
 
 

@@ -30,18 +30,19 @@ def forget_rule(call: Invocation, tool: str | None, number: str) -> None:
     print(f"jp_nb: Forgotten: {tool}: {plain(format_rule(kept.rule))}")
 
 
-def list_rules(session: Session, name: str) -> Iterator[RuleRow]:
+def iter_rule_rows(session: Session, name: str) -> Iterator[RuleRow]:
     """Yield the rules about the tool in the order in which they apply, with their sources."""
     tools = session.config.conversation.tools
     tool = tools.get(name, ToolConfig())
     star = tools.get(STAR, ToolConfig())
-    own = len(tool.rules or ())
+    own_count = len(tool.rules or ())
 
+    # The rules of the tool come first, then those of all tools.
     for index, rule in enumerate(join_rules(tool, star)):
-        owner = name if index < own else STAR
+        owner = name if index < own_count else STAR
         path = format_path(("conversation", "tools", owner, "rules"))
         sources = session.settings.explain([path])[path]
-        yield escape_invisible(format_rule(rule)), f"{path}, {_find_source(sources, rule)}"
+        yield escape_invisible(format_rule(rule)), f"{path}, {_find_rule_place(sources, rule)}"
 
     for number, kept in enumerate(PermissionRules(session.active).list_for_tool(name), 1):
         shown = escape_invisible(format_rule(kept.rule))
@@ -49,8 +50,8 @@ def list_rules(session: Session, name: str) -> Iterator[RuleRow]:
         yield shown, f"you, {SCOPE_WORDS[kept.scope]}: remove it with {remove}"
 
 
-def _find_source(sources: Sequence[Provenance], rule: ArgumentRule) -> str:
-    """Return the last source that has `rule` in its value, or the last one."""
+def _find_rule_place(sources: Sequence[Provenance], rule: ArgumentRule) -> str:
+    """Return the place of the last source that has `rule` in its value, or of the last one."""
     for source in reversed(sources):
         value = source.value
         items = as_object(value).get("value") if isinstance(value, dict) else value

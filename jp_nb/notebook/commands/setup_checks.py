@@ -77,32 +77,32 @@ def _describe_front_end(session: Session) -> str:
 
 
 def _describe_prompts(session: Session) -> str:
-    # The channel of the next question, and the reason if forms are not supported.
+    """Return the channel of the next question, and the reason if forms are not supported."""
     config = session.config.prompt
     presence = Presence.detect()
     forms = "" if presence.no_forms_reason is None else f"; no forms: {presence.no_forms_reason}"
     match presence.route(config):
         case FormRoute():
-            way = "form in the cell, then stdin"
+            channel = "form in the cell, then stdin"
         case StdinRoute():
-            way = "stdin"
+            channel = "stdin"
         case Unavailable(reason=reason):
-            way = f"no user can be asked: {reason}"
+            channel = f"no user can be asked: {reason}"
 
-    return way + forms
+    return channel + forms
 
 
 def _describe_folder(session: Session) -> str:
     files = session.files
     pending = files.pending()
-    found = ", ".join(map(str, files.workspace_files())) or "no configuration file"
+    names = ", ".join(map(str, files.workspace_files())) or "no configuration file"
     if not pending:
-        return found
-    paths = set[str]()
-    for each in pending:
-        paths.update(path for path, _, _ in each.leaves)
+        return names
 
-    return f"{found}; ignored until `%jp trust --workspace`: {format_paths(paths)}"
+    paths = set[str]()
+    for file in pending:
+        paths.update(path for path, _, _ in file.leaves)
+    return f"{names}; ignored until `%jp trust --workspace`: {format_paths(paths)}"
 
 
 def _describe_model(session: Session) -> str:
@@ -112,32 +112,32 @@ def _describe_model(session: Session) -> str:
     if settings is None:
         return f"{text} (a script: no network and no key needed)"
 
-    variable = settings.api_key_env
-    key = "no key needed"
-    if variable:
+    access = "no key needed"
+    if variable := settings.api_key_env:
         state = "set" if os.environ.get(variable) else "not set"
-        key = f"key in {variable}: {state}"
-
+        access = f"key in {variable}: {state}"
     if dialect := find_dialect(model.provider, settings):
-        key += f", dialect `{dialect}`"
+        access += f", dialect `{dialect}`"
 
     override = getattr(settings, "base_url_env", None)
     if override and os.environ.get(override):
-        return f"{text} at the address in {override}, {key}"
+        return f"{text} at the address in {override}, {access}"
 
     if settings.base_url is None and (places := settings.DEFAULT_ADDRESSES):
         forget_addresses(places)
         if not has_answered(address := find_answering_address(places)):
-            return f"{text}, {key}; no server answers at {' or '.join(places)}"
-        return f"{text} at {address}, which answers, {key}"
+            return f"{text}, {access}; no server answers at {' or '.join(places)}"
+        return f"{text} at {address}, which answers, {access}"
 
-    return f"{text} at {settings.base_url}, {key}"
+    return f"{text} at {settings.base_url}, {access}"
 
 
 def _describe_attachments(session: Session) -> str:
-    found = session.turns.cell_resolver.read_attachments(session.config)
-    size = sum(len(a.content) for a in found)
-    return f"{len(found)}, {size / 1000:,.1f} kB in all" if found else "none"
+    attachments = session.turns.cell_resolver.read_attachments(session.config)
+    if not attachments:
+        return "none"
+    size = sum(len(attachment.content) for attachment in attachments)
+    return f"{len(attachments)}, {size / 1000:,.1f} kB in all"
 
 
 def show_checks(call: Invocation) -> None:

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.notebook.commands.line_parser import OptionParser, split_words
-from jp_nb.notebook.commands.rules import forget_rule, list_rules
+from jp_nb.notebook.commands.rules import forget_rule, iter_rule_rows
 from jp_nb.record.entries.events import ToolCallRequest
 from jp_nb.record.entries.turn_numbers import to_stored_turn
 from jp_nb.record.reading.marks import find_turn_to_repeat
@@ -37,37 +37,31 @@ def show_tools(call: Invocation) -> None:
         return
 
     resolver.discover_tools(name)
-    rules = list(list_rules(call.session, name))
+    rules = list(iter_rule_rows(call.session, name))
     call.show(tools_module.render_tool(name, call.session.config, resolver.resolve_tools, rules))
 
 
-def try_tool(line: Invocation) -> None:
+def try_tool(call: Invocation) -> None:
     """Run `%jp call`: run a tool as in a turn, and show the result that the model would get."""
-    name, _, rest = line.text.partition(" ")
-    bench = line.session.bench
-    if rest.lstrip().startswith("{"):
+    name, _, rest = call.text.partition(" ")
+    bench = call.session.bench
+    if rest.lstrip().startswith("{"):  # all arguments as one JSON object
         tools = bench.find_tools(name)
         bench.call(tools, tools.find(name), read_object(rest))
         return
 
-    parser = OptionParser(line.subcommand.options, usage=line.subcommand.usage, words=True)
-    options = parser.parse_intermixed_args(split_words(line.text))
-    words = options.words
-    options.name = words.pop(0) if words and "=" not in words[0] else None
-    if options.last and options.id is not None:
-        raise UsageError("`--last` and `--id` both name a call. Use one of them.")
+    options = _parse_call_options(call)
+    recorded = _find_recorded_call(call, options)
+    tool_name = options.name
+    if not tool_name and recorded:
+        tool_name = recorded.name
+    if tool_name is None:
+        raise UsageError(f"Name a tool: `{call.subcommand.usage}`. `%jp tools` lists the tools.")
 
-    recorded = _find_recorded_call(line, options)
-    wanted = options.name
-    if not wanted and recorded:
-        wanted = recorded.name
-    if wanted is None:
-        raise UsageError(f"Name a tool: `{line.subcommand.usage}`. `%jp tools` lists the tools.")
-
-    tools = bench.find_tools(wanted)
-    tool = tools.find(wanted)
+    tools = bench.find_tools(tool_name)
+    tool = tools.find(tool_name)
     arguments: dict[str, JsonValue] = dict(recorded.arguments) if recorded else {}
-    arguments |= read_assignments(words, tool.definition.parameters)
+    arguments |= read_assignments(options.words, tool.definition.parameters)
 
     with report_cancellation():
         if recorded:
@@ -76,30 +70,43 @@ def try_tool(line: Invocation) -> None:
         bench.call(tools, tool, arguments)
 
 
-def replay_calls(line: Invocation) -> None:
+def _parse_call_options(call: Invocation) -> Namespace:
+    """Parse the options of `%jp call`, the `name` of a tool (None without one), and the `words`."""
+    parser = OptionParser(call.subcommand.options, usage=call.subcommand.usage, words=True)
+    options = parser.parse_intermixed_args(split_words(call.text))
+
+    options.name = None
+    if options.words and "=" not in options.words[0]:
+        options.name = options.words.pop(0)
+    if options.last and options.id is not None:
+        raise UsageError("`--last` and `--id` both name a call. Use one of them.")
+    return options
+
+
+def replay_calls(call: Invocation) -> None:
     """Run `%jp replay`: run the tool calls of a turn again, and compare the results."""
-    session = line.session
-    number = line.number(at_least=1)
+    session = call.session
+    number = call.number(at_least=1)
     turns = list(session.document.conversation.turns())
     last = find_turn_to_repeat(turns, "There is nothing to replay")
-    wanted = last.number if number is None else to_stored_turn(number)
-    if wanted >= len(turns):
+    index = last.number if number is None else to_stored_turn(number)
+    if index >= len(turns):
         raise UsageError(f"There is no turn {number}. The last turn is {len(turns)}.")
 
-    options = line.options
+    options = call.options
     with report_cancellation():
-        replay_turn(session.bench, turns[wanted], asks=options.ask, strict=options.strict)
+        replay_turn(session.bench, turns[index], asks=options.ask, strict=options.strict)
 
 
-def _find_recorded_call(line: Invocation, options: Namespace) -> ToolCallRequest | None:
+def _find_recorded_call(call: Invocation, options: Namespace) -> ToolCallRequest | None:
     """Return the model's call of `--last` or `--id`, if one of them is used."""
     if not options.last and options.id is None:
         return None
 
-    entries = line.session.document.conversation.entries
+    entries = call.session.document.conversation.entries
     calls = [entry for entry in entries if isinstance(entry, ToolCallRequest)]
     if options.name is not None:
-        calls = [each for each in calls if each.name == options.name]
+        calls = [entry for entry in calls if entry.name == options.name]
 
     about = f" of {one_line(options.name, limit=80)}" if options.name is not None else ""
     if not options.last:

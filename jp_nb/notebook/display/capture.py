@@ -48,14 +48,15 @@ class OutputCapture:
     """The outputs of one run of code, in the state that a page shows at its end.
 
     Attributes:
-        value: True while the value of an expression is displayed.
+        shows_value: True while the value of an expression is displayed.
     """
 
     def __init__(self) -> None:
-        self.value = False
+        self.shows_value = False
         self._first: list[_Output] = []
         self._last: deque[_Output] = deque(maxlen=MAX_RUN_OUTPUTS)
-        self._count = self._images = 0
+        self._count = 0  # of all outputs
+        self._image_count = 0
         self._clears_next = False
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
@@ -112,27 +113,27 @@ class OutputCapture:
 
     def _fill(self, output: _Output, content: Mapping[str, Any]) -> None:
         bundle = content.get("data") or {}
-        output.kind = "result" if self.value else output.kind
+        output.kind = "result" if self.shows_value else output.kind
         output.text = BoundedText()
         output.images = ()
         output.text.add(_extract_text(bundle))
 
         if (image := _extract_image(bundle)) is not None:
-            self._images += 1
-            if self._images <= MAX_RUN_IMAGES:
+            self._image_count += 1
+            if self._image_count <= MAX_RUN_IMAGES:
                 output.images = (image,)
             else:
                 output.text.add(f" [image omitted: the limit is {MAX_RUN_IMAGES} images per run]")
 
 
 def _finish_output(output: _Output) -> CellOutput:
-    # The text is bounded already; a limit here would add a second note.
+    # Without a limit: the text is bounded already, and would get a second note.
     text = plain(str(output.text), limit=sys.maxsize)
     return CellOutput(output.kind, text, output.images)
 
 
 def _extract_text(bundle: Mapping[str, Any]) -> str:
-    # The plainest text of a MIME bundle, or the list of its types.
+    """Return the plainest text of a MIME bundle, or the list of its types."""
     for kind in ("text/plain", "text/markdown", "text/latex"):
         if kind in bundle:
             return str(bundle[kind])
@@ -140,7 +141,7 @@ def _extract_text(bundle: Mapping[str, Any]) -> str:
 
 
 def _extract_image(bundle: Mapping[str, Any]) -> Image | None:
-    # The first image whose content fits its type, in the order of `MEDIA_TYPES`.
+    """Return the first image whose content fits its type, in the order of `MEDIA_TYPES`."""
     for kind in MEDIA_TYPES:
         text = bundle.get(kind)
         with suppress(binascii.Error, ValueError):
@@ -168,7 +169,7 @@ def capture_cell(shell: Any) -> Iterator[OutputCapture]:
         return
 
     outer: Callable[..., Any] = session.send
-    replaced = session.__dict__.get("send")
+    replaced = session.__dict__.get("send")  # None for the method of the class
     cell = get_running_request(shell.kernel)
 
     def send(stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:

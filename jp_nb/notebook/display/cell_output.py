@@ -32,14 +32,17 @@ class OutputFactory:
     """Makes outputs in the running cell: those `of_turn`, or of a tool.
 
     Each output has a display id. Until the output is final, its metadata contain this id, so that
-    a reloaded page finds the output. `RunningCells` keeps the output for such pages. `publish` is
-    the method of IPython's publisher. Create the factory on the cell's thread.
+    a reloaded page finds the output. `RunningCells` keeps the output for such pages. Create the
+    factory on the cell's thread.
+
+    Args:
+        publish: The method `publish` of IPython's `DisplayPublisher`.
     """
 
     def __init__(
         self, publish: Callable[..., None], kernel: Any = None, *, of_turn: bool = False
     ) -> None:
-        self._publish = publish
+        self._publish_display = publish
         self._context = mark_as_ours if of_turn else nullcontext
         self._prefix = f"jp-nb-{uuid4().hex}"
         self._count = 0  # of outputs so far
@@ -56,11 +59,14 @@ class OutputFactory:
             transient = {"display_id": display_id}
             if self._cells is not None:
                 if not update:
-                    flush_streams()  # text that was printed before is above the output
+                    # Text that was printed before is kept above the output.
+                    flush_streams()
                 self._cells.set_output(self._request, display_id, bundle, metadata, update=update)
 
             with self._context():
-                self._publish(data=bundle, metadata=metadata, transient=transient, update=update)
+                self._publish_display(
+                    data=bundle, metadata=metadata, transient=transient, update=update
+                )
 
         return publish
 

@@ -30,7 +30,7 @@ class PrintedTurn:
         self._printer = ConsolePrinter(show_tools=show_tools)
 
         self._events: deque[DisplayEvent] = deque()  # not yet printed
-        self._scheduled = False  # True if the cell's thread is going to print the events
+        self._is_scheduled = False  # True if the cell's thread is going to print the events
         self._next_print_at = 0.0  # in seconds of `monotonic`
 
     def begin(self) -> None:
@@ -47,8 +47,8 @@ class PrintedTurn:
                 self._print()
         elif isinstance(event, (ToolBegins, InterruptReceived)):
             self._cell.post(self._print)
-        elif not self._scheduled:
-            self._scheduled = True
+        elif not self._is_scheduled:
+            self._is_scheduled = True
             self._cell.post(self._print_in_time)
 
     def _print_in_time(self) -> None:
@@ -59,7 +59,7 @@ class PrintedTurn:
             self._print()
 
     def _print(self) -> None:
-        self._scheduled = False
+        self._is_scheduled = False
         self._next_print_at = monotonic() + self._interval
 
         while self._events:

@@ -68,7 +68,8 @@ class Outbox:
         self._request = request
         self._interval = min(interval, BATCH_INTERVAL_S)
         self._queue: deque[_QueuedMessage] = deque()
-        self._scheduled_until = self._next_batch_at = 0.0
+        self._scheduled_until = 0.0  # until then, a scheduled release sends the queue
+        self._next_batch_at = 0.0
 
     @classmethod
     def of(cls, kernel: Any, request: str | None, interval: float) -> Outbox | None:
@@ -91,16 +92,17 @@ class Outbox:
         of_cell = published.is_about(self._request)
         changes_outputs = of_cell and published.kind in OUTPUT_CHANGES
         waits = changes_outputs or is_batchable(published.kind, published.content)
-        if not self._thread.thread.is_alive():  # for example in a forked process
+
+        # `RunningCells` repeats the status of the cell after each request of a page.
+        is_independent = not waits and (not of_cell or published.kind == "status")
+        is_forked = not self._thread.thread.is_alive()  # no thread of a forked process publishes
+        if is_independent or is_forked:
             return self._send(stream, message, *args, **kwargs)
 
-        if not waits:
-            # `RunningCells` repeats the status of the cell after each request of a page.
-            if not of_cell or published.kind == "status":
-                return self._send(stream, message, *args, **kwargs)
-            if not any(stream is each for each in self._iopub_streams):
-                self.release()
-                return self._send(stream, message, *args, **kwargs)
+        if not waits and not any(stream is known for known in self._iopub_streams):
+            # It bypasses the publishing thread, so the earlier messages must be sent first.
+            self.release()
+            return self._send(stream, message, *args, **kwargs)
 
         if published.kind == "stream":
             sent = message
@@ -111,16 +113,17 @@ class Outbox:
             queued = _QueuedMessage(published, recorder.send, ends_batch=not waits)
 
         self._queue.append(queued)
-        if not waits:
+        if waits:
+            self._schedule_batch()
+        else:
             self.release()
-            return sent
+        return sent
 
+    def _schedule_batch(self) -> None:
         # A time, not a flag: an interrupt here would leave a flag set, and nothing would be sent.
         if (now := monotonic()) >= self._scheduled_until:
             self._scheduled_until = max(now, self._next_batch_at) + self._interval
             self._thread.schedule(self._release_in_time)
-
-        return sent
 
     def release(self) -> None:
         """Let the publishing thread send the queue, before later messages of this thread."""
@@ -128,6 +131,8 @@ class Outbox:
             self._thread.schedule(self._release)
 
     def _queue_text(self, published: Published) -> _QueuedMessage:
+        """Return printed text, to which `_join_texts` may add later text."""
+
         def send(socket: Any) -> None:
             content = {**published.content, "text": "".join(queued.texts)}
             parent = dict(published.parent)
@@ -156,13 +161,13 @@ class Outbox:
         for queued in messages:
             batch.append(queued)
             if queued.ends_batch or queued is messages[-1]:
-                for each in _join_texts(_drop_outdated(_drop_cleared(batch))):
-                    each.send(self._thread.socket)
+                for kept in _join_texts(_drop_outdated(_drop_cleared(batch))):
+                    kept.send(self._thread.socket)
                 batch = []
 
 
 class _SocketRecorder:
-    """Replacement of a socket that keeps the serialized message."""
+    """Replacement of a socket that keeps the serialized message; `send` sends it to a socket."""
 
     def __init__(self) -> None:
         self.send: Callable[[Any], object] = lambda socket: None
@@ -172,28 +177,29 @@ class _SocketRecorder:
 
 
 def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
-    # Drops outputs that a later message of the batch clears.
-    added = False
-    last = -1
+    """Return the batch without the outputs that a later message of it clears."""
+    has_later_output = False
+    last_clear = -1
 
     for number in reversed(range(len(batch))):
         published = batch[number].published
         # `clear_output` with `wait` takes effect when the next output arrives.
-        if published.kind == "clear_output" and (added or not published.content.get("wait")):
-            last = number
+        takes_effect = has_later_output or not published.content.get("wait")
+        if published.kind == "clear_output" and takes_effect:
+            last_clear = number
             break
-        added = added or published.kind in OUTPUTS
+        has_later_output = has_later_output or published.kind in OUTPUTS
 
-    dropped = OUTPUTS | {"clear_output"}
+    dropped_kinds = OUTPUTS | {"clear_output"}
     return [
         queued
         for number, queued in enumerate(batch)
-        if number >= last or queued.published.kind not in dropped
+        if number >= last_clear or queued.published.kind not in dropped_kinds
     ]
 
 
 def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
-    # Drops updates of a display that a later message of the batch updates again.
+    """Return the batch without updates of a display that a later message updates again."""
     kept: list[_QueuedMessage] = []
     updated: set[str] = set()
 
@@ -209,7 +215,7 @@ def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
 
 
 def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
-    # Joins consecutive texts of one stream into one message.
+    """Join consecutive texts of one stream into one message."""
     joined: list[_QueuedMessage] = []
     for queued in batch:
         if joined and queued.stream is not None and joined[-1].stream == queued.stream:

@@ -24,12 +24,13 @@ class ProgressBar:
 
     def show(self, progress: RowProgress) -> None:
         """Show the bar, the counts, and the time left."""
+        values = ""
+        if progress.total:  # without it, the bar moves to and fro
+            values = f' value="{progress.done}" max="{progress.total}"'
+
         line = progress.format_line()
-        bar = '<progress style="width: 100%" aria-label="rows">'
-        if progress.total:
-            values = f'value="{progress.done}" max="{progress.total}"'
-            bar = bar.replace("<progress", f"<progress {values}")
-        self._show_html(line, f"{bar}</progress><div>{escape(line)}</div>", final=False)
+        bar = f'<progress{values} style="width: 100%" aria-label="rows"></progress>'
+        self._show_html(line, f"{bar}<div>{escape(line)}</div>", final=False)
 
     def finish(self, progress: RowProgress) -> None:
         """Replace the bar by the final counts."""

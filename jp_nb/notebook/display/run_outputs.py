@@ -39,9 +39,16 @@ _NOTHING: Final[Mapping[str, str]] = {"text/plain": ""}
 
 @dataclass(slots=True)
 class _RunOutput:
-    """One output: `stored` is its JSON in a notebook, and `bundle` what the turn shows of it.
+    """One output of the code.
 
-    `texts` are the pieces of a stream, and `user_id` is the display id that the code has given.
+    Attributes:
+        display_id: The id with which the turn shows the output.
+        stored: Its JSON in a notebook.
+        bundle: The MIME bundle that the turn shows.
+        user_id: The display id that the code has given; None without one.
+        texts: The whole text of a stream, in pieces.
+        shown_text: The text of a stream as the turn shows it, bounded.
+        is_shown: True if it was published.
     """
 
     display_id: str
@@ -74,18 +81,18 @@ class RunOutputs:
         self._shows = shows
         self._cells = RunningCells.of(kernel)
         self._request = kernel.get_parent("shell")
-        self._running = get_running_request(kernel)
+        self._request_id = get_running_request(kernel)
         self._session = kernel.session
         self._socket = kernel.iopub_socket
         self._send: Callable[..., Any] = self._session.send
         self._lock = RLock()
         self._outputs: list[_RunOutput] = []
         self._prefix = f"jp-nb-run-{uuid4().hex}"
-        self._made = 0
+        self._output_count = 0
         self._chars = 0
-        self._clears_next = False
+        self._clears_next = False  # the next output replaces all earlier ones
         self._next_text_at = 0.0
-        self._timer: Timer | None = None
+        self._timer: Timer | None = None  # while printed text waits for its next update
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
@@ -121,25 +128,25 @@ class RunOutputs:
     def to_json(self) -> list[dict[str, Any]]:
         """Return the outputs as a notebook stores them."""
         with self._lock:
-            return [each.to_json() for each in self._outputs]
+            return [output.to_json() for output in self._outputs]
 
     def remove(self) -> None:
         """Remove the outputs from the turn: their own cell has them."""
         with self._lock:
-            for each in self._outputs:
-                self._publish(each, _NOTHING, {}, update=True)
+            for output in self._outputs:
+                self._publish(output, _NOTHING, {}, update=True)
 
     def keep(self) -> None:
         """Leave the outputs in the turn, without updates."""
         with self._lock:
-            for each in self._outputs:
-                self._publish(each, each.bundle, each.metadata, update=True)
+            for output in self._outputs:
+                self._publish(output, output.bundle, output.metadata, update=True)
 
     # --- messages ----------------------------------------------------------------------------
 
     def _collect_or_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         published = Published.read(message, *args, **kwargs)
-        is_output = published.kind in OUTPUT_CHANGES and published.is_about(self._running)
+        is_output = published.kind in OUTPUT_CHANGES and published.is_about(self._request_id)
         if not is_output or is_ours() or _is_of_jp_nb(published):
             return self._send(stream, message, *args, **kwargs)
 
@@ -168,8 +175,8 @@ class RunOutputs:
 
     def _add_text(self, name: str, text: str) -> None:
         last = self._outputs[-1] if self._outputs else None
-        is_same = last is not None and last.stored.get("name") == name
-        if last is None or not is_same or self._clears_next:
+        is_same_stream = last is not None and last.stored.get("name") == name
+        if last is None or not is_same_stream or self._clears_next:
             last = self._append({"output_type": "stream", "name": name}, {}, is_shown=False)
 
         self._count_chars(len(text))
@@ -179,7 +186,7 @@ class RunOutputs:
         self._show_text_in_time()
 
     def _show_text_in_time(self) -> None:
-        """Show printed text now, or when the interval is over: nothing may follow it."""
+        """Show printed text now, or when the interval is over, also if no further text follows."""
         if not self._shows or self._timer is not None:
             return
 
@@ -203,15 +210,17 @@ class RunOutputs:
             self._timer = None
 
         self._next_text_at = monotonic() + TEXT_INTERVAL_S
-        for each in self._outputs[-2:]:  # the one before has changed until the last one began
-            name = each.stored.get("name")
-            if name is None:
+        # Only the last output gets text, and the one before it got some until the last one began.
+        for output in self._outputs[-2:]:
+            name = output.stored.get("name")
+            if name is None:  # it is not a stream
                 continue
-            text = str(each.shown_text)
-            if each.bundle.get("text/plain") != text:
+
+            text = str(output.shown_text)
+            if output.bundle.get("text/plain") != text:
                 kind = _STREAM_TYPES.get(name, _STREAM_TYPES["stdout"])
-                each.bundle = {kind: text, "text/plain": text}
-                self._show(each)
+                output.bundle = {kind: text, "text/plain": text}
+                self._show(output)
 
     def _add_display(self, published: Published) -> None:
         content = published.content
@@ -229,18 +238,19 @@ class RunOutputs:
         self._append(stored, data, metadata=metadata, user_id=published.display_id)
 
     def _update(self, published: Published) -> bool:
-        known = [each for each in self._outputs if each.user_id == published.display_id]
+        """Update displays of this code; return False if the display belongs to other code."""
+        known = [output for output in self._outputs if output.user_id == published.display_id]
         if published.display_id is None or not known:
             return False
 
         data = dict(read_mapping(published.content.get("data")))
         metadata = dict(read_mapping(published.content.get("metadata")))
-        for each in known:
-            self._count_chars(_measure(data) - _measure(each.bundle))
-            each.stored = {**each.stored, "data": data, "metadata": metadata}
-            each.bundle = data
-            each.metadata = metadata
-            self._show(each)
+        for output in known:
+            self._count_chars(_measure(data) - _measure(output.bundle))
+            output.stored = {**output.stored, "data": data, "metadata": metadata}
+            output.bundle = data
+            output.metadata = metadata
+            self._show(output)
         return True
 
     def _append(
@@ -257,17 +267,17 @@ class RunOutputs:
         self._show_text()
 
         output = _RunOutput(
-            f"{self._prefix}-{self._made}", stored, bundle, metadata or {}, user_id=user_id
+            f"{self._prefix}-{self._output_count}", stored, bundle, metadata or {}, user_id=user_id
         )
-        self._made += 1
+        self._output_count += 1
         self._outputs.append(output)
         if is_shown:
             self._show(output)
         return output
 
     def _clear(self) -> None:
-        for each in self._outputs:
-            self._publish(each, _NOTHING, {}, update=True)
+        for output in self._outputs:
+            self._publish(output, _NOTHING, {}, update=True)
         self._outputs.clear()
         self._chars = 0
         self._clears_next = False
@@ -320,5 +330,6 @@ def _is_of_jp_nb(published: Published) -> bool:
 
 
 def _measure(bundle: Mapping[str, Any]) -> int:
-    texts = (each if isinstance(each, str) else json.dumps(each) for each in bundle.values())
+    """Return the number of characters in a MIME bundle."""
+    texts = (value if isinstance(value, str) else json.dumps(value) for value in bundle.values())
     return sum(map(len, texts))

@@ -92,7 +92,7 @@ class ToolOutput:
     def end_function(self) -> bool:
         """Note that the function has ended, and show its figures.
 
-        Return `has_new_function_output`.
+        Return True if the function has shown anything since the last call.
         """
         if list_open_figures() - self._figures:
             show_figures()
@@ -123,12 +123,13 @@ class ToolOutput:
         if published.kind == "clear_output":
             self.on_clear(wait=bool(published.content.get("wait")))
 
-        held = self._of_function if self._function_runs else self._of_others
-        held.is_new = True
+        held = self._of_others
         if self._function_runs:
+            held = self._of_function
             kinds = read_mapping(published.content.get("data"))
             self.function_has_image |= any(str(kind).startswith("image/") for kind in kinds)
 
+        held.is_new = True
         if self._holds:
             held.add(send, published)
             return message

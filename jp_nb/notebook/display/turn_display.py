@@ -1,8 +1,8 @@
 """Display of a turn in a notebook: the outputs of its cell, updated at most once per interval.
 
 `TurnDisplay.__call__` queues an event and schedules an update. `_update` adds the queued events to
-the transcript. `TurnOutputs.show_all` selects the parts that may have changed, and publishes those
-that have changed.
+the transcript. `TurnOutputs.show_all_live` selects the parts that may have changed, and publishes
+those that have changed.
 
 Output of tools appears between the parts. So the events queue has two more kinds of entries: the
 start of a new part below such output, and the text that a call has printed.
@@ -106,7 +106,7 @@ class TurnDisplay:
         self._printed = printed
         self._show_end = show_end
         self._live = live
-        self._lock = RLock()  # of the transcript and its outputs
+        self._lock = RLock()  # guards the transcript and its outputs
         self._waiting = Waiting(monotonic())
         self._events: deque[_Queued] = deque()  # not yet in the transcript
         self._outputs = TurnOutputs(transcript, new_output)
@@ -115,11 +115,11 @@ class TurnDisplay:
         self._note: str | None = None  # shown as the status after a form, until the next event
 
         # The calls of the current batch.
-        self._open_calls: set[str] = set()  # without an end
-        self._batch_is_over = False  # all calls have ended, and nothing followed yet
-        self._images: list[dict[str, Any]] = []  # of the results so far
-        self._calls_with_image: set[str] = set()  # their functions displayed an image themselves
-        self._function: FunctionBegins | None = None  # it occupies the cell's thread
+        self._open_calls: set[str] = set()  # ids of calls that have not ended
+        self._batch_is_over = False  # True if all calls have ended, and nothing followed yet
+        self._images: list[dict[str, Any]] = []  # images of the results so far
+        self._calls_with_image: set[str] = set()  # calls whose functions displayed an image
+        self._function: FunctionBegins | None = None  # the function on the cell's thread
         self._clock = UpdateClock(
             cell,
             self._update,
@@ -171,6 +171,7 @@ class TurnDisplay:
                 self._queue(event)
 
     def _queue(self, event: DisplayEvent, delay: float = 0.0, *, early: bool = False) -> None:
+        """Queue an event, and schedule its update; `delay` and `early` as in `UpdateClock`."""
         self._events.append(event)
         if self._live:
             self._clock.schedule(delay, early=early)
@@ -194,7 +195,7 @@ class TurnDisplay:
         self._collect_images(event)
 
     def _queue_printed(self, call_id: str) -> None:
-        # The call ends: later text of its threads and tasks belongs to the cell.
+        """Queue the text of a call that ends. Later text of its threads belongs to the cell."""
         if self._printed is None:
             return
 
@@ -208,6 +209,7 @@ class TurnDisplay:
             self._run_in_agent_loop(self._update_in_agent_loop)
 
     def _end_batch(self) -> None:
+        """Start a new part below the output of the batch, if its calls have ended."""
         if not self._batch_is_over:
             return
 
@@ -237,7 +239,7 @@ class TurnDisplay:
 
             self._clock.begin_update()
             self._apply_events()
-            size = self._outputs.show_all(
+            size = self._outputs.show_all_live(
                 status=self._note or one_line(self._waiting.status(monotonic())),
                 queue_line=self._waiting.queue_line(),
                 tools_run=bool(self._open_calls),
@@ -345,7 +347,7 @@ class TurnDisplay:
         if self._live and self._show_end is not None:
             self._show_end(self._waiting.end(monotonic()))
 
-    # --- a form in the same place: implements `prompt.output.FormOutput` -----------------------
+    # --- a form in the same place: implements `FormOutput` of `prompt/forms/form_output.py` -------
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Show a form in an output; `so_far` shows the current part above the form."""
@@ -377,7 +379,7 @@ class TurnDisplay:
 
 
 def _join_texts(events: deque[_Queued]) -> Iterator[_Queued]:
-    # Removes and yields `events`. Adjacent texts of one kind are one event.
+    """Remove and yield `events`. Adjacent texts of one kind are one event."""
     while events:
         event = events.popleft()
         if isinstance(event, ShowText):

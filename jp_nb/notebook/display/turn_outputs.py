@@ -31,6 +31,11 @@ class _ResultImage:
     output: ShownOutput
     bundle: dict[str, Any]
 
+    @property
+    def is_shown(self) -> bool:
+        """True if the output shows the image, and not the part that had the output before."""
+        return self.output.bundle is self.bundle
+
 
 @dataclass(slots=True)
 class _PartOutput:
@@ -57,10 +62,10 @@ class _PartOutput:
             send()
 
         for image in self.images:
-            if image.output.bundle is not image.bundle:
+            if not image.is_shown:
                 image.output.show(image.bundle, final=final)
 
-    def update(
+    def update_live(
         self, *, status: str | None = None, queue_line: str = "", is_earlier: bool = False
     ) -> dict[str, str]:
         """Show the part as it is now, and return its bundle.
@@ -129,9 +134,10 @@ class TurnOutputs:
         call_id: str | None = None,
         images: Iterable[dict[str, Any]] = (),
     ) -> None:
-        """Start a new part, below the `held` output of tools and `images`.
+        """Put the `held` output of tools and `images` above the next piece of the transcript.
 
-        It starts after the line of the tool call `call_id`. If there is a form, it starts after the
+        They start a new part, after the line of the tool call `call_id`. If the last part is empty,
+        they are put above that part instead. If there is a form, the new part starts after the
         form, so that its buttons do not move when the user is about to click.
         """
         is_behind_form = self._parts[-1].show_above_form is not None
@@ -144,17 +150,21 @@ class TurnOutputs:
 
         last = self._parts[-1]
         last.held += held
+        for bundle in images:
+            self._insert_image_above(last, bundle)
 
-        for bundle in images:  # they take the output of the part, and the part gets a new one
-            last.images.append(_ResultImage(last.output, bundle))
-            last.output = self._add_output()
+    def _insert_image_above(self, part: _PartOutput, bundle: dict[str, Any]) -> None:
+        # Outputs are in the order in which they were made: the image takes that of the part, and
+        # the part gets a new one.
+        part.images.append(_ResultImage(part.output, bundle))
+        part.output = self._add_output()
 
     def show_form(self, bundle: dict[str, Any], show_above: ShowAbove, *, queue_line: str) -> None:
         """Show a form in the last output; `show_above` shows the part's text above it."""
         self.show_earlier()
         last = self._parts[-1]
         last.show_above_form = show_above
-        above = last.update(queue_line=queue_line)
+        above = last.update_live(queue_line=queue_line)
         plain = "\n".join(filter(None, (above["text/plain"], bundle["text/plain"])))
         last.output.show({**bundle, "text/plain": plain})
 
@@ -165,7 +175,7 @@ class TurnOutputs:
 
     # --- updates of a live cell --------------------------------------------------------------
 
-    def show_all(self, *, status: str, queue_line: str, tools_run: bool) -> int:
+    def show_all_live(self, *, status: str, queue_line: str, tools_run: bool) -> int:
         """Update all parts that may have changed, and return the number of rendered characters.
 
         The status line is shown while no form is open. While `tools_run`, an empty last part is
@@ -176,7 +186,7 @@ class TurnOutputs:
             return self.show_earlier(queue_line=queue_line, status=status)
 
         earlier_chars = self.show_earlier(queue_line=queue_line)
-        shown = last.update(status=status, queue_line=queue_line)
+        shown = last.update_live(status=status, queue_line=queue_line)
 
         return earlier_chars + len(shown["text/markdown"])
 
@@ -189,17 +199,17 @@ class TurnOutputs:
         last_number = len(self._parts) - 1
 
         for number in range(self.final_count, last_number):
-            each = self._parts[number]
-            each.show_tool_output()
+            part = self._parts[number]
+            part.show_tool_output()
 
-            is_final = each.part.is_final and each.show_above_form is None
+            is_final = part.part.is_final and part.show_above_form is None
             part_status = None
             if is_final and number == self.final_count:
-                self.final_count += 1
+                self.final_count += 1  # this is its last update
             elif number == last_number - 1:
                 part_status = status
 
-            shown = each.update(status=part_status, queue_line=queue_line, is_earlier=True)
+            shown = part.update_live(status=part_status, queue_line=queue_line, is_earlier=True)
             chars += len(shown["text/markdown"])
 
         self._parts[-1].show_tool_output()
@@ -217,20 +227,20 @@ class TurnOutputs:
 
     def publish_final_parts(self) -> None:
         """Publish the parts before the first one that is not final. Used in headless runs."""
-        for each in self._parts:
-            each.show_tool_output(final=True)
-            if each is self._parts[-1] or not each.part.is_final:
+        for part in self._parts:
+            part.show_tool_output(final=True)
+            if part is self._parts[-1] or not part.part.is_final:
                 return
-            if not each.output.is_shown:
-                each.output.show(each.part.render(), final=True)
+            if not part.output.is_shown:
+                part.output.show(part.part.render(), final=True)
 
     def finish_headless(self) -> None:
         """Publish all outputs that are not published yet."""
         self.end_form()
-        for each in self._parts:
-            each.show_tool_output(final=True)
-            if not each.output.is_shown:
-                each.show_final()
+        for part in self._parts:
+            part.show_tool_output(final=True)
+            if not part.output.is_shown:
+                part.show_final()
 
     def finish_live(self) -> None:
         """Replace all outputs by final ones, without status lines and display ids."""
@@ -240,11 +250,11 @@ class TurnOutputs:
         # is final when it first appears.
         self.show_earlier()
         if not self.last_is_shown:
-            self._parts[-1].update()
+            self._parts[-1].update_live()
 
         # From the last to the first: a reloaded page places an unknown part after the previous
         # ones, which it recognizes only while they are not final.
-        for each in reversed(self._parts):
-            each.show_final()
-            for image in reversed(each.images):
+        for part in reversed(self._parts):
+            part.show_final()
+            for image in reversed(part.images):
                 image.output.show(image.bundle, final=True)

@@ -24,8 +24,13 @@ TICK_S = 1.0
 class UpdateClock:
     """Timer of updates: soon after an event, limited in rate, and with `ticks` without events.
 
-    `update` calls `begin_update` and `end_update`. `update_in_agent_loop` updates the display from
-    the agent's event loop, while a function occupies the cell's thread.
+    Attributes:
+        update: Updates the display. It calls `begin_update` and `end_update`.
+        update_in_agent_loop: Updates the display from the agent's event loop, while a function
+            occupies the cell's thread.
+        interval: Shortest time between two updates, in seconds.
+        ticks: True to update the elapsed time each second, without an event.
+        next_allowed: Monotonic time before which the rate limit allows no update.
     """
 
     cell: CellLoop
@@ -37,10 +42,10 @@ class UpdateClock:
     ticks: bool
     ticks_in_agent_loop: bool = False
     next_allowed: float = 0.0
-    _scheduled: float | None = None
-    _is_early: bool = False
-    _updated: float = 0.0
-    _spacing: float = 0.0
+    _due_at: float | None = None  # monotonic time of the scheduled update; None without one
+    _is_early: bool = False  # True if an early update is scheduled
+    _updated_at: float = 0.0
+    _spacing: float = 0.0  # seconds after an update before the next one is allowed
     _timer: Timer | None = None
     _ticker: Timer | None = None
 
@@ -51,14 +56,12 @@ class UpdateClock:
         visible before the tool occupies the cell's thread.
         """
         due = monotonic() + delay
-        if early:
-            is_scheduled = self._is_early
-        else:
-            is_scheduled = self._scheduled is not None and self._scheduled <= due
+        is_due_before = self._due_at is not None and self._due_at <= due
+        is_scheduled = self._is_early if early else is_due_before
         if is_scheduled:
             return
 
-        self._scheduled = due
+        self._due_at = due
         self._is_early = self._is_early or early
 
         def update_at_due() -> None:
@@ -78,19 +81,19 @@ class UpdateClock:
 
     def begin_update(self) -> None:
         """Note that an update begins. Later events need another update."""
-        self._scheduled = None
+        self._due_at = None
         self._is_early = False
 
     def end_update(self, size: int) -> None:
         """Note that an update has ended, which rendered `size` characters."""
-        self._updated = monotonic()
+        self._updated_at = monotonic()
         self._spacing = self.interval * (1 + size / CHARS_PER_INTERVAL)
-        self.next_allowed = max(self.next_allowed, self._updated) + self._spacing
+        self.next_allowed = max(self.next_allowed, self._updated_at) + self._spacing
         if self.ticks and self._ticker is None:
             self._tick()
 
     def _tick(self) -> None:
-        wait = max(self._updated + TICK_S, self.next_allowed) - monotonic()
+        wait = max(self._updated_at + TICK_S, self.next_allowed) - monotonic()
         if wait > 0:
             self._ticker = self.cell.call_later(wait, self._tick)
         else:
@@ -106,7 +109,7 @@ class UpdateClock:
     def _tick_in_agent_loop(self) -> None:
         if not self.ticks:
             return
-        if monotonic() > max(self._updated + TICK_S / 2, self.next_allowed):
+        if monotonic() > max(self._updated_at + TICK_S / 2, self.next_allowed):
             self.update_in_agent_loop()
         asyncio.get_running_loop().call_later(TICK_S, self._tick_in_agent_loop)
 

@@ -65,11 +65,14 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> SendStat
 
 
 class CarrierStore(PagelessStore):
-    """Storage backends without an open page: memory, and a widget state in headless runs.
+    """Storage backend of a headless run: the state of a widget, which the runner saves.
 
-    The runner saves the widget state in the notebook.
     Each entry is sent at once, because the runner may end after any cell. Create it in the cell's
-    thread. `seen` is `count_entries` of the record in the notebook file, whose path may be `named`.
+    thread.
+
+    Args:
+        seen: `count_entries` of the record in the notebook file.
+        named: True if the path of the notebook file is known.
     """
 
     unsaved_reason = None
@@ -91,11 +94,11 @@ class CarrierStore(PagelessStore):
         self._open_widget = open_widget or partial(_open_widget, cell=self._cell, clock=clock)
         self._send: SendState | None = None
         self._lock = Lock()
-        self._head = ""
-        self._stored = 0
+        self._head = ""  # the head that was sent last, as JSON
+        self._stored_count = 0  # entries in the chunks
         self._chunks: list[list[JsonValue]] = []
-        self._room = 0
-        self._messages = 0
+        self._room_bytes = 0  # left in the last chunk
+        self._message_count = 0  # of the running cell
         self._first_chunk = 0  # first chunk that the running cell has changed
 
     def changed(self) -> None:
@@ -110,38 +113,40 @@ class CarrierStore(PagelessStore):
     def replaced(self) -> None:
         """Send the whole document."""
         with self._lock:
-            before = len(self._chunks)
-            self._stored = 0
-            self._room = 0
+            previous_count = len(self._chunks)
+            self._stored_count = 0
+            self._room_bytes = 0
             self._chunks = []
             self._first_chunk = 0
             update = self._append()
-            update["length"] = self._stored
+            update["length"] = self._stored_count
 
             # Widget states are merged by key: chunks that are not overwritten would remain.
-            update.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
-            self._chunks += [[] for _ in range(len(self._chunks), before)]
+            unused = range(len(self._chunks), previous_count)
+            update.update({f"events.{number}": [] for number in unused})
+            self._chunks += [[] for _ in unused]
             self._head = self._format_head()
             update["jp"] = self._read_head()
             self._publish(update)
 
     def _append(self) -> JsonObject:
+        """Put the new entries into chunks, and return the changed chunks and the length."""
         update: JsonObject = {}
         raw = self._document.conversation.raw
 
-        for entry in raw[self._stored :]:
+        for entry in raw[self._stored_count :]:
             clean, size = make_storable_with_size(entry)
-            if not self._chunks or size > self._room:
+            if not self._chunks or size > self._room_bytes:
                 self._chunks.append([])
-                self._room = CARRIER_CHUNK_BYTES
+                self._room_bytes = CARRIER_CHUNK_BYTES
 
-            self._room -= size
+            self._room_bytes -= size
             self._chunks[-1].append(clean)
             update[f"events.{len(self._chunks) - 1}"] = self._chunks[-1]
-            self._stored += 1
+            self._stored_count += 1
 
         if update:
-            update["length"] = self._stored
+            update["length"] = self._stored_count
 
         return update
 
@@ -149,7 +154,7 @@ class CarrierStore(PagelessStore):
         if not update:
             return
 
-        self._messages += 1
+        self._message_count += 1
         if self._send is not None:
             self._send(update)
             return
@@ -168,26 +173,27 @@ class CarrierStore(PagelessStore):
         return {key: make_storable(item) for key, item in document.items() if key != "events"}
 
     def _format_head(self) -> str:
+        """Return the head as JSON, to compare it with the one that was sent last."""
         document = self._document.to_json()
         return json.dumps({k: v for k, v in document.items() if k not in ("events", "others")})
 
     def flush(self, timeout: float) -> bool:
         """Return True if everything was sent. The runner sends no answer."""
         with self._lock:
-            return self._stored == len(self._document.conversation)
+            return self._stored_count == len(self._document.conversation)
 
     def flush_after_cell(self) -> None:
         """Repeat the chunks of the cell if it sent a burst of messages."""
         with self._lock:
-            if self._messages > BURST:
+            if self._message_count > BURST:
                 for number in range(self._first_chunk, len(self._chunks)):
                     self._publish({f"events.{number}": self._chunks[number]})
-                self._publish({"jp": self._read_head(), "length": self._stored})
-            self._messages = 0
+                self._publish({"jp": self._read_head(), "length": self._stored_count})
+            self._message_count = 0
             self._first_chunk = max(0, len(self._chunks) - 1)
 
     def save(self, timeout: float = 10.0) -> str:
-        """Return that the runner writes the file at the end of the run."""
+        """Return words that say when the runner writes the file."""
         return f"{self.location}, at the end of the run"
 
     def close(self) -> None:

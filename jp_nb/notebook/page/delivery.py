@@ -1,7 +1,8 @@
-"""Compose the writes that bring a page to the newest snapshot of the document.
+"""Deliver the newest snapshot of the document to a page: one write after the other.
 
 One message is sent at a time, and repeated until the page acknowledges it. The content of a page is
-known from its `hello`, and from the writes that it has acknowledged. This module has no threads:
+known from its `hello`, and from the writes that it has acknowledged. `write_composer.py` makes the
+writes. This module has no threads:
 `live_store.py` has them, and `page_deliveries.py` has the deliveries to several pages.
 
 Source: `docs/protocol.md`.
@@ -9,116 +10,35 @@ Source: `docs/protocol.md`.
 
 from __future__ import annotations
 
-import json
-from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, cast
-
-from pydantic import JsonValue
+from collections.abc import Mapping
+from typing import Any
 
 from jp_nb.json_values import (
     JsonObject,
-    as_object,
-    make_storable,
-    make_storable_with_size,
 )
+from jp_nb.notebook.page.document_snapshot import DocumentSnapshot
 from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys, find_held, format_head
 from jp_nb.notebook.page.pieces import (
-    MAX_DELIVERY_BYTES,
     select_batch,
-    split_text,
-    to_ascii_json,
 )
 from jp_nb.notebook.page.protocol import MessageNumbering
+from jp_nb.notebook.page.write_composer import MAX_BATCH_BYTES, Transfer, WriteComposer
 from jp_nb.record.documents.document import (
-    RECORD_KEY,
-    RECORD_VERSION,
     Document,
     get_events,
 )
 from jp_nb.record.documents.merge import starts_with
-from jp_nb.record.documents.segments import (
-    SEGMENT_CHARS,
-    count_chars,
-    count_sealed,
-    split_record,
-)
 
 MAX_RESEND_S = 60.0
 MIN_BATCH_INTERVAL_S = 0.1
 
-MAX_BATCH_BYTES = MAX_DELIVERY_BYTES - 1_024
-"""Limit of appended entries in a message: other fields need some room."""
 
 MAX_KNOWN_STATES = 1_024
 """Limit of the states of a page that are remembered, for saves that take long."""
 
 
-class _Snapshot:
-    """The document at one moment, taken in the thread that changes it.
-
-    `entries` is the document's own list, which grows. Its first `length` entries belong to it.
-    """
-
-    def __init__(self, document: Document) -> None:
-        stream = document.conversation
-        self.stream = stream.id
-        self.entries: Sequence[JsonObject] = stream.raw
-        self.length = len(stream.raw)
-        self.others = list(document.others)
-        # The base configuration is replaced when it changes, never mutated.
-        base: JsonObject = {
-            "conversation": dict(stream.properties),
-            "base_config": stream.base_config,
-        }
-        self._head = {**base, **document.extra}
-
-    @cached_property
-    def head_text(self) -> str:
-        # The document without entries as JSON, the same text for the same head. On demand: each
-        # entry changes the signature, but a page gets ten messages a second.
-        return format_head(self._head)
-
-    @property
-    def head(self) -> JsonObject:
-        # A copy, which shares nothing with the document.
-        return cast(JsonObject, json.loads(self.head_text))
-
-    def to_document(self, length: int) -> JsonObject:
-        """Return the document with the first `length` entries of its active conversation."""
-        document: JsonObject = {"version": RECORD_VERSION, **self.head}
-        document["events"] = [dict(entry) for entry in self.entries[:length]]
-        return {**document, "others": self.others} if self.others else document
-
-
-@dataclass(slots=True)
-class _Transfer:
-    """Messages for the page, sent one after the other, and its state after the last one.
-
-    `replaces` is True if the page replaces its document. The first message `is_sent` until it is
-    acknowledged. It was repeated `tries` times, and is repeated at the monotonic time `due_at`.
-    """
-
-    messages: deque[JsonObject]
-    result: PageCopy
-    replaces: bool = False
-    is_sent: bool = False
-    due_at: float = 0.0
-    tries: int = 0
-
-    def ask_again(self) -> None:
-        """Send `pull` next: the page holds something else."""
-        self.due_at = 0.0
-        self.tries = 1
-
-    def is_awaiting(self, seq: object) -> bool:
-        return self.is_sent and seq == self.messages[0]["seq"]
-
-
 class PageDelivery:
-    """Composes the messages that update a page to the newest snapshot of the document.
+    """Selects the messages that update a page to the newest snapshot of the document.
 
     If a message is not acknowledged within `resend` seconds, `next_message` returns it or a `pull`
     again, at intervals that double up to `MAX_RESEND_S`. Not thread-safe: `LiveStore` has the lock.
@@ -136,11 +56,11 @@ class PageDelivery:
     ) -> None:
         self._numbering = numbering
         self._resend = resend
-        self._target: _Snapshot | None = None
-        self._content: PageCopy | None = None  # from `hello`, not compared yet
-        self._copy: PageCopy | None = None  # nothing is written before the comparison
+        self._target: DocumentSnapshot | None = None
+        self._content: PageCopy | None = None  # from `hello`, before it is compared
+        self._copy: PageCopy | None = None  # the compared content; nothing is written without it
         self._has_changes = False
-        self._transfer: _Transfer | None = None
+        self._transfer: Transfer | None = None
         self._sent_at = 0.0
         self._next_batch_at = 0.0
         self._skips_interval = False
@@ -166,19 +86,20 @@ class PageDelivery:
 
     def set_document(self, document: Document) -> None:
         """Set the document. Nothing is sent before `send_changes` or `send_all` is called."""
-        self._target = _Snapshot(document)
+        self._target = DocumentSnapshot(document)
 
     def send_changes(self, document: Document) -> None:
         """Send the entries appended to `document`, and its head if that changed."""
-        self._target = _Snapshot(document)
+        self._target = DocumentSnapshot(document)
         self._has_changes = True
 
     def send_all(self, document: Document) -> None:
         """Send all of `document`, except conversations that the page holds."""
-        self._target = _Snapshot(document)
+        self._target = DocumentSnapshot(document)
         if self._copy is not None and self._copy.stream == self._target.stream:
             self._copy.head_text = ""  # repaired: the copy in the page is outdated
-        self._has_changes = self.replaces = True
+        self._has_changes = True
+        self.replaces = True
         self._states.clear()
         self.discard_transfer()
 
@@ -197,7 +118,8 @@ class PageDelivery:
 
     def set_other_record(self, stream: str, stored: JsonObject | None = None) -> None:
         """Note that another conversation is active in the page; it will be replaced."""
-        copy = self._copy = self._take_content()
+        copy = self._get_content()
+        self._copy = copy
         copy.stream = stream
         copy.length = len(get_events(stored or {}))
         copy.head_text = ""
@@ -211,7 +133,7 @@ class PageDelivery:
         target = self._target
         events = get_events(stored)
         assert target is not None
-        copy = self._take_content()
+        copy = self._get_content()
 
         if starts_with(target.entries[: target.length], events):
             copy.length = len(events)
@@ -228,10 +150,11 @@ class PageDelivery:
         self._remember_state()
         return True
 
-    def _take_content(self) -> PageCopy:
+    def _get_content(self) -> PageCopy:
         return self._content or self._copy or PageCopy("", StoredKeys())
 
     def _remember_state(self) -> None:
+        """Remember what the page holds in its state, for a save that it reports later."""
         copy = self._copy
         if copy is None or self.replaces:
             return  # a save of the old document is not one of the new
@@ -331,130 +254,29 @@ class PageDelivery:
 
     def _lacks_something(self) -> bool:
         target = self._target
-        page = self._copy
-        if target is None or page is None or not self._has_changes:
+        copy = self._copy
+        if target is None or copy is None or not self._has_changes:
             return False
-        if page.stream != target.stream:
-            return bool(page.stream or target.length or target.others)
+        if copy.stream != target.stream:
+            return bool(copy.stream or target.length or target.others)
+        return self.replaces or copy.length < target.length or copy.head_text != target.head_text
 
-        return self.replaces or page.length < target.length or page.head_text != target.head_text
-
-    def _compose(self, now: float) -> _Transfer | None:
+    def _compose(self, now: float) -> Transfer | None:
+        """Return the next write; None if the page has everything, or the interval is not over."""
         target = self._target
-        page = self._copy
-        if target is None or page is None or not self._lacks_something():
+        copy = self._copy
+        if target is None or copy is None or not self._lacks_something():
             return None
-        if self.replaces or page.stream != target.stream:
-            return self._compose_whole(target, page)
+
+        composer = WriteComposer(self._numbering, self.page, is_shared=self.is_shared)
+        if self.replaces or copy.stream != target.stream:
+            return composer.compose_whole(target, copy)
         if now < self._next_batch_at and not self._skips_interval:
             return None
 
-        batch, _ = select_batch(target.entries[page.length : target.length], MAX_BATCH_BYTES)
-        length = page.length + len(batch)
-        if length == target.length:  # if more entries remain, they are sent at once
+        batch, _ = select_batch(target.entries[copy.length : target.length], MAX_BATCH_BYTES)
+        if (
+            copy.length + len(batch) == target.length
+        ):  # if more entries remain, they are sent at once
             self._next_batch_at = now + MIN_BATCH_INTERVAL_S
-
-        if page.keys.length is None or page.keys.carriers:
-            return self._compose_whole(target, page)
-        if not self.is_shared:
-            if page.keys.segments:
-                return self._compose_whole(target, page)
-            return self._compose_append(target, page, batch)
-
-        sealed = count_sealed(page.keys.seals, target.stream)
-        tail = target.entries[sealed : page.length]
-        if count_chars([*tail, *batch]) < SEGMENT_CHARS:
-            return self._compose_append(target, page, batch)
-
-        document = target.to_document(length)
-        return self._compose_segments(target, page, document, is_appended=True)
-
-    def _compose_append(
-        self, target: _Snapshot, page: PageCopy, batch: list[JsonValue]
-    ) -> _Transfer:
-        """Append `batch` to the entries in `jp`, and set its changed keys."""
-        added: JsonObject = {"at": page.keys.length, "events": batch}
-        if page.head_text != target.head_text:
-            head = target.head
-            added["head"] = head
-            if "signature" not in head:  # the page may have one that is not valid any more
-                added["removed"] = ["signature"]
-
-        assert page.keys.length is not None
-        keys = replace(page.keys, length=page.keys.length + len(batch))
-        result = replace(
-            page,
-            keys=keys,
-            length=page.length + len(batch),
-            head_text=target.head_text,
-        )
-        return self._make_transfer(page, result, {"extend": added})
-
-    def _compose_whole(self, target: _Snapshot, page: PageCopy) -> _Transfer:
-        """Replace all keys. Conversations that the page holds are copied from there."""
-        document = target.to_document(target.length)
-        if self.is_shared:
-            return self._compose_segments(target, page, document, is_appended=False)
-
-        sent, copies = page.copy_conversations(target.others)
-        fields: JsonObject = {"put": {RECORD_KEY: document}}
-        if copies:
-            fields["put"] = {RECORD_KEY: {**document, "others": sent}}
-            fields["copies"] = copies
-
-        keys = StoredKeys.of_written(document, {})
-        return self._make_whole_transfer(target, page, fields, keys, target.length)
-
-    def _compose_segments(
-        self, target: _Snapshot, page: PageCopy, document: JsonObject, *, is_appended: bool
-    ) -> _Transfer:
-        """Write the new segments, and the rest of the record."""
-        stored = as_object(make_storable(document))
-        split = split_record(
-            stored, known=page.keys.seals, taken=page.keys.segments, is_appended=is_appended
-        )
-        keys = StoredKeys.of_written(split.rest, split.seals)
-        if is_appended:
-            keys = replace(keys, segments=keys.segments | page.keys.segments)
-
-        fields: JsonObject = {"put": {**split.added, RECORD_KEY: split.rest}}
-        length = len(get_events(document))
-        return self._make_whole_transfer(target, page, fields, keys, length)
-
-    def _make_whole_transfer(
-        self,
-        target: _Snapshot,
-        page: PageCopy,
-        fields: JsonObject,
-        keys: StoredKeys,
-        length: int,
-    ) -> _Transfer:
-        """Add the keys and carriers to remove to `fields`."""
-        dropped = sorted(page.keys.segments - keys.segments)
-        if dropped:
-            fields["drop"] = list(dropped)
-        if page.keys.carriers:
-            fields["carriers"] = list(page.keys.carriers)
-
-        held = [(other, place) for place, other in enumerate(target.others)]
-        result = PageCopy("", keys, target.stream, length, target.head_text, held)
-        transfer = self._make_transfer(page, result, fields)
-        transfer.replaces = length == target.length
-        return transfer
-
-    def _make_transfer(self, page: PageCopy, result: PageCopy, fields: JsonObject) -> _Transfer:
-        """Make the message of a write, or its pieces."""
-        make_message = self._numbering.make_message
-        result.state = self._numbering.make_state()
-        clean, size = make_storable_with_size(fields)
-        write = {"expect": page.state, "state": result.state, **as_object(clean)}
-        if size <= MAX_DELIVERY_BYTES:
-            return _Transfer(deque([make_message("write", to=self.page, **write)]), result)
-
-        pieces = split_text(to_ascii_json(write))
-        part_of = self._numbering.last + 1
-        messages = [
-            make_message("chunk", to=self.page, id=part_of, i=i, of=len(pieces), text=piece)
-            for i, piece in enumerate(pieces)
-        ]
-        return _Transfer(deque(messages), result)
+        return composer.compose_entries(target, copy, batch)

@@ -3,7 +3,8 @@
 Several pages can send `hello`: windows of the notebook, pages of collaborators, and those of other
 notebooks on the same kernel. The first one is followed, and later each page with the same path that
 sends `hello`, unless it is a *reader*: in real-time collaboration, several pages share one document
-of the server. The followed page writes the record into it, and the other pages only read it.
+of the server. The followed page writes the record into it, and the other pages only read it. Here,
+the `page` of a message is the id of a page.
 
 A page with another path may be the same notebook after a rename. It becomes the *candidate*. It is
 followed when no page has said the old path for `patience` seconds.
@@ -73,10 +74,11 @@ class FollowedPage:
         self._candidate = None
 
     def record_message(self, page: str, path: str | None) -> None:
-        """Record that `page`, which shows the notebook, has sent a message.
+        """Record that the page with the id `page` has sent a message. It shows the notebook.
 
-        Only `hello` names a `path`. If it is that of the notebook, the notebook was not renamed.
-        Other messages do not show this: a page that was renamed sends them as well.
+        Only `hello` names a `path`. If it is that of the notebook, the notebook was not renamed,
+        and there is no candidate any more. Other messages do not show this: a page that was renamed
+        sends them as well.
         """
         if page == self.page:
             self.is_silent = False
@@ -84,7 +86,7 @@ class FollowedPage:
             self._candidate = None
 
     def set_candidate(self, hello: Hello, now: float) -> None:
-        """Follow the page that says `hello` if no page of the old path answers in time."""
+        """Make the page the candidate: it is followed if no page of the old path answers."""
         self._candidate = _Candidate(hello, now + self._patience)
 
     @property

@@ -46,7 +46,7 @@ class Hello:
             `input`, `ended`, `edit`, `ran`, and `show` with text that user code has printed.
         session: Jupyter session in the header of all messages of the page, if it shares a
             document.
-        client: The same, for each page.
+        client: The same session, which each page sends, also without a shared document.
         user: Name of the page's user if the document is shared, cleaned by `read_user_name`.
     """
 
@@ -99,12 +99,12 @@ class Hello:
 
         A page of version 1 sends the record itself, as `doc`. It is read, and never written.
         """
-        found = as_object(content)
+        fields = as_object(content)
         if self.protocol == PREVIOUS_PROTOCOL:
-            return replace(self, has_document="doc" in found, document=found.get("doc"))
+            return replace(self, has_document="doc" in fields, document=fields.get("doc"))
 
-        keys = as_object(found.get("keys"))
-        carriers = as_object(found.get("carriers"))
+        keys = as_object(fields.get("keys"))
+        carriers = as_object(fields.get("carriers"))
         document = read_stored_record(keys, carriers)
         return replace(
             self,

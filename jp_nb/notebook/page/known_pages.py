@@ -57,9 +57,9 @@ class Pages:
         self.followed = FollowedPage(patience=patience)
         self.lacking: deque[LackingPage] = deque(maxlen=MAX_KNOWN_PAGES)
 
-        # Pages of the notebook in the order of their first message. True: the page can show the
-        # text that user code has printed.
-        self._pages: dict[str, bool] = {}
+        # Pages of the notebook, in the order of their first message, and those of them that can
+        # show the text that user code has printed.
+        self._supports_printed: dict[str, bool] = {}
 
         # Sessions in the message headers of pages, of this notebook and of others.
         self._clients: deque[str] = deque(maxlen=MAX_CLIENTS)
@@ -68,7 +68,7 @@ class Pages:
         # Pages that share a document: their sessions, and the time since when a page that should
         # have written outputs must show that it is open.
         self._sessions: dict[str, str] = {}
-        self._asked_at: dict[str, float] = {}
+        self._presence_asked_at: dict[str, float] = {}
 
         # Pages that share a document, and can edit its cells.
         self._editors: set[str] = set()
@@ -80,7 +80,7 @@ class Pages:
 
     def is_known(self, page: str) -> bool:
         """Return True if `page` shows the notebook."""
-        return page in self._pages
+        return page in self._supports_printed
 
     def record_message(self, page: str, path: str | None = None) -> bool:
         """Record that `page` sent a message; return True if it shows the notebook.
@@ -90,7 +90,7 @@ class Pages:
         if not self.is_known(page):
             return False
 
-        self._asked_at.pop(page, None)
+        self._presence_asked_at.pop(page, None)
         self.followed.record_message(page, path)
 
         return True
@@ -113,8 +113,8 @@ class Pages:
             self.lacking.append(LackingPage(hello.page))
             self._lacks_successor = False
 
-        self._pages[hello.page] = hello.supports_printed
-        if len(self._pages) > MAX_KNOWN_PAGES:
+        self._supports_printed[hello.page] = hello.supports_printed
+        if len(self._supports_printed) > MAX_KNOWN_PAGES:
             self._forget_oldest(hello.page)
 
         if hello.client and hello.client not in self._clients:
@@ -138,8 +138,8 @@ class Pages:
 
     def _forget_oldest(self, newest: str) -> None:
         kept = (self.followed.page, newest)
-        oldest = next(page for page in self._pages if page not in kept)
-        del self._pages[oldest]
+        oldest = next(page for page in self._supports_printed if page not in kept)
+        del self._supports_printed[oldest]
         self._sessions.pop(oldest, None)
         self._editors.discard(oldest)
 
@@ -151,18 +151,16 @@ class Pages:
         that shares no document stays known: nothing must be taken over from it.
         """
         session = self._sessions.pop(page, "")
-        self._asked_at.pop(page, None)
+        self._presence_asked_at.pop(page, None)
         self._editors.discard(page)
         if not session:
             return False
 
-        self._pages.pop(page, None)
+        self._supports_printed.pop(page, None)
         self._departed.append(session)
-        self._output_writers = {
-            departed: writer
-            for departed, writer in self._output_writers.items()
-            if departed in self._departed
-        }
+        for departed in [*self._output_writers]:
+            if departed not in self._departed:
+                del self._output_writers[departed]
         if page == self.followed.page:
             self.followed.is_silent = True
 
@@ -214,7 +212,7 @@ class Pages:
 
     def supports_printed(self, page: str) -> bool:
         """Return True if `page` can show the outputs of user code in a running cell."""
-        return self._pages.get(page, False)
+        return self._supports_printed.get(page, False)
 
     def has_session(self, page: str, session: str) -> bool:
         """Return True if `page`, which shares a document, has this session."""
@@ -240,17 +238,17 @@ class Pages:
         message within `patience` seconds after the first call, it has left without `bye`, and is
         removed.
         """
-        page = next((page for page, own in self._sessions.items() if own == session), None)
+        page = next((page for page, known in self._sessions.items() if known == session), None)
         if page is None:
             page = self._output_writers.get(session)
         if page not in self._sessions:
             return False
 
-        if page not in self._asked_at:
-            self._asked_at[page] = now
+        if page not in self._presence_asked_at:
+            self._presence_asked_at[page] = now
             return True
 
-        if now - self._asked_at[page] >= self._patience:
+        if now - self._presence_asked_at[page] >= self._patience:
             self.leave(page)
 
         return False

@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future
 from threading import Thread
 from typing import Any
-
-from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
@@ -41,7 +38,8 @@ from jp_nb.notebook.page.page_refusal import (
 )
 from jp_nb.notebook.page.page_requests import PageRequests
 from jp_nb.notebook.page.protocol import read_page_message
-from jp_nb.notebook.page.saved_entries import SaveAnswer, SavedEntries
+from jp_nb.notebook.page.save_requests import SaveAnswer, SaveRequests
+from jp_nb.notebook.page.saved_entries import SavedEntries
 from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.documents.document import (
     Document,
@@ -67,6 +65,9 @@ class LiveStore:
 
     Any thread may call it: the lock of the link guards the document, the known pages, and the
     delivery.
+
+    Attributes:
+        requests: Requests to the page that do not concern the record, such as its cells.
     """
 
     def __init__(self, kernel: Any, *, resend: float = RESEND_S, no_page: str = NO_PAGE) -> None:
@@ -76,11 +77,12 @@ class LiveStore:
         self._pages = self._link.pages
         self._numbering = self._link.numbering
         self._deliveries = PageDeliveries(self._numbering, resend=resend)
-        self._requests = PageRequests(self._link, KernelPages.of(kernel))
+        self.requests = PageRequests(self._link, KernelPages.of(kernel))
         self._outputs = OutputSender(kernel, self._link)
         self._hellos = HelloReader()
         self._document: Document | None = None  # until `attach`
         self._saved = SavedEntries()
+        self._save_requests = SaveRequests()
         self._notices: list[str] = []
 
         if no_page == NO_PAGE:
@@ -97,7 +99,7 @@ class LiveStore:
 
         RunningCells.of(self._kernel)  # watches the cells from now on
         KernelPages.of(self._kernel).set_requests(
-            self._requests.can_show_input, self._requests.show_turn_end
+            self.requests.can_show_input, self.requests.show_turn_end
         )
         self._link.connect(self._receive)
         Thread(target=self._send_until_closed, name="jp-nb record", daemon=True).start()
@@ -143,7 +145,7 @@ class LiveStore:
             if document is None:
                 return
 
-            self._saved.forget()  # the entries may have changed
+            self._saved.forget_entries()  # the entries may have changed
             if refusal and refusal.conversation not in (None, document.conversation.id):
                 document.others += split_damaged(refusal.preserved)
                 self._delivery.set_other_record(get_conversation_id(refusal.preserved))
@@ -193,8 +195,7 @@ class LiveStore:
         Raises:
             StorageError: If the page did not store the record, or could not save.
         """
-        now = time.monotonic()
-        ends_at = now + timeout
+        ends_at = time.monotonic() + timeout
         if not self.flush(timeout):
             raise make_not_saved_error(self.unsaved_reason or "the page does not answer")
 
@@ -206,16 +207,15 @@ class LiveStore:
         path = hello.path if hello else ""
         requests: list[int] = []
 
-        # One page first: two pages that write the file at once can corrupt it.
+        # One page first: two pages that write the file at once can corrupt it. Then all pages.
         now = time.monotonic()
         half_time = now + (ends_at - now) / 2
-        for to, wait_until in ((page, half_time), ("", ends_at)):
-            answer = self._request_save(to, requests, wait_until)
-            if answer is not None:
-                break
+        answer = self._request_save(page, requests, half_time)
+        if answer is None:
+            answer = self._request_save("", requests, ends_at)
 
         with self._state:
-            self._saved.drop_answers(requests)
+            self._save_requests.drop_answers(requests)
             if answer is None:
                 raise make_not_saved_error("the page did not answer in time")
             if answer.failure is not None:
@@ -230,13 +230,13 @@ class LiveStore:
         with self._state:
             message = self._numbering.make_message("save", to=page)
             requests.append(self._numbering.last)
-            self._saved.expect(self._numbering.last)
+            self._save_requests.expect_answer(self._numbering.last)
 
         self._link.send(message)
         with self._state:
             timeout = wait_until - time.monotonic()
-            self._state.wait_for(lambda: self._saved.find_answer(requests), timeout)
-            return self._saved.find_answer(requests)
+            self._state.wait_for(lambda: self._save_requests.find_answer(requests), timeout)
+            return self._save_requests.find_answer(requests)
 
     def saved_entries(self, conversation: str) -> int:
         """Return the number of entries of `conversation` in the file; 0 if no page reported it."""
@@ -261,7 +261,7 @@ class LiveStore:
         """Close the comm. Entries that were not sent stay in memory."""
         if self._link.close():
             KernelPages.of(self._kernel).reset_requests(
-                self._requests.can_show_input, self._requests.show_turn_end
+                self.requests.can_show_input, self.requests.show_turn_end
             )
 
     # --- for the notebook --------------------------------------------------------------------
@@ -314,61 +314,6 @@ class LiveStore:
         """True once a page has shown the notebook: other front ends lack the page part."""
         with self._state:
             return self._pages.has_met_page
-
-    def find_edit_refusal(self, session: str) -> str | None:
-        """Return why cells cannot be edited in a cell that a page of this `session` runs."""
-        return self._requests.find_edit_refusal(session)
-
-    @property
-    def is_shared(self) -> bool:
-        """True if several pages may show and change the document."""
-        return self._requests.is_shared
-
-    def list_other_users(self) -> list[str]:
-        """Return the names of the users that share the document with the user of the last click."""
-        return self._requests.list_other_users()
-
-    def ask_document(self) -> Future[str]:
-        """Ask the page for all cells with their whole sources; a future gets the JSON text.
-
-        Raises:
-            StorageError: If no page is open.
-        """
-        return self._requests.ask_document()
-
-    def ask_edit(
-        self, operation: str, steps: list[JsonValue], expected: list[JsonValue]
-    ) -> Future[str]:
-        """Ask the page to apply `steps` if its cells are as `expected`.
-
-        Raises:
-            StorageError: If no page is open.
-        """
-        return self._requests.ask_edit(operation, steps, expected)
-
-    def show_run(self, cell: str, source: str) -> bool:
-        """Let the page show that a cell with this source runs; return False if no page can."""
-        return self._requests.show_run(cell, source)
-
-    def ask_to_store_run(
-        self, cell: str, source: str, count: int, outputs: list[JsonValue]
-    ) -> Future[str]:
-        """Ask the page to store the outputs of a cell that has run.
-
-        Raises:
-            StorageError: If no page is open.
-        """
-        return self._requests.ask_to_store_run(cell, source, count, outputs)
-
-    def ask_cells(self, whole: int | str | None) -> Future[str]:
-        """Ask the page for the short form of its cells, and the long form of the cell `whole`.
-
-        The future gets the JSON text, in the control thread.
-
-        Raises:
-            StorageError: If no open page can answer.
-        """
-        return self._requests.ask_cells(whole)
 
     def running_cells(self) -> frozenset[str]:
         """Return the ids of the cells that this kernel runs now."""
@@ -476,11 +421,11 @@ class LiveStore:
                 if others_remain:
                     self._link.ask_for_hello()
             case "cells":
-                self._requests.receive_cells(data)
+                self.requests.receive_cells(data)
             case "want":
                 self._pages.add_lacking(data["page"], data["request"])
             case "input":
-                self._requests.receive_input(data)
+                self.requests.receive_input(data)
             case "saved" if "seq" not in data:
                 self._handle_save_by_user(data)
             case "saved" | "save_failed":
@@ -502,15 +447,15 @@ class LiveStore:
         if data["type"] == "save_failed":
             failure = data.get("why") or NOT_SAVED
 
-        self._saved.add_answer(data["seq"], SaveAnswer(failure))
+        self._save_requests.add_answer(data["seq"], SaveAnswer(failure))
 
     def _handle_save_by_user(self, data: Mapping[str, Any]) -> None:
         # The file has the entries of a state that the page was known to have.
         is_followed = data.get("page") == self._pages.followed.page
-        found = self._delivery.find_state(data.get("state", ""))
+        saved = self._delivery.find_state(data.get("state", ""))
 
-        if is_followed and found is not None:
-            self._saved.set_saved(*found)
+        if is_followed and saved is not None:
+            self._saved.set_saved(*saved)
 
     def _handle_hello_message(self, data: Mapping[str, Any]) -> None:
         try:
@@ -536,7 +481,9 @@ class LiveStore:
 
     def _follow(self, hello: Hello) -> None:
         # The file may have been reverted to an older version.
-        self._saved.limit(get_conversation_id(hello.document), len(get_events(hello.document)))
+        self._saved.lower_count(
+            get_conversation_id(hello.document), len(get_events(hello.document))
+        )
 
         self._pages.follow(hello)
         is_renamed = self._numbering.path not in ("", hello.path)
@@ -555,18 +502,22 @@ class LiveStore:
             return
 
         stored = hello.document if isinstance(hello.document, dict) else {}
-        stream = get_conversation_id(stored)
+        page_stream = get_conversation_id(stored)
         active_stream = self._delivery.stream
-        if stream != active_stream:
-            missing = find_uncovered(document.to_json(), get_conversations(stored))
-            if missing:
-                document.others += missing
-                self._deliveries.set_document(document)
-                self._notices.append(
-                    "The notebook contains a conversation that this kernel did not have. "
-                    "It is kept: `%jp log` lists it."
-                )
-
-            self._delivery.set_other_record(stream, stored)
+        if page_stream != active_stream:
+            self._add_missing_conversations(document, stored)
+            self._delivery.set_other_record(page_stream, stored)
         elif not self._delivery.match_record(stored):
             self._refusal = PageRefusal(DIVERGED, active_stream, as_other(stored))
+
+    def _add_missing_conversations(self, document: Document, stored: JsonObject) -> None:
+        missing = find_uncovered(document.to_json(), get_conversations(stored))
+        if not missing:
+            return
+
+        document.others += missing
+        self._deliveries.set_document(document)
+        self._notices.append(
+            "The notebook contains a conversation that this kernel did not have. "
+            "It is kept: `%jp log` lists it."
+        )

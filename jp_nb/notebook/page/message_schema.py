@@ -122,16 +122,17 @@ def find_misfits(message: Mapping[str, Any], fields: Fields) -> list[str]:
 
     Fields that the table does not know are ignored: a newer release may send them.
     """
-    found = []
+    misfits = []
     for name, schema in fields.items():
         key = name.removesuffix("?")
+        is_optional = key != name
         if key not in message:
-            if key == name:
-                found.append(key)
+            if not is_optional:
+                misfits.append(key)
         elif not _fits(message[key], schema):
-            found.append(key)
+            misfits.append(key)
 
-    return found
+    return misfits
 
 
 _TYPES: Final[Mapping[str, type]] = {

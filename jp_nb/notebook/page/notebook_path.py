@@ -24,33 +24,38 @@ PAPERMILL_PATH = "PAPERMILL_INPUT_PATH"
 def find_notebook_path(user_ns: Mapping[str, Any]) -> Path | None:
     """Return the path of the notebook from VS Code or the Jupyter server, if it is a file."""
     value = user_ns.get(VS_CODE_FILE) or os.environ.get(environment.PAGE_VARIABLE)
-    path = Path(value) if isinstance(value, str) else None
-    return path if path and path.is_absolute() and path.is_file() else None
+    if not isinstance(value, str):
+        return None
+
+    path = Path(value)
+    return path if path.is_absolute() and path.is_file() else None
 
 
 def find_path_in_page(hello: Hello) -> Path | None:
     """Return the path of the notebook that a page shows, if the kernel can find the file."""
-    # Servers start a kernel in the folder of its notebook, and most set JPY_SESSION_NAME.
     if not hello.path:
         return None
+
+    # Without the folders of the server, and the name of a drive, such as `RTC:`.
     name = hello.path.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    # Most servers set JPY_SESSION_NAME, and all start a kernel in the folder of its notebook.
     session = Path(os.environ.get("JPY_SESSION_NAME", ""))
-    named = [path for path in (session, Path.cwd() / name) if path.name == name]
-    return next((path for path in named if path.is_absolute() and path.is_file()), None)
+    candidates = [path for path in (session, Path.cwd() / name) if path.name == name]
+    return next((path for path in candidates if path.is_absolute() and path.is_file()), None)
 
 
 def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
     """Return the notebook that a headless runner executes, if it can be found."""
-    injected = (user_ns or {}).get(PAPERMILL_PATH)
-    explicit = os.environ.get(environment.PATH_VARIABLE)
-    if not explicit and isinstance(injected, str):
-        explicit = injected
     arguments, folder = _read_parent_process()
-    if explicit:
-        found = folder / explicit
-        return found.resolve() if found.is_file() else None
+    injected = (user_ns or {}).get(PAPERMILL_PATH)
+    name = os.environ.get(environment.PATH_VARIABLE)
+    if not name and isinstance(injected, str):
+        name = injected
 
-    return find_path_in_arguments(arguments, folder)
+    if not name:
+        return find_path_in_arguments(arguments, folder)
+    path = folder / name
+    return path.resolve() if path.is_file() else None
 
 
 def _read_parent_process() -> tuple[Sequence[str], Path]:
@@ -74,13 +79,13 @@ def find_path_in_arguments(arguments: Sequence[str], folder: Path) -> Path | Non
         for previous, argument in zip(["", *arguments], arguments, strict=False)
         if not argument.startswith("-") and previous not in ("--output", "-o", "--output-dir")
     ]
-    programs = {Path(name).name for name in arguments[:3]}
-    found = [folder / name for name in names if name.endswith(".ipynb")]
-    if not found and "execute" in " ".join(programs):
-        found = [(folder / name).with_suffix(".ipynb") for name in names[1:]]
+    # `python -m papermill …`, or `jupyter execute …`
+    program = " ".join(Path(name).name for name in arguments[:3])
+    paths = [folder / name for name in names if name.endswith(".ipynb")]
+    if not paths and "execute" in program:
+        paths = [(folder / name).with_suffix(".ipynb") for name in names[1:]]
 
-    found = list(dict.fromkeys(path.resolve() for path in found if path.is_file()))
-    if len(found) == 1 or (found and "papermill" in " ".join(programs)):
-        return found[0]
-
+    files = list(dict.fromkeys(path.resolve() for path in paths if path.is_file()))
+    if len(files) == 1 or (files and "papermill" in program):
+        return files[0]
     return None

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
-from jp_nb.json_values import JsonObject
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.notebook.page.carrier_store import CarrierStore
 from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.live_store import LiveStore
@@ -75,11 +75,12 @@ class PageStorage:
         """The notebook's file, if it is known. After a rename, it is the new file."""
         server_path = self.store.path
         if self._path is not None and server_path not in ("", self._server_path):
-            before = PurePosixPath(self._server_path).parts
-            after = PurePosixPath(server_path).parts
-            if self._path.parts[-len(before) :] == before:
-                found = Path(*self._path.parts[: -len(before)], *after)
-                self._path = found if found.is_file() else self._path
+            # The end of the file's path is the path on the server. The rename changed this part.
+            old_parts = PurePosixPath(self._server_path).parts
+            new_parts = PurePosixPath(server_path).parts
+            if self._path.parts[-len(old_parts) :] == old_parts:
+                renamed = Path(*self._path.parts[: -len(old_parts)], *new_parts)
+                self._path = renamed if renamed.is_file() else self._path
 
             self._server_path = server_path
 
@@ -131,7 +132,7 @@ class HeadlessStorage:
         continues = continues or os.environ.get(environment.CONTINUE_VARIABLE) == "1"
         stored, damaged, notices = _read_record(self.path)
         loaded: Document | None = None
-        store: RecordStore | None = None
+        store: RecordStore | None = None  # by default a carrier, which the runner saves
 
         try:
             loaded = Document.load(stored, clock=clock) if stored is not None else None
@@ -151,7 +152,7 @@ class HeadlessStorage:
             document.others += damaged
         else:
             document = begin_headless(loaded, clock=clock, base_config=base_config)
-            if store is None:
+            if store is None:  # a record of a newer version is not replaced at all
                 document.others += damaged
 
         if store is None:
@@ -199,8 +200,7 @@ def _read_record(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[st
     except (OSError, ValueError) as exc:
         return None, [], [f"{path.name} cannot be read: {exc}"]
 
-    found = notebook.get("metadata") if isinstance(notebook, dict) else None
-    metadata: JsonObject = found if isinstance(found, dict) else {}
+    metadata: JsonObject = as_object(as_object(notebook).get("metadata"))
     damaged = carrier.find_unreadable_carriers(metadata)
     notices = []
     if damaged:

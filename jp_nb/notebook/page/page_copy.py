@@ -65,7 +65,7 @@ class StoredKeys:
     def read(cls, keys: Mapping[str, JsonValue], carriers: JsonObject) -> StoredKeys:
         """Read what a page says."""
         segments = frozenset(filter(is_segment, keys))
-        found = tuple(find_readable_carriers(_as_metadata({}, carriers)))
+        carrier_ids = tuple(find_readable_carriers(_as_metadata({}, carriers)))
         document = read_segments(keys) if RECORD_KEY in keys else None
 
         length = None
@@ -73,7 +73,7 @@ class StoredKeys:
         if find_shape(document) == "readable" and isinstance(events, list):
             length = len(events)
 
-        return cls(length, read_seals(keys, document), segments, found)
+        return cls(length, read_seals(keys, document), segments, carrier_ids)
 
     @classmethod
     def of_written(cls, rest: JsonObject, seals: Seals) -> StoredKeys:
@@ -140,18 +140,19 @@ class PageCopy:
         places = self._find_places(others)
 
         for position, other in enumerate(others):
-            found = places.get(id(other))
-            if found is None:
+            place = places.get(id(other))
+            if place is None:
                 sent.append(other)
-            elif found == ACTIVE:
+            elif place == ACTIVE:
                 names = [key for key in CONVERSATION_KEYS if key in as_object(other)]
-                copies.append([position, found, list(names)])
+                copies.append([position, place, list(names)])
             else:
-                copies.append([position, found])
+                copies.append([position, place])
 
         return sent, copies
 
     def _find_places(self, others: Iterable[JsonValue]) -> dict[int, int]:
+        """Return the places in the page of those of `others` that it holds, by their `id()`."""
         if not self.keys.are_plain:
             return {}
 
@@ -175,10 +176,10 @@ def find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[tuple[Jso
     for place, entry in theirs.items():
         places.setdefault(get_conversation_id(entry), place)
 
-    found = []
+    held = []
     for other in others:
         known = places.get(get_conversation_id(other))
         if known is not None and theirs[known] == other:
-            found.append((other, known))
+            held.append((other, known))
 
-    return found
+    return held

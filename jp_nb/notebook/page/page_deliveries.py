@@ -59,8 +59,8 @@ class PageDeliveries:
 
     def list_uncompared(self) -> list[str]:
         """Return the second windows whose content was not compared with the document."""
-        others = [each for each in self._list_all() if each is not self.followed]
-        return [each.page for each in others if not each.is_compared]
+        others = [delivery for delivery in self._list_all() if delivery is not self.followed]
+        return [delivery.page for delivery in others if not delivery.is_compared]
 
     def set_document(self, document: Document) -> None:
         """Set the document, as `PageDelivery.set_document` does."""
@@ -83,9 +83,10 @@ class PageDeliveries:
             message = delivery.next_message(now)
             if message is None:
                 continue
+            # A second window gets a `pull` if it did not answer a repeated message, too.
             if delivery is self.followed or message["type"] != "pull":
                 return message
-            del self._by_page[delivery.page]  # it did not answer twice
+            del self._by_page[delivery.page]
 
         return None
 
@@ -96,5 +97,5 @@ class PageDeliveries:
         return min((due for due in due_times if due is not None), default=None)
 
     def _list_all(self) -> list[PageDelivery]:
-        others = [each for each in self._by_page.values() if each is not self.followed]
+        others = [delivery for delivery in self._by_page.values() if delivery is not self.followed]
         return [self.followed, *others]

@@ -55,7 +55,7 @@ class PageRequests:
         self._link = link
         self._kernel_pages = kernel_pages
         self._cells = PageCells()
-        self._reviewing = ""  # session of the page that ran the last cell with edits
+        self._reviewing_session = ""  # session of the page that ran the last cell with edits
 
         # The last question about an input box: its `seq`, and the answers so far.
         self._input_seq = 0
@@ -84,11 +84,11 @@ class PageRequests:
         return self._ask_page(None, kind, **fields)
 
     def _ask_editor(self, kind: str, **fields: JsonValue) -> Future[str]:
-        """Send a request to the page that edits cells; see `_find_editor`."""
+        """Send a request to the page that edits cells, by default the followed one."""
         return self._ask_page(self._find_editor(), kind, **fields)
 
     def _find_editor(self) -> str | None:
-        """Return the page of the user's last click, in a shared document; else None."""
+        """Return the page of the user's last click, if pages share the document; else None."""
         session = self._kernel_pages.answered_session
         with self._link.state:
             hello = self._link.followed_page
@@ -108,15 +108,16 @@ class PageRequests:
         return self._kernel_pages.list_other_users(self._kernel_pages.answered_session)
 
     def _ask_page(self, page: str | None, kind: str, **fields: JsonValue) -> Future[str]:
+        """Send a request to `page`, by default the followed one; the future gets the answer."""
         link = self._link
         with link.state:
             hello = link.followed_page
             if hello is None:
                 raise StorageError(NO_OPEN_PAGE)
 
-            asked = hello.page if page is None else page
-            message = link.numbering.make_message(kind, to=asked, **fields)
-            answer = self._cells.expect(link.numbering.last, asked)
+            receiver = hello.page if page is None else page
+            message = link.numbering.make_message(kind, to=receiver, **fields)
+            answer = self._cells.expect(link.numbering.last, receiver)
 
         link.send(message)
         return answer
@@ -135,9 +136,9 @@ class PageRequests:
             # A page that is reloaded in the review has another session than the one that ran the
             # cell, which then was the session of the followed page.
             if not session or hello.collaborative or hello.client == session:
-                self._reviewing = session
+                self._reviewing_session = session
                 return None
-            return None if session == self._reviewing else OTHER_WINDOW
+            return None if session == self._reviewing_session else OTHER_WINDOW
 
     def ask_document(self) -> Future[str]:
         """Ask the page for all cells with their whole sources.

@@ -22,9 +22,13 @@ Source: https://github.com/microsoft/vscode-jupyter/pull/8531
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The kind of front end that a kernel runs in, and the reason why no notebook keeps the record.
+    """The kind of front end of a kernel, without a page that has the jp-nb extension.
 
-    A page with the jp-nb extension keeps it, if it `may_have_page` and one answers.
+    Attributes:
+        name: The front end in words.
+        unsaved_reason: Why the notebook does not keep the record.
+        may_have_page: True if there may be a page with the extension. If it answers, it keeps the
+            record, and these words are not shown.
     """
 
     name: str
@@ -65,7 +69,7 @@ def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
 
 
 def _has_cell_id(kernel: Any) -> bool:
-    # Notebooks put the id of the running cell into the metadata of its request; consoles do not.
+    """Return True if the running cell has an id: notebooks send one, and consoles do not."""
     parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
     metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
     return isinstance(metadata, Mapping) and "cellId" in metadata

@@ -31,7 +31,7 @@ def reporting(pages: PagesInProcess) -> None:
 
 def ask(pages: PagesInProcess) -> tuple[Future[str], dict[str, Any]]:
     """Ask the page for its cells; return the answer to come, and a whole answer of the page."""
-    answer: Future[str] = pages.store.ask_cells(None)
+    answer: Future[str] = pages.store.requests.ask_cells(None)
     seq = pages.view.of_type("cells")[-1]["seq"]
     page = pages.view.page
     return answer, {"type": "cells", "page": page, "seq": seq, "i": 0, "of": 1, "text": "[]"}

@@ -31,7 +31,7 @@ def test_page_that_cannot_edit_is_refused_with_a_remedy(
     pages.view.client = client
     pages.view.read_only = read_only
     pages.begin()
-    refusal = pages.store.find_edit_refusal("s1")
+    refusal = pages.store.requests.find_edit_refusal("s1")
     assert (refusal is None) == (reason is None)
     assert reason is None or reason in refusal
 
@@ -40,11 +40,11 @@ def test_page_that_was_reloaded_in_the_review_may_edit(pages: PagesInProcess) ->
     pages.view.tells = ["edits"]
     pages.view.client = "s1"
     pages.begin()
-    assert pages.store.find_edit_refusal("s1") is None
+    assert pages.store.requests.find_edit_refusal("s1") is None
     pages.view.client = "s2"
     pages.post(pages.view.hello() | {"page": pages.view.page})
-    assert pages.store.find_edit_refusal("s1") is None
-    assert pages.store.find_edit_refusal("s3") is not None
+    assert pages.store.requests.find_edit_refusal("s1") is None
+    assert pages.store.requests.find_edit_refusal("s3") is not None
 
 
 @pytest.mark.req("CELL-41", "CELL-19")
@@ -52,7 +52,7 @@ def test_only_the_answer_of_the_asked_page_about_the_operation_counts(
     pages: PagesInProcess,
 ) -> None:
     pages.begin()
-    answer: Future[str] = pages.store.ask_edit("o1", [], [])
+    answer: Future[str] = pages.store.requests.ask_edit("o1", [], [])
     message = pages.view.of_type("edit")[-1]
     assert (message["to"], message["operation"]) == (pages.view.page, "o1")
     text = json.dumps({"operation": "o1", "outcome": "applied", "ids": {}})
@@ -84,6 +84,6 @@ def test_page_of_the_click_edits_a_shared_document(pages: PagesInProcess) -> Non
     asked = []
     for session in ("one", "two", "three", "unknown"):
         pages.answer_form(session)
-        pages.store.ask_edit("o1", [], [])
+        pages.store.requests.ask_edit("o1", [], [])
         asked.append(pages.view.of_type("edit")[-1]["to"])
     assert asked == [pages.view.page, "page-2", pages.view.page, pages.view.page]

@@ -473,7 +473,7 @@ def test_interrupt_at_any_moment_leaves_the_kernel_as_it_was(user: FrontEnd) -> 
         user.interrupt(cell)
         user.messages.clear()
         user.models.clear()
-    request = user.start("print(prompter._pump, prompter._open, prompter._form)")
+    request = user.start("print(prompter._view._pump, prompter._open, prompter._view._form)")
     user.finish(request)
     assert user.printed(request) == "None {} None\n"
 

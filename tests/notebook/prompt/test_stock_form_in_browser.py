@@ -23,9 +23,9 @@ pytestmark = [
 
 FIRST_CELL = """
 from in_cell import *
-from jp_nb.notebook.prompt import prompter as module_of_prompter
+from jp_nb.notebook.prompt import prompt_view as module_of_view
 
-module_of_prompter.STOCK_TIMEOUT_S = 60.0  # as a page needs on a busy machine
+module_of_view.STOCK_TIMEOUT_S = 60.0  # as a page needs on a busy machine
 SOON = {"rendered_timeout_s": 1.0}
 """
 FORM = (

@@ -68,7 +68,9 @@ def _make_boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
 
 
 def _make_boolean_options(prompt: QuestionPrompt) -> FormControl:
-    options = [Option(value=each.value, label=each.label) for each in prompt_text.CHOICES_ONCE]
+    options = [
+        Option(value=choice.value, label=choice.label) for choice in prompt_text.CHOICES_ONCE
+    ]
     kind = SelectAnswer(options=tuple(options))
     question = prompt.question.model_copy(update={"answer_type": kind})
 

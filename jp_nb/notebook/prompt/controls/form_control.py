@@ -59,6 +59,7 @@ class FormControl:
         separated: Labels of the buttons that a line separates from those before.
         make_stock_view: Make stock widgets with the same state, for pages that cannot load the
             module of `widget`. None if `widget` is a stock widget, or if there are none.
+        read: Return the answer in a message, or the reason why it has none.
         in_use: Return True while the user writes a text, so that a deadline waits.
         observe: Register a callback for each change by the user.
     """

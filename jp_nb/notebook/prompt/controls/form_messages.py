@@ -45,8 +45,8 @@ def walk_widgets(root: widgets.Widget) -> Iterator[widgets.Widget]:
         yield widget
         pending += getattr(widget, "children", ())
         # Each widget has its own layout and style, which nothing else contains.
-        own = (getattr(widget, name, None) for name in ("layout", "style"))
-        pending += [each for each in own if isinstance(each, widgets.Widget)]
+        parts = (getattr(widget, name, None) for name in ("layout", "style"))
+        pending += [part for part in parts if isinstance(part, widgets.Widget)]
 
 
 def guard_widgets(root: widgets.Widget) -> None:

@@ -40,6 +40,7 @@ def make_select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
     is_described = any(option.description for option in kind.options)
+    # Several choices, the user's own text, or a recommended option.
     has_extras = kind.multi or kind.other or kind.recommended_index is not None
     is_long = len(kind.options) > MAX_RADIO_BUTTONS
     # The user cannot clear a radio button.
@@ -107,16 +108,16 @@ def _make_choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl
 
 
 def _get_initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
-    # Without a default, a single choice starts with the recommended option. A multiple choice
-    # starts empty.
+    """Return the default. Without one, a single choice starts with the recommended option."""
     preset = prompt_text.get_preselected(prompt)
-    given = None if preset is None else kind.read_picks(preset)
-    if given is None and not kind.multi and kind.recommended_index is not None:
+    picks = None if preset is None else kind.read_picks(preset)
+    if picks is None and not kind.multi and kind.recommended_index is not None:
         return Picks((kind.recommended_index,))
-    return given or Picks()
+    return picks or Picks()
 
 
 def _parse_picks(kind: SelectAnswer, reported: FormMessage) -> Picks | None:
+    """Return the picks that the page reports; None if the message is forged or malformed."""
     picks = reported.get("picks")
     custom = reported.get("custom")
     if not isinstance(picks, list) or not isinstance(custom, str | None):
@@ -125,30 +126,35 @@ def _parse_picks(kind: SelectAnswer, reported: FormMessage) -> Picks | None:
     indices = tuple(x for x in picks if type(x) is int and 0 <= x < len(kind.options))
     if len({*indices}) < len(picks):  # an unknown option, or one twice
         return None
-    if (custom is not None and not kind.other) or (len(indices) > 1 and not kind.multi):
+    has_forbidden_text = custom is not None and not kind.other
+    has_too_many = len(indices) > 1 and not kind.multi
+    if has_forbidden_text or has_too_many:
         return None
 
-    if custom is not None and not kind.multi:
+    if custom is not None and not kind.multi:  # the own text replaces the option
         indices = ()
     return Picks(indices, custom)
 
 
 def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | NoValidAnswer:
-    # An empty selection and an empty own text are answers only after the user confirms them.
+    """Return the answer. An empty selection or own text needs a confirmation of the user."""
     if not kind.options and picks.custom is None:
         picks = Picks(custom="")  # the control is only a text box
 
-    if picks == Picks() and not kind.multi:
+    is_empty = picks == Picks()
+    if is_empty and not kind.multi:
         return NoValidAnswer(NO_OPTION, blank=True)
 
     answer = kind.make_answer(picks)
     if kind.misfit(answer):  # the number of options is the only possible error
-        return NoValidAnswer(prompt_text.describe_expected_picks(kind), blank=picks == Picks())
+        return NoValidAnswer(prompt_text.describe_expected_picks(kind), blank=is_empty)
+
     if picks.custom is not None and not picks.custom.strip():
         if not confirmed:
             return NoValidAnswer(SEND_BLANK, blank=not picks.indices, confirmable=True)
         return Answered(answer, "form", marks=EMPTY_MARK)
-    if picks == Picks() and not confirmed:
+
+    if is_empty and not confirmed:
         return NoValidAnswer(SEND_NONE, blank=True, confirmable=True)
 
     return Answered(answer, "form")

@@ -40,45 +40,48 @@ class StockChoices:
     def __init__(self, listed: Choices) -> None:
         self._listed = listed
         self._labels = [_format_option(listed, index) for index in range(len(listed.options))]
-        self._entry = make_box("stock-options")
+        self._option_box = make_box("stock-options")
         self._filter = _make_filter(listed.search)
         self._count = make_text("", "hint")
-        self._own = _make_own_box(listed)
+        self._own_text = _make_own_text_box(listed)
         children: list[widgets.Widget] = []
 
         if len(self._labels) > MAX_STOCK_RADIO_BUTTONS:
             children.append(self._filter)
-            self._filter.observe(self._sift, names="value")
+            self._filter.observe(self._apply_filter, names="value")
 
-        children += [self._entry, self._count]
+        children += [self._option_box, self._count]
         if listed.wanted:
             children.append(make_text(listed.wanted, "hint"))
 
         if listed.other:
             children.append(make_text(listed.other, "hint"))
-            children.append(self._own)
-            self._own.observe(self._write, names="value")
+            children.append(self._own_text)
+            self._own_text.observe(self._set_own_text, names="value")
 
         self.widget = make_box("control", *children)
         self.widget.add_class("jp-nb-stock")
         self._draw()
 
     def _draw(self) -> None:
-        previous = self._entry.children
+        previous = self._option_box.children
         shown = self._list_shown()
         if self._labels:
-            self._entry.children = self._make_entry(shown)
+            self._option_box.children = self._make_option_widgets(shown)
 
         guard_widgets(self.widget)
-        for each in previous:
-            close_widgets(each)
+        for widget in previous:
+            close_widgets(widget)
 
         total = len(self._labels)
         words = "" if len(shown) == total else f"{len(shown)} of {total} shown. Use the filter."
         self._count.value = words
 
     def _list_shown(self) -> list[int]:
-        # Selected options are always shown, and do not count.
+        """Return the indices of the options to show: selected ones, and those that fit the filter.
+
+        Selected options do not count.
+        """
         words = self._listed.search.casefold().split()
         picks = set(self._listed.picks)
         shown: list[int] = []
@@ -93,7 +96,7 @@ class StockChoices:
 
         return shown
 
-    def _make_entry(self, shown: Sequence[int]) -> list[widgets.Widget]:
+    def _make_option_widgets(self, shown: Sequence[int]) -> list[widgets.Widget]:
         if self._listed.multi:
             return [self._make_checkbox(index) for index in shown]
 
@@ -108,7 +111,7 @@ class StockChoices:
             made = widgets.RadioButtons(options=options, value=current)
 
         made.layout.width = "100%"
-        made.observe(self._pick, names="value")
+        made.observe(self._set_only_pick, names="value")
         return [made]
 
     def _get_pick(self) -> int | None:
@@ -120,25 +123,25 @@ class StockChoices:
             value=index in self._listed.picks, description=self._labels[index], indent=False
         )
         box.layout.width = "100%"
-        box.observe(lambda change: self._tick(index, checked=change["new"]), names="value")
+        box.observe(lambda change: self._set_pick(index, checked=change["new"]), names="value")
         return box
 
-    def _tick(self, index: int, *, checked: bool) -> None:
-        others = [each for each in self._listed.picks if each != index]
+    def _set_pick(self, index: int, *, checked: bool) -> None:
+        others = [pick for pick in self._listed.picks if pick != index]
         self._listed.picks = [*others, index] if checked else others
 
-    def _pick(self, change: dict[str, Any]) -> None:
+    def _set_only_pick(self, change: dict[str, Any]) -> None:
         chosen = change["new"]
         self._listed.picks = [] if chosen is None else [chosen]
         if chosen is not None and self._listed.custom is not None:
-            self._own.value = ""  # in a single choice, an option replaces the own text
+            self._own_text.value = ""  # in a single choice, an option replaces the own text
 
-    def _write(self, change: dict[str, Any]) -> None:
+    def _set_own_text(self, change: dict[str, Any]) -> None:
         text = change["new"]
         self._listed.draft = text
         self._listed.custom = text or None
 
-    def _sift(self, change: dict[str, Any]) -> None:
+    def _apply_filter(self, change: dict[str, Any]) -> None:
         self._listed.search = change["new"]
         self._draw()
 
@@ -159,7 +162,7 @@ def _make_filter(search: str) -> widgets.Text:
     return made
 
 
-def _make_own_box(listed: Choices) -> widgets.Textarea:
+def _make_own_text_box(listed: Choices) -> widgets.Textarea:
     made = widgets.Textarea(value=listed.draft, placeholder=OWN_TEXT_LABEL, rows=2)
     made.layout.width = "100%"
     return made

@@ -31,6 +31,9 @@ NOTHING_TYPED = "Nothing was typed."
 
 SEND_EMPTY = f"{NOTHING_TYPED} Press the button again to send an empty answer."
 
+ONE_LINE_ONLY = "Expected one line of text."
+"""A page sends several lines from a box of one line only if the message is forged."""
+
 ReadText = Callable[[str, bool], Answered | NoValidAnswer]
 """Reads a typed text. The second argument is True if the user confirmed an empty answer."""
 
@@ -59,7 +62,8 @@ def make_text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
             return Answered(answer, "form", marks=EMPTY_MARK)
         return Answered(answer, "form")
 
-    if (kind.format or not kind.lines) and not prompt.is_code and "\n" not in draft.shown:
+    takes_one_line = bool(kind.format) or not kind.lines
+    if takes_one_line and not prompt.is_code and "\n" not in draft.shown:
         return _make_text_box_control(_make_line_box(kind, draft.shown), read)
 
     rows = draft.shown.count("\n") + 2
@@ -122,10 +126,6 @@ def _make_text_box_control(box: widgets.Widget, read_typed: ReadText) -> FormCon
         in_use=lambda: bool(box.value.strip()) and box.value != initial,
         observe=observe_traits(box, "value"),
     )
-
-
-ONE_LINE_ONLY = "Expected one line of text."
-"""A page sends several lines from a box of one line only if the message is forged."""
 
 
 def _is_one_line(text: str) -> bool:

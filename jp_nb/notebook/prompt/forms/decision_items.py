@@ -51,13 +51,13 @@ class DecisionItem:
         return value if isinstance(value, bool) else self.is_checked
 
     def add_buttons(self, press: Callable[[str], None], first: int) -> None:
-        """Add a button for each action. The decision with the number `first` is the first one."""
+        """Add a button for each action: `press` is called with `decide-N`, counted from `first`."""
         names = [f"decide-{first + index}" for index in range(len(self.actions))]
         buttons = [
             make_button(action.label, partial(press, name), does=name)
             for action, name in zip(self.actions, names, strict=True)
         ]
-        old = self.row.children[1:]
+        earlier_buttons = self.row.children[1:]
         self.row.children = (self._box, *buttons)
-        for each in old:
-            close_widgets(each)
+        for button in earlier_buttons:
+            close_widgets(button)

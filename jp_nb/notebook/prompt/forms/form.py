@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from html import escape
 from itertools import chain
 from typing import Final, assert_never
 
 import ipywidgets as widgets
-from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import FormDraft
 from jp_nb.agent.prompting.prompt_ends import Answered, Unavailable
@@ -33,20 +32,20 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
     close_widgets,
     isolate_direction,
     make_box,
-    make_button,
     make_html,
     make_text,
 )
+from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
+from jp_nb.notebook.prompt.forms.form_buttons import FormButtons
 from jp_nb.notebook.prompt.forms.form_page import ALL_FIELDS, NO_PROBLEMS, FormPage
+from jp_nb.notebook.prompt.forms.form_summary import make_stock_summary, make_summary
 from jp_nb.notebook.prompt.forms.prompt_form import (
     FormAction,
     FormContext,
     PromptForm,
-    make_action_row,
 )
 from jp_nb.notebook.prompt.forms.stock_signal import StockSignal
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
-from jp_nb.rendering.prompt_texts.form_text import SummaryLine
 from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 from jp_nb.toolkit.question_types.answer_types import SecretAnswer
 
@@ -69,6 +68,7 @@ LABELS: Final = {
 class Form(PromptForm):
     """The form of any prompt.
 
+    `FormDraft` has a *screen*: a page, the summary, a menu, or a question about what would be lost.
     A page is created when it is first shown, and keeps its content while other pages are visible.
     """
 
@@ -79,30 +79,25 @@ class Form(PromptForm):
         self._first = first
         self._draft = FormDraft(prompt, "form")
         self._pages: dict[int, FormPage] = {}
-        self._temporary: widgets.Widget | None = None  # closed when another step is shown
-        self._buttons: dict[str, widgets.Button] = {}  # created on first use
-        self._choices: tuple[widgets.Widget, ...] = ()  # buttons that answer at once
-        # Values and buttons of a decision with items, by the number in messages of the page.
-        self._decisions: list[tuple[JsonValue, widgets.Button]] = []
+        self._temporary: widgets.Widget | None = None  # a screen that is shown only once
+        self._buttons = FormButtons(first, self._press, self._answer_at_once)
         self._menu: widgets.VBox | None = None  # created on first use
         self._signal: StockSignal | None = None  # while stock widgets replace the modules
         self._stock_note: widgets.Widget | None = None
         self._top = make_html("", "progress")
         self._body = make_box("body")
-        self._row = make_action_row(first, ())
-        self._asked_by = self._row.children
         self._arrange()
 
         if isinstance(prompt, ActionPrompt):
             self._bridge.only_buttons = prompt.only_buttons
             self._bridge.cells = [
                 {
-                    "cell": each.cell_id,
-                    "label": each.label,
-                    "place": each.is_place,
-                    "slot": f"jp-nb-item-{each.item}",
+                    "cell": cell.cell_id,
+                    "label": cell.label,
+                    "place": cell.is_place,
+                    "slot": f"jp-nb-item-{cell.item}",
                 }
-                for each in prompt.cells
+                for cell in prompt.cells
             ]
             if prompt.changes:
                 self._form.add_class("jp-nb-wide")
@@ -110,6 +105,7 @@ class Form(PromptForm):
         self._draw()
 
     def _arrange(self) -> None:
+        """Put the parts of the form below each other."""
         stock: list[widgets.Widget] = []
         if self._signal is not None:
             stock.append(self._signal.widget)
@@ -122,7 +118,7 @@ class Form(PromptForm):
             self._hidden,
             *stock,
             self._note,
-            self._row,
+            self._buttons.row,
         ]
 
     @property
@@ -132,7 +128,7 @@ class Form(PromptForm):
     def _is_busy(self) -> bool:
         match self._draft.screen:
             case "page":
-                return self._writing or any(each.control.in_use() for each in self._page.fields)
+                return self._writing or any(field.control.in_use() for field in self._page.fields)
             case "menu":
                 return self._writing or bool(self._reply_box.value.strip())
             case _:
@@ -158,8 +154,7 @@ class Form(PromptForm):
         if self._menu is not None:
             close_widgets(self._menu)
 
-        for hidden in self._buttons.values():
-            close_widgets(hidden)
+        self._buttons.close()
 
     @property
     def _page(self) -> FormPage:
@@ -191,7 +186,7 @@ class Form(PromptForm):
         )
 
     def _on_change(self, is_new: bool = True) -> None:
-        self._relabel()
+        self._show_checked_count()
         if is_new:  # the message was about the previous content
             self._show_note("")
         self._clock.restart()
@@ -219,7 +214,7 @@ class Form(PromptForm):
     def _needs_module(self) -> bool:
         # A secret must not be in the state of a widget, which a notebook may save.
         fields = chain.from_iterable(page.fields for page in self._draft.questions)
-        return any(isinstance(each.question.answer_type, SecretAnswer) for each in fields)
+        return any(isinstance(field.question.answer_type, SecretAnswer) for field in fields)
 
     def _render_stock_note(self) -> str:
         # The lab extension looks for this role, which `form.ts` sets, before it shows a form above
@@ -237,9 +232,9 @@ class Form(PromptForm):
         self._stock_note = None
         self._redraw()
 
-        for each in previous:
-            if each is not None:
-                close_widgets(each)
+        for widget in previous:
+            if widget is not None:
+                close_widgets(widget)
 
     def _redraw(self) -> None:
         self._arrange()
@@ -265,18 +260,43 @@ class Form(PromptForm):
         draft = self._draft
         page = self._page
         page.use_stock_views(stock=self.is_stock)
+        items = list(page.items.values())
+        buttons, others = self._list_page_actions()
+        field_controls = [field.control for field in page.fields]
+
+        self._show_step(
+            page.widget,
+            buttons,
+            others,
+            primary="submit" if draft.is_last else "next",
+            controls=[
+                *(control.model_id for control in field_controls if control.widget is not None),
+                *(item.model_id for item in items),
+            ],
+            answers=page.choices,
+            items=items,
+        )
+        self._draw_items()
+
+        if draft.must_answer:
+            reading = page.read_and_keep({})
+            page.show_problems(reading)
+            if not reading.problems:
+                self._show_note(form_text.DEMANDED)
+
+    def _list_page_actions(self) -> tuple[dict[str, FormAction], dict[str, FormAction]]:
+        """Return the actions of the page's buttons, and those without a button."""
+        draft = self._draft
+        page = self._page
         buttons: dict[str, FormAction] = {}
         others: dict[str, FormAction] = {"unchosen": self._submit_untouched}
 
         if len(draft.pages) > 1:
             buttons["back"] = self._go_back
-
         if not draft.is_last:
             buttons["next"] = lambda message: self._leave_page(message, draft.next)
-
         if draft.can_submit and page.choices is None:
             buttons["submit"] = lambda message: self._leave_page(message, draft.submit)
-
         if draft.can_decline:
             buttons["decline"] = self._decline
 
@@ -284,30 +304,9 @@ class Form(PromptForm):
             # Esc also cancels a decision, which has no button for it.
             cancels = buttons if draft.questions else others
             cancels["cancel"] = self._cancel
-
         if page.items:
             others["decide"] = self._decide
-
-        primary = "submit" if draft.is_last else "next"
-        controls = [each.control for each in page.fields]
-        boxes = [item.model_id for item in page.items.values()]
-        self._show_step(
-            page.widget,
-            buttons,
-            others,
-            primary=primary,
-            controls=[
-                *(control.model_id for control in controls if control.widget is not None),
-                *boxes,
-            ],
-            choices=page.choices,
-        )
-        self._draw_items()
-        if draft.must_answer:
-            reading = page.read_and_keep({})
-            page.show_problems(reading)
-            if not reading.problems:
-                self._show_note(form_text.DEMANDED)
+        return buttons, others
 
     def _draw_summary(self) -> None:
         draft = self._draft
@@ -315,35 +314,20 @@ class Form(PromptForm):
         screen = make_box(
             "page",
             make_text(form_text.get_summary_heading(draft), "question"),
-            self._make_summary(lines),
+            make_stock_summary(lines, self._press) if self.is_stock else make_summary(lines),
         )
         buttons: dict[str, FormAction] = {
             "resume": self._resume,
             "send": lambda _: draft.send(),
         }
         others: dict[str, FormAction] = {
-            "go": lambda message: draft.go(_parse_page_number(message)),
-            "empty": lambda message: draft.confirm_empty(_parse_page_number(message)),
+            "go": lambda message: draft.go(_parse_number(message)),
+            "empty": lambda message: draft.confirm_empty(_parse_number(message)),
             "cancel": self._resume,
             "unchosen": self._report_no_choice,
         }
         primary = "" if draft.open_pages else "send"
         self._show_step(screen, buttons, others, primary=primary, is_kept=False)
-
-    def _make_summary(self, lines: Sequence[SummaryLine]) -> widgets.Widget:
-        if self.is_stock:
-            return make_box("summary", *self._make_stock_summary(lines))
-
-        rows = [_render_summary_row(number, line) for number, line in enumerate(lines)]
-        return make_html(f"<ol>{''.join(rows)}</ol>", "summary")
-
-    def _make_stock_summary(self, lines: Sequence[SummaryLine]) -> Iterator[widgets.Widget]:
-        for number, line in enumerate(lines):
-            yield make_text(f"{number + 1}. {line.asked} → {line.answer}", "summary-line")
-            actions = _list_summary_actions(number, line)
-            yield widgets.HBox(
-                [make_button(label, partial(self._press, name)) for name, label in actions]
-            )
 
     def _draw_menu(self) -> None:
         if self._menu is None:
@@ -379,16 +363,16 @@ class Form(PromptForm):
         *,
         primary: str = "",
         controls: Sequence[str] = (),
-        choices: FormControl | None = None,
+        answers: FormControl | None = None,
+        items: Sequence[DecisionItem] = (),
         is_kept: bool = True,
     ) -> None:
         """Show `widget` with `buttons`. `others` are actions without a button; Enter is `primary`.
 
-        `controls` are the ids of its models. The buttons of `choices` are the first ones. If
-        `widget` `is_kept`, it may be shown again later.
+        `controls` are the ids of its models. The buttons of `answers`, which may be about `items`,
+        are the first ones. If `widget` `is_kept`, it may be shown again later.
         """
         previous = [] if self._temporary is None else [self._temporary]
-        previous += self._choices
         self._temporary = None if is_kept else widget
         self._actions = {**others, **buttons}
         self._writing = False
@@ -399,13 +383,14 @@ class Form(PromptForm):
 
         if self.is_stock:
             # The second click of a double click must not act on the next step.
-            previous += self._buttons.values()
-            self._buttons = {}
-
-        self._decisions = []
-        self._choices = tuple(self._make_choices(choices)) if choices is not None else ()
-        row = [self._get_button(name, primary=name == primary) for name in buttons]
-        self._row.children = (*self._choices, *row, *self._asked_by)
+            previous += self._buttons.renew_step_buttons()
+        previous += self._buttons.show(
+            {name: self._get_label(name) for name in buttons},
+            primary=primary,
+            disabled={"back"} if self._draft.is_first else (),
+            answers=answers,
+            items=items,
+        )
         guard_widgets(self.widget)
 
         with self._bridge.hold_sync():  # send one message, after those of the new widgets
@@ -413,79 +398,29 @@ class Form(PromptForm):
             self._bridge.screen = f"jp-nb-screen-{widget.model_id}"
             self._bridge.step = self._draft.step
 
-        for each in previous:
-            close_widgets(each)
+        for earlier in previous:
+            close_widgets(earlier)
 
-    def _make_choices(self, control: FormControl) -> Iterator[widgets.Widget]:
-        groups: list[list[widgets.Button]] = [[]]
-        for label, answer in (control.buttons or {}).items():
-            if label in control.separated:
-                groups.append([])
+    # --- decisions, also about parts that the user can leave out ---------------------------------
 
-            groups[-1].append(self._make_choice(label, answer))
-
-        if len(groups) == 1:
-            yield from groups[0]
-        else:
-            yield from map(_make_button_group, groups)
-
-    def _make_choice(self, label: str, answer: Answered) -> widgets.Button:
-        if not self._page.items:
-            decide = partial(self._draft.decide, answer)
-            return make_button(label, partial(self._run_action, decide))
-
-        # The click sends the state of the check boxes, too.
-        name = f"decide-{len(self._decisions)}"
-        made = make_button(label, partial(self._press, name), does=name)
-        self._decisions.append((answer.value, made))
-        return made
-
-    # --- parts of a decision that the user can leave out -----------------------------------------
+    def _answer_at_once(self, answer: Answered) -> None:
+        self._run_action(partial(self._draft.decide, answer))
 
     def _draw_items(self) -> None:
-        for item in self._page.items.values():
-            first = len(self._decisions)
-            item.add_buttons(self._press, first)
-            buttons = item.row.children[1:]
-            pairs = zip(item.actions, buttons, strict=True)
-            self._decisions += [(action.value, button) for action, button in pairs]
+        self._buttons.add_item_buttons(self._page.items.values())
         guard_widgets(self.widget)
-        self._relabel()
+        self._show_checked_count()
 
-    def _relabel(self) -> None:
-        """Show the number of checked items on the buttons that need one."""
-        if not self._decisions or not isinstance(self._first, ActionPrompt):
-            return
-
-        count = sum(item.is_checked for item in self._page.items.values())
-        formats = {action.value: action.format_label for action in self._first.actions}
-        for value, button in self._decisions:
-            format_label = formats.get(str(value))
-            if format_label is not None:
-                button.description = format_label(count)
-                button.disabled = count == 0
+    def _show_checked_count(self) -> None:
+        if self._buttons.has_decisions:
+            count = sum(item.is_checked for item in self._page.items.values())
+            self._buttons.show_checked_count(count)
 
     def _decide(self, message: FormMessage) -> None:
-        number = _parse_page_number(message)
-        if 0 <= number < len(self._decisions):
-            value, _ = self._decisions[number]
-            self._draft.decide(Answered(value, "form", picks=self._page.read_picks(message)))
-
-    def _get_button(self, name: str, *, primary: bool) -> widgets.Button:
-        if name not in self._buttons:
-            label = self._get_label(name)
-            self._buttons[name] = make_button(label, partial(self._press, name), does=name)
-
-        made = self._buttons[name]
-        made.description = self._get_label(name)
-        made.button_style = "primary" if primary else ""
-        if primary:
-            made.add_class("jp-nb-primary")
-        else:
-            made.remove_class("jp-nb-primary")
-        made.disabled = name == "back" and self._draft.is_first
-
-        return made
+        number = _parse_number(message)
+        if self._buttons.has_decision(number):
+            picks = self._page.read_picks(message)
+            self._draft.decide(Answered(self._buttons.get_decision(number), "form", picks=picks))
 
     def _get_label(self, name: str) -> str:
         if name == "send":
@@ -514,11 +449,11 @@ class Form(PromptForm):
     # --- actions ---------------------------------------------------------------------------------
 
     def _run_action(self, act: Callable[[], None]) -> None:
-        before = self._draft.step
+        step_before = self._draft.step
         super()._run_action(act)
         if self._draft.end is not None:
             self._finish(self._draft.end)
-        elif self._draft.step != before:
+        elif self._draft.step != step_before:
             self._begin_step()
             try:
                 self._draw()
@@ -532,25 +467,29 @@ class Form(PromptForm):
         self._draft.back()
 
     def _leave_page(self, message: FormMessage, go: Callable[[], None]) -> None:
+        """Keep the input of the page, and `go` to the next step if it has no error."""
         page = self._page
         reading = page.read_and_keep(message)
         self._draft.store_draft(reading.draft)
         is_missed = self._draft.is_single and reading.draft.answer is None
-        if reading.draft.problem or is_missed:
-            page.show_problems(reading)
-            first = min(reading.problems)
-            if first == ALL_FIELDS:
-                first = 0
-            self._bridge.focus(first)
-        else:
+        if not reading.draft.problem and not is_missed:
             page.show_problems(NO_PROBLEMS)
             go()
+            return
+
+        page.show_problems(reading)
+        first = min(reading.problems)
+        if first == ALL_FIELDS:
+            first = 0
+        self._bridge.focus(first)
 
     def _cancel(self, message: FormMessage) -> None:
         page = self._page
         entered = page.is_touched(message)
         reading = page.read_and_keep(message).draft
-        if reading.answer is not None and (entered or self._draft.pages[self._draft.page].answer):
+        was_answered = self._draft.pages[self._draft.page].answer is not None
+        # A proposal that the user did not touch is not an answer.
+        if reading.answer is not None and (entered or was_answered):
             self._draft.store_draft(reading)
         self._draft.cancel(entered=entered)
 
@@ -596,40 +535,7 @@ def _format_topic(prompt: SimplePrompt) -> str | None:
     return form_text.format_page_header(prompt) if isinstance(prompt, QuestionPrompt) else None
 
 
-def _make_button_group(buttons: Sequence[widgets.Button]) -> widgets.HBox:
-    group = widgets.HBox([*buttons])
-    group.add_class("jp-nb-group")
-    return group
-
-
-def _render_summary_row(number: int, line: SummaryLine) -> str:
-    # The rows are HTML of one widget, because many widgets are slow.
-    actions = _list_summary_actions(number, line)
-    buttons = [_render_inner_button(name, label, line.asked) for name, label in actions]
-    state = ' class="jp-nb-open"' if line.is_open else ""
-    return (
-        f"<li{state}><div><span>{number + 1}. {isolate_direction(line.asked)}</span>"
-        f"<b>{isolate_direction(line.answer)}</b></div><div>{''.join(buttons)}</div></li>"
-    )
-
-
-def _list_summary_actions(number: int, line: SummaryLine) -> list[tuple[str, str]]:
-    """Return the action and the label of each button in a row of the summary."""
-    change = form_text.ANSWER_LABEL if line.is_open else form_text.CHANGE_LABEL
-    actions = [(f"go-{number}", change)]
-    if line.empty is not None:
-        actions.append((f"empty-{number}", line.empty))
-    return actions
-
-
-def _render_inner_button(does: str, label: str, about: str) -> str:
-    name = escape(f"{label}: {about}")
-    return (
-        f'<button type="button" class="jupyter-button jp-nb-do-{does}" aria-label="{name}">'
-        f"{escape(label)}</button>"
-    )
-
-
-def _parse_page_number(message: FormMessage) -> int:
+def _parse_number(message: FormMessage) -> int:
+    """Return the number in the name of a button, such as 2 for `go-2`; -1 without one."""
     place = str(message.get("place"))
     return int(place) if re.fullmatch("[0-9]{1,3}", place) else -1

@@ -45,8 +45,8 @@ class FormField:
         self.touched = False
         self._changed = changed
         self._confirmed = False  # whether the user confirmed an empty answer
-        self._reported: FormMessage = {}
-        self._secret: Answered | None = None
+        self._reported: FormMessage = {}  # the last report of the page
+        self._secret: Answered | None = None  # the last secret that was sent
         self._head = [*make_field_head(prompt)] if named else []
         self._stock_view: widgets.Widget | None = None
         self.widget = make_box("field")
@@ -55,7 +55,7 @@ class FormField:
         if prompt.question.required:
             self.widget.add_class("jp-nb-needed")
 
-        self._untouched = self.control.read_report({}, confirmed=False)
+        self._initial = self.control.read_report({}, confirmed=False)
         self.control.observe(self._on_change)
 
     def _arrange(self, entry: widgets.Widget | None) -> None:
@@ -85,34 +85,33 @@ class FormField:
     def read_and_keep(self, reported: FormMessage) -> Answered | NoValidAnswer:
         """Return the reported value, and keep the report and a secret for later reads."""
         self._reported = reported
-        found = self.control.read_report(reported, confirmed=self._confirmed)
+        result = self.control.read_report(reported, confirmed=self._confirmed)
         widget = self.control.widget
         if isinstance(widget, SecretField):
-            return self._keep_secret(widget, found)
-
-        return found
+            return self._keep_secret(widget, result)
+        return result
 
     def _keep_secret(
-        self, widget: SecretField, found: Answered | NoValidAnswer
+        self, widget: SecretField, result: Answered | NoValidAnswer
     ) -> Answered | NoValidAnswer:
-        # An empty password field means the secret that was sent before.
-        if isinstance(found, Answered):
-            self._secret = found
+        """Keep a secret, and return it if the password field is empty in a later read."""
+        if isinstance(result, Answered):
+            self._secret = result
             widget.hint = form_text.SECRET_KEPT
-        elif found.blank and self._secret is not None:
+        elif result.blank and self._secret is not None:
             return self._secret
 
-        return found
+        return result
 
     def read_as_empty(self, reported: FormMessage) -> Answered | None:
         """Return the empty answer that the user could confirm; None if that is not valid."""
-        found = self.control.read_report(reported, confirmed=True)
-        return found if isinstance(found, Answered) else None
+        result = self.control.read_report(reported, confirmed=True)
+        return result if isinstance(result, Answered) else None
 
     def is_touched(self, reported: FormMessage) -> bool:
         """Return True if the user entered something, as the widget or `reported` shows."""
-        found = self.control.read_report(reported, confirmed=False)
-        return self.touched or found != self._untouched
+        result = self.control.read_report(reported, confirmed=False)
+        return self.touched or result != self._initial
 
     def show_problem(self, words: str, *, confirm: bool = False) -> None:
         """Show an error; "" removes it. With `confirm`, the next click confirms an empty value."""

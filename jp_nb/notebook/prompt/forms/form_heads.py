@@ -50,7 +50,7 @@ def make_decision_details(
     The row of each of the `items`, by key, is above its content.
     """
     exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
-    room = MAX_OPEN_DIFF_LINES
+    room = MAX_OPEN_DIFF_LINES  # for further open differences
     for detail, (caption, lines) in exhibits:
         if detail.item is not None:
             yield items[detail.item.key].row

@@ -59,7 +59,7 @@ class FormPage:
     """One page of a form. It keeps its content while other pages are visible.
 
     Attributes:
-        fields: One for each answer; empty for a decision.
+        fields: One field for each answer; empty for a decision.
         choices: Buttons that answer at once; None if the user submits the page.
         items: The parts of a decision that the user can leave out, by key.
         widget: The box with all widgets of the page but its buttons.
@@ -94,30 +94,35 @@ class FormPage:
             self._form = kind
 
         named = self._form is not None
-        for each in prompt.fields:
-            self.fields.append(FormField(each, changed, named=named, in_form=in_form or named))
+        for question in prompt.fields:
+            self.fields.append(FormField(question, changed, named=named, in_form=in_form or named))
 
-        first = self.fields[0].control if len(self.fields) == 1 else None
-        if first is not None and first.buttons is not None:
-            self.choices = first
+        only_control = self.fields[0].control if len(self.fields) == 1 else None
+        if only_control is not None and only_control.buttons is not None:
+            self.choices = only_control
 
-        inputs = [each.widget for each in self.fields]
+        inputs = [form_field.widget for form_field in self.fields]
         self.widget = make_box("page", *make_question_head(prompt), *inputs, self._problem)
 
     def use_stock_views(self, *, stock: bool) -> None:
         """Show all controls with stock widgets alone, or with their own widgets again."""
-        for each in self.fields:
-            each.use_stock_view(stock=stock)
+        for form_field in self.fields:
+            form_field.use_stock_view(stock=stock)
 
     def is_touched(self, message: FormMessage) -> bool:
         """Return True if the user entered something, as the widgets or `message` show."""
-        return any(each.is_touched(one) for each, one in self._split(message))
+        return any(form_field.is_touched(report) for form_field, report in self._split(message))
 
     def _split(self, message: FormMessage) -> Iterable[tuple[FormField, FormMessage]]:
-        # The state of the widget replaces what the page did not report.
-        with_widget = [each for each in self.fields if each.control.widget is not None]
+        """Return each field with its part of `message`, which has one for each field with a widget.
+
+        A field reads its widget if its part is empty.
+        """
+        with_widget = [
+            form_field for form_field in self.fields if form_field.control.widget is not None
+        ]
         reports = dict(zip(with_widget, split_reports(message, len(with_widget)), strict=True))
-        return [(each, reports.get(each, {})) for each in self.fields]
+        return [(form_field, reports.get(form_field, {})) for form_field in self.fields]
 
     def read_picks(self, message: FormMessage) -> frozenset[str] | None:
         """Return the keys of the checked items; None if the page has no items."""
@@ -130,9 +135,11 @@ class FormPage:
 
     def show_problems(self, reading: PageInput) -> None:
         """Show the errors of `reading`. The next click confirms empty values."""
-        for number, each in enumerate(self.fields):
-            words = reading.problems.get(number, "")
-            each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
+        for number, form_field in enumerate(self.fields):
+            problem = reading.problems.get(number, "")
+            is_confirmed = bool(problem) and number in reading.confirmable
+            form_field.show_problem(problem, confirm=is_confirmed)
+
         self._problem.value = isolate_direction(upper_first(reading.problems.get(ALL_FIELDS, "")))
 
     def read_and_keep(self, message: FormMessage) -> PageInput:
@@ -143,56 +150,60 @@ class FormPage:
         if self.choices is not None:
             return NO_CHOICE_MADE
 
-        [each] = self.fields
-        found = each.read_and_keep(message)
-        if isinstance(found, Answered):
-            return PageInput(PageDraft(found))
+        [form_field] = self.fields
+        result = form_field.read_and_keep(message)
+        if isinstance(result, Answered):
+            return PageInput(PageDraft(result))
 
-        empty = each.read_as_empty(message)
-        draft = PageDraft(empty=empty) if found.blank else PageDraft(problem=found.why)
-        confirmable = frozenset[int]((0,)) if found.confirmable else frozenset[int]()
-        return PageInput(draft, {0: found.why}, confirmable)
+        if result.blank:
+            draft = PageDraft(empty=form_field.read_as_empty(message))
+        else:
+            draft = PageDraft(problem=result.why)
+        confirmable = frozenset[int]((0,)) if result.confirmable else frozenset[int]()
+        return PageInput(draft, {0: result.why}, confirmable)
 
     def _read_fields(self, form: FormAnswer, message: FormMessage) -> PageInput:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
         confirmable = set[int]()
-        wrong = False
+        has_invalid = False
 
-        for number, (each, reported) in enumerate(self._split(message)):
-            found = _read_field(form, each, reported)
-            if found is None:
+        for number, (form_field, report) in enumerate(self._split(message)):
+            result = _read_field(form, form_field, report)
+            if result is None:
                 continue
 
-            question = each.prompt.question
-            if isinstance(found, Answered):
-                values[question.id] = found.value
+            question = form_field.prompt.question
+            if isinstance(result, Answered):
+                values[question.id] = result.value
                 continue
 
-            problems[number] = found.why
-            wrong = wrong or not found.blank
-            if question.required and found.confirmable:
+            problems[number] = result.why
+            has_invalid = has_invalid or not result.blank
+            if question.required and result.confirmable:
                 confirmable.add(number)
 
         if problems:
             # Blank fields leave the question open. Invalid or partial input is an error.
-            is_open = not wrong and not (values and self.is_touched(message))
+            is_partial = bool(values) and self.is_touched(message)
+            is_open = not has_invalid and not is_partial
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
             return PageInput(draft, problems, frozenset(confirmable))
 
         return self._validate(form, values)
 
     def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> PageInput:
-        numbers = {each.id: number for number, each in enumerate(form.fields)}
+        """Check all values together, also with the check of the tool."""
+        numbers = {question.id: number for number, question in enumerate(form.fields)}
         problems: dict[int, str] = {}
 
         try:
-            found = form.problems(values)
+            problems_by_name = form.problems(values)
         except Exception as exc:  # the check is the tool's code; the form must stay usable
             log.exception("The check of a form failed")
-            found = {"": form_text.UNCHECKED.format(type(exc).__name__)}
+            problems_by_name = {"": form_text.UNCHECKED.format(type(exc).__name__)}
 
-        for name, why in found.items():
+        for name, why in problems_by_name.items():
             number = numbers.get(name, ALL_FIELDS)
             problems[number] = f"{problems[number]} {why}" if number in problems else why
 
@@ -204,30 +215,29 @@ class FormPage:
     def close(self) -> None:
         """Close all widgets of the page."""
         close_widgets(self.widget)
-        for each in self.fields:
-            each.close()
+        for form_field in self.fields:
+            form_field.close()
 
 
 def _read_field(
-    form: FormAnswer, each: FormField, reported: FormMessage
+    form: FormAnswer, form_field: FormField, report: FormMessage
 ) -> Answered | NoValidAnswer | None:
     """Return the value or the error of a field; None if it is optional and left empty."""
-    found = each.read_and_keep(reported)
-    if isinstance(found, Answered):
-        return found
+    result = form_field.read_and_keep(report)
+    if isinstance(result, Answered):
+        return result
 
-    empty = each.read_as_empty(reported)
-    if each.prompt.question.required:
-        if found.blank and empty is None:
+    empty = form_field.read_as_empty(report)
+    if form_field.prompt.question.required:
+        if result.blank and empty is None:
             return NoValidAnswer(REQUIRED, blank=True)
+        return result
 
-        return found
-
-    if not found.blank:
-        return found
+    if not result.blank:
+        return result
 
     # A deleted proposal is an empty answer, if that is valid and kept.
-    is_proposed = prompt_text.get_preselected(each.prompt) is not None
+    is_proposed = prompt_text.get_preselected(form_field.prompt) is not None
     if is_proposed and form.keeps_cleared:
         return empty
 

@@ -83,12 +83,13 @@ class PromptForm(ABC):
         self._title = title
         self._context = context
         self._loop = context.loop
-        self._seen = False  # a page has shown the form
-        self._over = False  # the form is closed
-        self._writing = False  # the user is in a text box
-        self._shown: int | None = None  # the last step that a page showed
-        self._left: tuple[int, str] | None = None  # the step before, and the button that ended it
-        self._patience: Timer | None = None  # of the page that should show the form
+        self._seen = False  # True once a page has shown the form
+        self._over = False  # True once the form is closed
+        self._writing = False  # True while the user is in a text box
+        self._shown_step: int | None = None  # the last step that a page showed
+        # The previous step, and the button that ended it, to recognize a double click.
+        self._left_step: tuple[int, str] | None = None
+        self._page_timer: Timer | None = None  # ends the wait for a page that shows the form
         # Actions of the current step, by their names in messages of the page.
         self._actions: dict[str, FormAction] = {}
         settings = context.settings
@@ -143,8 +144,8 @@ class PromptForm(ABC):
 
     def await_page(self, patience: float, on_unseen: Callable[[], None]) -> None:
         """Call `on_unseen` if no page shows the form within `patience` seconds."""
-        self._stop_patience()
-        self._patience = self._loop.call_after_idle(patience, on_unseen)
+        self._stop_page_timer()
+        self._page_timer = self._loop.call_after_idle(patience, on_unseen)
 
     def _show_so_far(self, bundle: dict[str, str]) -> None:
         self._so_far.outputs = make_outputs(bundle)
@@ -156,7 +157,7 @@ class PromptForm(ABC):
     def close(self, record: PromptSummary | None, *, note: str | None = None) -> None:
         """Remove the form. The permanent `record` or the temporary `note` replaces it, if given."""
         self._clock.stop()
-        self._stop_patience()
+        self._stop_page_timer()
         self._over = True  # later messages of a page are ignored
         self._context.place.end(note, record)
         self.close_all_widgets()
@@ -178,21 +179,20 @@ class PromptForm(ABC):
             case "rendered":
                 self._writing = False
                 self._loop.post(self._handle_module)
-                if (
-                    is_current and self._shown != self._step
-                ):  # a reload does not extend the deadline
-                    self._shown = self._step
+                is_reload = self._shown_step == self._step  # it does not extend the deadline
+                if is_current and not is_reload:
+                    self._shown_step = self._step
                     self._loop.post(self._handle_shown)
             case "writing":
                 self._writing = message.get("value") is True
                 self._clock.restart()
             case str() as name if is_current:
-                before = self._step
+                step_before = self._step
                 self._press(name, message)
                 self._bridge.confirm()
-                if self._step != before:
-                    self._left = (before, name)
-            case str() as name if self._left == (step, name):
+                if self._step != step_before:
+                    self._left_step = (step_before, name)
+            case str() as name if self._left_step == (step, name):
                 log.debug("Second click of a double click: %.100r", name)
                 self._bridge.confirm()
             case str() if type(step) is int and 0 <= step < self._step:
@@ -202,6 +202,7 @@ class PromptForm(ABC):
                 log.debug("Unexpected message from the page of a form")
 
     def _press(self, name: str, message: FormMessage | None = None) -> None:
+        """Run the action of a button. `go-2` is the action `go` with the place 2."""
         verb, _, place = name.partition("-")
         act = self._actions.get(verb)
         if act is None:
@@ -231,7 +232,7 @@ class PromptForm(ABC):
         if self._over:
             return
 
-        self._stop_patience()
+        self._stop_page_timer()
         if not self._seen:
             self._seen = True
             note_page()
@@ -245,10 +246,10 @@ class PromptForm(ABC):
         # The time starts again when a page shows the next step, or after `rendered_timeout`. The
         # page may have been closed.
         self._clock.stop()
-        self._stop_patience()
+        self._stop_page_timer()
         patience = self._context.settings.rendered_timeout_s
-        self._patience = self._loop.call_after_idle(patience, self._clock.start)
+        self._page_timer = self._loop.call_after_idle(patience, self._clock.start)
 
-    def _stop_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
+    def _stop_page_timer(self) -> None:
+        if self._page_timer is not None:
+            self._page_timer.cancel()

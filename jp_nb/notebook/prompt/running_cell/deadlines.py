@@ -29,9 +29,9 @@ class Deadline:
     def __init__(self, seconds: float = 0.0) -> None:
         self._seconds = seconds
         self._guard = threading.Lock()
-        self._armed = False
+        self._armed = False  # True while the block runs in the main thread
         self._expired = False
-        self._interrupted = False
+        self._interrupted = False  # True if the deadline has interrupted its block
         self._timer: threading.Timer | None = None
 
     @property

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 HANDLED = frozenset(
     {"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"}
 )
+"""Types of messages that the pump takes out of the channel."""
 
 FORM_COMMS: Final[set[str]] = set()
 """Comms of open forms. A page cannot close them, or open another one with the same id."""
@@ -69,11 +70,11 @@ def find_missing_internals(kernel: Any) -> str | None:
         return "this kernel receives no form input in other threads than the cell's"
 
     for path in needed:
-        found = kernel
+        value = kernel
         for name in path.split("."):
-            if not hasattr(found, name):
+            if not hasattr(value, name):
                 return f"this kernel receives no form input while a cell runs (it has no {path})"
-            found = getattr(found, name)
+            value = getattr(value, name)
 
     return None
 
@@ -98,7 +99,7 @@ class CommPump:
         # look idle, and servers may stop idle kernels.
         RunningCells.of(kernel)
         self._opened = False
-        self._frames: deque[Frames] = deque()
+        self._frames: deque[Frames] = deque()  # messages that were taken, and not handled yet
         # Request of the running cell, the parent of its outputs.
         self._cell = (kernel._parent_ident["shell"], kernel.get_parent("shell"))
 
@@ -186,7 +187,7 @@ class CommPump:
 
 
 def _run_to_end(result: Any) -> None:
-    # ipykernel's handlers of these requests are coroutines that never suspend.
+    """Run a coroutine of ipykernel's handlers of info requests, which never suspends."""
     if not inspect.iscoroutine(result):
         return
 

@@ -27,7 +27,7 @@ class ShellTap(ABC):
 
     def __init__(self, kernel: Any) -> None:
         self._stream = kernel.shell_stream
-        self._own: tuple[Any, bool] | None = None
+        self._own: tuple[Any, bool] | None = None  # the kernel's callback, and its option `copy`
 
     @abstractmethod
     def open(self, receive: Callable[[Frames], Any]) -> None:

@@ -17,6 +17,7 @@ from jp_nb.agent.prompting.prompt_ends import EMPTY_MARK, Answered
 from jp_nb.text import BAR, force_left_to_right
 
 ATTEMPTS: Final = 5
+"""Lines that are not answers, after which the input counts as ended."""
 
 MAX_COLUMNS: Final = 100
 """Width of an exactly shown line. `CONTINUATION` marks the rest of a longer one."""
@@ -24,6 +25,17 @@ MAX_COLUMNS: Final = 100
 CONTINUATION: Final = "┊ "
 
 HELP_KEY: Final = "?"
+
+EMPTY_TEXT_KEY: Final = '""'
+"""Input for the empty text, which an empty line never means."""
+
+UNCHANGED: Final = "="
+"""Input that sends the proposed or earlier text unchanged."""
+
+StdinChannel = Literal["stdin", "terminal"]
+
+STDIN: Final[StdinChannel] = "stdin"
+"""Channel of an answer in a dialogue. The function that asks replaces it by its own channel."""
 
 SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 
@@ -79,10 +91,10 @@ class StdinDialogue:
 
     Attributes:
         parse: Return the answer in a line, a dialogue that replaces this one, or the reason why the
-            line is no answer.
+            line is not an answer.
         above: Lines between the question and the input, written once.
         legend: Lines that explain the keys, written each time before the cursor.
-        key_help: Lines to show for keys that are no answer, such as `?` for help.
+        key_help: Lines to show for keys that are not answers, such as `?` for help.
         default: The answer that an empty line sends, if any.
         inner: True if another dialogue led to this one. `parse` then handles an empty line, even if
             it is one of the `keys` of `converse`.
@@ -118,11 +130,11 @@ def converse(
     shows the help of the dialogue, then `help`.
 
     Raises:
-        EOFError: The input ended, or `ATTEMPTS` lines were no answer.
+        EOFError: The input ended, or `ATTEMPTS` lines were not answers.
     """
-    quoted = {f'"{key}"': key for key in (*keys, HELP_KEY) if key} if keys else {}
+    answers_of_quoted_keys = _quote_keys(keys)
     attempt = 0
-    explained = False
+    explained = False  # True if the help was shown just now, which has the legend
     write_lines(console, dialogue.above)
 
     while attempt < ATTEMPTS:
@@ -145,7 +157,7 @@ def converse(
             if not word and dialogue.default is not None:
                 return dialogue.default
 
-            line = quoted.get(word, line)
+            line = answers_of_quoted_keys.get(word, line)
 
         parsed = dialogue.parse(line)
         if isinstance(parsed, Answered):
@@ -164,10 +176,20 @@ def converse(
     raise EOFError(f"no answer in {ATTEMPTS} lines")
 
 
+def _quote_keys(keys: Collection[str]) -> dict[str, str]:
+    """Return the texts of keys, by the lines that answer with them: `"!"` for `!`."""
+    if not keys:
+        return {}
+    return {f'"{key}"': key for key in (*keys, HELP_KEY) if key}
+
+
 def _is_meant_as_key(console: Console, hidden: str, keys: Collection[str]) -> bool:
+    """Return True if `hidden` is a key, and the user says that it is not a secret."""
     if not keys or hidden not in (*keys, HELP_KEY):
         return False
-    return not hidden or choose(console, [SECRET_OR_KEY], SECRET_OR_KEY_KEYS) == "n"
+    if not hidden:  # an empty line is never a secret
+        return True
+    return choose(console, [SECRET_OR_KEY], SECRET_OR_KEY_KEYS) == "n"
 
 
 def write_lines(console: Console, lines: Iterable[str]) -> None:
@@ -220,7 +242,7 @@ def bar_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _wrap_line(line: str) -> Iterator[str]:
-    # Wrapped here, because the rest of a line that the terminal wraps would have no bar.
+    """Yield parts of a line: the rest of a line that the terminal wraps would have no bar."""
     part = list[str]()
     columns = 0
 
@@ -235,18 +257,6 @@ def _wrap_line(line: str) -> Iterator[str]:
         columns += width
 
     yield "".join(part)
-
-
-EMPTY_TEXT_KEY: Final = '""'
-"""Input for the empty text, which an empty line never means."""
-
-UNCHANGED: Final = "="
-"""Input that sends the proposed or earlier text unchanged."""
-
-StdinChannel = Literal["stdin", "terminal"]
-
-STDIN: Final[StdinChannel] = "stdin"
-"""Channel of an answer in a dialogue. The function that asks replaces it by its own channel."""
 
 
 def make_empty_confirmation(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:

@@ -97,25 +97,26 @@ def _format_decision(prompt: ActionPrompt, question: str) -> Iterator[str]:
         yield ""
         for change in prompt.changes:
             exact = spell_change(change)
-            found = diff_change(change)
-            if found is None:
+            difference = diff_change(change)
+            if difference is None:
                 yield f"  {exact}"
                 continue
 
-            yield f"  {exact.path}: {found.sizes}"
-            for line in bar_lines(map(str, found.lines)):
+            yield f"  {exact.path}: {difference.sizes}"
+            for line in bar_lines(map(str, difference.lines)):
                 yield f"  {line}"
 
         yield ""
 
 
 def _format_full_values(prompt: ActionPrompt) -> Iterator[str]:
+    """Yield the full values of changes of which only the difference is shown."""
     for change in prompt.changes:
-        found = diff_change(change)
-        if found is None or not found.is_folded:
+        difference = diff_change(change)
+        if difference is None or not difference.is_folded:
             continue
 
-        values = {NOW_WHOLE: found.now, PROPOSED_WHOLE: found.proposed}
+        values = {NOW_WHOLE: difference.now, PROPOSED_WHOLE: difference.proposed}
         for title, value in values.items():
             if value:
                 path = spell_change(change).path
@@ -157,9 +158,9 @@ def _make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
 
 
 def _make_boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    # The tool's default is only marked. An empty line does not send it.
+    """Return the dialogue of a yes-or-no question. An empty line does not send its default."""
     offered = prompt_text.list_choices(prompt)
-    answers = {each.key: Answered(each.value, STDIN, each.remember) for each in offered}
+    answers = {choice.key: Answered(choice.value, STDIN, choice.remember) for choice in offered}
     answers |= {"yes": answers["y"], "no": answers["n"]}
     meanings = {choice.key: choice.meaning for choice in offered}
     hint = ""

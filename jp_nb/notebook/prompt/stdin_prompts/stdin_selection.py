@@ -41,7 +41,7 @@ class SelectionDialogues:
         self._kind = kind
         self._exclusive = prompt.question.exclusive
         self._labels = spell_option_labels(kind.labels)
-        self._highest = len(self._labels) + kind.other
+        self._highest = len(self._labels) + kind.other  # the last number is that of the own text
         self._may_be_none = kind.multi and not kind.min_picks
         preset = prompt_text.get_preselected(prompt)
         self._default = None if preset is None else kind.read_picks(preset)
@@ -102,7 +102,7 @@ class SelectionDialogues:
             yield f"  {index + 1:>{width}}  {label}{mark}"
             if option.description:
                 text = plain(option.description).strip("\n")
-                yield from (f"  {'':>{width}}  {x}" for x in bar_lines(text.split("\n")))
+                yield from (f"  {'':>{width}}  {part}" for part in bar_lines(text.split("\n")))
 
         if kind.other:
             yield f"  {self._highest:>{width}}  {OTHER_LABEL}"
@@ -114,9 +114,12 @@ class SelectionDialogues:
             yield f"  {wanted}"
 
     def _parse(self, line: str) -> Parsed:
+        """Read the numbers of options, or the label of one."""
         word = line.strip()
         parts = word.replace(",", " ").split() if self._kind.multi else [word]
-        if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+        are_numbers = all(part.isascii() and part.isdigit() for part in parts)
+        if not parts or not are_numbers:
+            # The labels as they are shown, and as the tool gave them.
             for labels in (self._labels, self._kind.labels):
                 if word and word in labels:
                     return self._check_picks(Picks((labels.index(word),)))
@@ -132,9 +135,11 @@ class SelectionDialogues:
             return f"{NONE} means {NONE_OF_THESE}. Please type it alone, or omit it."
 
         indices = tuple(number - 1 for number in numbers if 0 < number <= len(self._labels))
-        if self._highest == len(self._labels) or self._highest not in numbers:
+        includes_own_text = self._kind.other and self._highest in numbers
+        if not includes_own_text:
             return self._check_picks(Picks(indices))
 
+        # Before the user types a text, check that the number of choices is allowed.
         checked = self._check_picks(Picks(indices, "own text"))
         return checked if isinstance(checked, str) else self._ask_own_text(indices)
 
@@ -145,6 +150,7 @@ class SelectionDialogues:
         return int(digits)
 
     def _check_picks(self, picks: Picks) -> Answered | str:
+        """Return the answer, or what is expected if it does not fit."""
         answer = self._make_answer(picks)
         misfit = self._kind.misfit(answer.value)
         return prompt_text.describe_expected_picks(self._kind) if misfit else answer
@@ -161,19 +167,19 @@ class SelectionDialogues:
         return Answered(self._kind.make_answer(picks), STDIN)
 
     def _ask_own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
-        before = self._default.custom if self._default is not None else None
+        default_text = self._default.custom if self._default is not None else None
         has_options = bool(self._kind.options)
         above = ["  Type your own answer in one line."]
         if has_options:
             above.append("  An empty line goes back to the options.")
 
-        if before:
-            above.append(f"  {UNCHANGED} sends: {plain(spell_invisible(before), limit=500)}")
+        if default_text:
+            above.append(f"  {UNCHANGED} sends: {plain(spell_invisible(default_text), limit=500)}")
 
         def parse(line: str) -> Parsed:
             word = line.strip()
-            if before and word == UNCHANGED:
-                return self._make_answer(Picks(indices, before))
+            if default_text and word == UNCHANGED:
+                return self._make_answer(Picks(indices, default_text))
             if word == EMPTY_TEXT_KEY:
                 return make_empty_confirmation(self._make_answer(Picks(indices, "")), dialogue)
             if word:
@@ -184,8 +190,8 @@ class SelectionDialogues:
             return f"Please type a text, or {EMPTY_TEXT_KEY} for an empty text."
 
         default = None
-        if before and not has_options and not self._exclusive:
-            default = self._make_answer(Picks((), before))
+        if default_text and not has_options and not self._exclusive:
+            default = self._make_answer(Picks((), default_text))
 
         dialogue = StdinDialogue(
             prompt="Your answer: ",
@@ -194,6 +200,6 @@ class SelectionDialogues:
             key_help={HELP_KEY: [*above, f"  Type {EMPTY_TEXT_KEY} for an empty text."]},
             inner=has_options,
             default=default,
-            default_words=plain(spell_invisible(before or ""), limit=80),
+            default_words=plain(spell_invisible(default_text or ""), limit=80),
         )
         return dialogue

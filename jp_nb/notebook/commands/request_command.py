@@ -1,0 +1,68 @@
+"""Subcommand `%jp request`: show a request to the model, compare two, or export one.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import NOT_A_NAME, Invocation
+from jp_nb.notebook.commands.line_parser import make_usage_error
+from jp_nb.rendering.reports.curl_command import format_body, format_curl_command
+from jp_nb.rendering.reports.request_difference import render_request_difference
+from jp_nb.rendering.reports.request_text import describe_key, render_request
+from jp_nb.session.past_turns.requests import PastRequests
+
+MAX_PRINTED_CHARS = 200_000
+"""Limit of characters of a request that a cell shows without `--full`."""
+
+
+def show_request(call: Invocation) -> None:
+    """Run `%jp request`: show a request, compare two, or export one."""
+    options = call.options
+    _validate_request_options(call)
+    requests = PastRequests(call.session.active, call.session.turns)
+    if options.diff:
+        call.show(render_request_difference(*requests.find_pair(tuple(options.words))))
+        return
+
+    found = requests.find(call.word)
+    if options.out is not None:
+        call.shell.user_ns[options.out] = {
+            "name": found.name,
+            "model": found.model,
+            "how": found.remarks[0],
+            "method": found.sent.method,
+            "url": found.sent.url,
+            "headers": dict(found.sent.headers),
+            "key": describe_key(found.sent),
+            "body": found.body,
+            "estimated_tokens": dict(found.estimated_tokens),
+        }
+        print(f"jp_nb: The variable `{options.out}` holds request {found.name}")
+    elif options.json or options.curl:
+        printed = format_body(found) if options.json else format_curl_command(found)
+        if len(printed) > MAX_PRINTED_CHARS and not options.full:
+            raise UsageError(
+                f"The request is too long to print here ({len(printed):,} characters). "
+                f"`%jp request {found.name} -o NAME` binds it to a variable; `--full` prints it."
+            )
+
+        print(printed)
+    else:
+        call.show(render_request(found, full=options.full))
+
+
+def _validate_request_options(call: Invocation) -> None:
+    options = call.options
+    flags = {"--diff": options.diff, "--curl": options.curl, "--json": options.json}
+    flags["-o"] = options.out is not None
+    used = [flag for flag, is_set in flags.items() if is_set]
+    if len(used) > 1:
+        raise UsageError(f"Use only one of {' and '.join(used)}. Usage: `{call.subcommand.usage}`")
+
+    most_words = 2 if options.diff else 1
+    if len(options.words) > most_words:
+        raise make_usage_error(call.subcommand, call.text)
+    if options.out is not None and not options.out.isidentifier():
+        raise UsageError(NOT_A_NAME.format(options.out))

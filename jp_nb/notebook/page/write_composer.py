@@ -1,0 +1,189 @@
+"""Compose the writes that bring the content of a page to a snapshot of the document.
+
+A write appends entries to the key `jp`, or replaces the keys that keep the record. In a document
+that pages share, earlier entries are put into segments (`jp.0`, `jp.1`, …), which never change.
+
+Source: `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import (
+    JsonObject,
+    as_object,
+    make_storable,
+    make_storable_with_size,
+)
+from jp_nb.notebook.page.document_snapshot import DocumentSnapshot
+from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys
+from jp_nb.notebook.page.pieces import (
+    MAX_DELIVERY_BYTES,
+    split_text,
+    to_ascii_json,
+)
+from jp_nb.notebook.page.protocol import MessageNumbering
+from jp_nb.record.documents.document import (
+    RECORD_KEY,
+    get_events,
+)
+from jp_nb.record.documents.segments import (
+    SEGMENT_CHARS,
+    count_chars,
+    count_sealed,
+    split_record,
+)
+
+MAX_BATCH_BYTES = MAX_DELIVERY_BYTES - 1_024
+"""Limit of appended entries in a message: other fields need some room."""
+
+
+@dataclass(slots=True)
+class Transfer:
+    """Messages for the page, sent one after the other, and its state after the last one.
+
+    `replaces` is True if the page replaces its document. The first message `is_sent` until it is
+    acknowledged. It was repeated `tries` times, and is repeated at the monotonic time `due_at`.
+    """
+
+    messages: deque[JsonObject]
+    result: PageCopy
+    replaces: bool = False
+    is_sent: bool = False
+    due_at: float = 0.0
+    tries: int = 0
+
+    def ask_again(self) -> None:
+        """Send `pull` next: the page holds something else."""
+        self.due_at = 0.0
+        self.tries = 1
+
+    def is_awaiting(self, seq: object) -> bool:
+        """Return True if the message with the number `seq` waits for its acknowledgement."""
+        return self.is_sent and seq == self.messages[0]["seq"]
+
+
+class WriteComposer:
+    """Composes the writes to one `page`. Pages share its document if it `is_shared`.
+
+    In all methods, `copy` is the content of the page before the write.
+    """
+
+    def __init__(self, numbering: MessageNumbering, page: str, *, is_shared: bool) -> None:
+        self._numbering = numbering
+        self._page = page
+        self._is_shared = is_shared
+
+    def compose_entries(
+        self, target: DocumentSnapshot, copy: PageCopy, batch: list[JsonValue]
+    ) -> Transfer:
+        """Append `batch`, the next entries of `target`, or replace all keys if that is needed."""
+        if copy.keys.length is None or copy.keys.carriers:
+            return self.compose_whole(target, copy)
+        if not self._is_shared:
+            if copy.keys.segments:
+                return self.compose_whole(target, copy)
+            return self._compose_append(target, copy, batch)
+
+        # The entries that no segment has, with the new ones.
+        sealed = count_sealed(copy.keys.seals, target.stream)
+        tail = target.entries[sealed : copy.length]
+        if count_chars([*tail, *batch]) < SEGMENT_CHARS:
+            return self._compose_append(target, copy, batch)
+
+        document = target.to_document(copy.length + len(batch))
+        return self._compose_segments(target, copy, document, is_appended=True)
+
+    def _compose_append(
+        self, target: DocumentSnapshot, copy: PageCopy, batch: list[JsonValue]
+    ) -> Transfer:
+        """Append `batch` to the entries in `jp`, and set its changed keys."""
+        added: JsonObject = {"at": copy.keys.length, "events": batch}
+        if copy.head_text != target.head_text:
+            head = target.head
+            added["head"] = head
+            if "signature" not in head:  # the page may have one that is not valid any more
+                added["removed"] = ["signature"]
+
+        assert copy.keys.length is not None
+        keys = replace(copy.keys, length=copy.keys.length + len(batch))
+        result = replace(
+            copy,
+            keys=keys,
+            length=copy.length + len(batch),
+            head_text=target.head_text,
+        )
+        return self._make_transfer(copy, result, {"extend": added})
+
+    def compose_whole(self, target: DocumentSnapshot, copy: PageCopy) -> Transfer:
+        """Replace all keys. Conversations that the page holds are copied from there."""
+        document = target.to_document(target.length)
+        if self._is_shared:
+            return self._compose_segments(target, copy, document, is_appended=False)
+
+        sent, copies = copy.copy_conversations(target.others)
+        fields: JsonObject = {"put": {RECORD_KEY: document}}
+        if copies:
+            fields["put"] = {RECORD_KEY: {**document, "others": sent}}
+            fields["copies"] = copies
+
+        keys = StoredKeys.of_written(document, {})
+        return self._make_whole_transfer(target, copy, fields, keys, target.length)
+
+    def _compose_segments(
+        self, target: DocumentSnapshot, copy: PageCopy, document: JsonObject, *, is_appended: bool
+    ) -> Transfer:
+        """Write the new segments, and the rest of the record."""
+        stored = as_object(make_storable(document))
+        split = split_record(
+            stored, known=copy.keys.seals, taken=copy.keys.segments, is_appended=is_appended
+        )
+        keys = StoredKeys.of_written(split.rest, split.seals)
+        if is_appended:
+            keys = replace(keys, segments=keys.segments | copy.keys.segments)
+
+        fields: JsonObject = {"put": {**split.added, RECORD_KEY: split.rest}}
+        length = len(get_events(document))
+        return self._make_whole_transfer(target, copy, fields, keys, length)
+
+    def _make_whole_transfer(
+        self,
+        target: DocumentSnapshot,
+        copy: PageCopy,
+        fields: JsonObject,
+        keys: StoredKeys,
+        length: int,
+    ) -> Transfer:
+        """Add the keys and carriers to remove to `fields`."""
+        dropped = sorted(copy.keys.segments - keys.segments)
+        if dropped:
+            fields["drop"] = list(dropped)
+        if copy.keys.carriers:
+            fields["carriers"] = list(copy.keys.carriers)
+
+        held = [(other, place) for place, other in enumerate(target.others)]
+        result = PageCopy("", keys, target.stream, length, target.head_text, held)
+        transfer = self._make_transfer(copy, result, fields)
+        transfer.replaces = length == target.length
+        return transfer
+
+    def _make_transfer(self, copy: PageCopy, result: PageCopy, fields: JsonObject) -> Transfer:
+        """Make the message of a write, or its pieces."""
+        make_message = self._numbering.make_message
+        result.state = self._numbering.make_state()
+        clean, size = make_storable_with_size(fields)
+        write = {"expect": copy.state, "state": result.state, **as_object(clean)}
+        if size <= MAX_DELIVERY_BYTES:
+            return Transfer(deque([make_message("write", to=self._page, **write)]), result)
+
+        pieces = split_text(to_ascii_json(write))
+        part_of = self._numbering.last + 1
+        messages = [
+            make_message("chunk", to=self._page, id=part_of, i=i, of=len(pieces), text=piece)
+            for i, piece in enumerate(pieces)
+        ]
+        return Transfer(deque(messages), result)

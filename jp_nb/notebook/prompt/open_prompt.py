@@ -1,0 +1,88 @@
+"""A prompt that has not ended, with the future of its end and the deadline of a read from stdin.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, Generic
+
+from jp_nb.agent.prompting.prompt_ends import Channel, PromptEnd, T
+from jp_nb.agent.prompting.prompts import (
+    ActionPrompt,
+    AnyPrompt,
+    FormPrompt,
+    Prompt,
+    QuestionPrompt,
+)
+from jp_nb.notebook.prompt.running_cell.deadlines import Deadline, Expired
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole
+
+
+class Withdrawn(Exception):  # noqa: N818 - not an error
+    """The asking code no longer waits for the answer."""
+
+
+class OpenPrompt(Generic[T]):
+    """A prompt that has not ended.
+
+    Attributes:
+        keeps_record: True if a static record of the answer replaces the form.
+        channel: The way in which the user is asked now.
+        deadline: The deadline of a read from stdin, which blocks the loop; None before the first.
+        withdrawn: True if the asking code no longer waits.
+        future: Gets the end of the prompt.
+    """
+
+    def __init__(self, prompt: Prompt[T], *, keeps_record: bool) -> None:
+        assert isinstance(prompt, QuestionPrompt | ActionPrompt | FormPrompt)
+        self.prompt: AnyPrompt = prompt
+        self.keeps_record = keeps_record
+        self.channel: Channel = "form"
+        self.deadline: Deadline | None = None
+        self.withdrawn = False
+        self.future: Future[PromptEnd[T]] = Future()
+        # Mark as running, so that cancelling the task that awaits the future does not cancel it.
+        self.future.set_running_or_notify_cancel()
+
+    def is_expired(self) -> bool:
+        """Return True if the deadline of the read from stdin, which an interrupt ends, is over."""
+        return self.deadline is not None and self.deadline.expired
+
+    def begin_deadline(self, seconds: float) -> Deadline:
+        """Start and return a deadline. It is already over if the prompt was withdrawn."""
+        self.deadline = Deadline(seconds)
+        if self.withdrawn:  # `withdraw` has expired no deadline, or an earlier one
+            self.deadline.expire()
+        return self.deadline
+
+    def withdraw(self) -> None:
+        """Note that the asking code no longer waits, and end a read from stdin; in any thread."""
+        self.withdrawn = True
+        if (deadline := self.deadline) is not None:
+            deadline.expire()
+
+
+class TimedConsole(InputConsole):
+    """A console with a deadline for each line."""
+
+    def __init__(self, kernel: object | None, waiting: OpenPrompt[Any], timeout: float) -> None:
+        super().__init__(kernel)
+        self._waiting = waiting
+        self._timeout = timeout
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        """Return the line typed.
+
+        Raises:
+            Expired: The time of the line is over.
+            Withdrawn: The prompt was withdrawn.
+        """
+        try:
+            with self._waiting.begin_deadline(self._timeout):
+                return super().read(prompt, secret=secret)
+        except Expired:
+            if self._waiting.withdrawn:
+                raise Withdrawn from None
+            raise

@@ -1,0 +1,238 @@
+"""One prompt in the running cell: a form in an output of the cell, or a dialogue on stdin.
+
+`prompter.py` selects the prompt that is shown. A form that no page shows is tried with stock
+widgets, then stays with a notice below it, or is replaced by the dialogue.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from jp_nb.agent.prompting.prompt_ends import AnyEnd, NotAnswered, Unavailable, add_sender
+from jp_nb.agent.prompting.prompts import FormPrompt
+from jp_nb.config.tree.app import PromptConfig
+from jp_nb.notebook.prompt.forms.form_output import FormOutput, SeparateOutput
+from jp_nb.notebook.prompt.open_prompt import OpenPrompt, TimedConsole, Withdrawn
+from jp_nb.notebook.prompt.running_cell.current_page import (
+    find_sender,
+    get_running_kernel,
+    has_input,
+)
+from jp_nb.notebook.prompt.running_cell.deadlines import Expired
+from jp_nb.notebook.prompt.running_cell.presence import (
+    FormRoute,
+    Presence,
+    PromptRoute,
+    StdinRoute,
+)
+from jp_nb.notebook.prompt.running_cell.pump import CommPump
+from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole, StdinChannel
+from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
+from jp_nb.session.threads.cell_loop import CellLoop
+
+if TYPE_CHECKING:
+    from jp_nb.notebook.prompt.forms.form import Form
+
+log = logging.getLogger(__name__)
+
+STOCK_TIMEOUT_S: Final = 2.0
+"""Seconds that a page has to show the stock widgets of a form."""
+
+
+class PromptView:
+    """Shows a prompt, and removes it. Used on the cell's thread.
+
+    `on_end` is called with each end of a shown prompt, possibly several times.
+
+    Attributes:
+        settings: The settings of prompts, valid until the next cell.
+        presence: Facts about the front end of the running cell.
+        place: The output in which forms are shown; None if each form has its own output.
+    """
+
+    def __init__(self, loop: CellLoop, on_end: Callable[[OpenPrompt[Any], AnyEnd], None]) -> None:
+        self.settings = PromptConfig()
+        self.presence = Presence()
+        self.place: FormOutput | None = None
+        self._loop = loop
+        self._on_end = on_end
+        self._form: Form | None = None
+        self._notice: SeparateOutput | None = None  # that no page shows the form
+        self._pump: CommPump | None = None
+
+    def find_route(self) -> PromptRoute:
+        """Return the way to ask the user, or the reason why no user can be asked."""
+        return self.presence.route(self.settings)
+
+    def show(self, waiting: OpenPrompt[Any]) -> None:
+        """Show the form of a prompt, or ask it on stdin, which blocks until it ends."""
+        match self.find_route():
+            case Unavailable() as unavailable:
+                self._on_end(waiting, unavailable)
+            case FormRoute() as route:
+                self._show_form(waiting, route)
+            case StdinRoute(channel="stdin") if not has_input():
+                self._show_form_without_input(waiting)
+            case StdinRoute(channel=channel):
+                self._read_stdin(waiting, channel)
+            case other:
+                assert_never(other)
+
+    def remove(self, record: PromptSummary | None) -> None:
+        """Remove the form, if there is one. The `record` replaces it."""
+        self._remove_notice()
+        if self._form is not None:
+            self._form.close(record)
+            self._form = None
+
+    def stop_listening(self) -> None:
+        """Receive no clicks any more, until another form is shown."""
+        if self._pump is not None:
+            self._pump.close()
+            self._pump = None
+
+    # --- forms -----------------------------------------------------------------------------------
+
+    def _show_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
+        reason = f"no page showed the form within {route.patience_s:g} s"
+        try:
+            if self._pump is None:
+                self._pump = CommPump(get_running_kernel(), self._loop)
+                self._pump.open()
+
+            from jp_nb.notebook.prompt.forms.form import Form
+            from jp_nb.notebook.prompt.forms.prompt_form import FormContext
+
+            context = FormContext(
+                self._loop,
+                self.place or SeparateOutput(),
+                self.settings,
+                on_seen=self._remove_notice,
+                on_end=lambda end: self._on_end(waiting, end),
+            )
+            self._form = Form(waiting.prompt, context)
+            self._form.show(
+                route.patience_s, lambda: self._try_stock_widgets(waiting, route, reason)
+            )
+        except Exception:
+            log.warning("The form could not be shown", exc_info=True)
+            self._handle_unseen_form(waiting, route, "the form could not be shown")
+
+    def _show_form_without_input(self, waiting: OpenPrompt[Any]) -> None:
+        # The page that ran the cell shows no input box. Any page of the notebook shows a form.
+        if self.presence.no_forms_reason is not None:
+            self._on_end(waiting, Unavailable(prompt_text.NO_INPUT))
+            return
+
+        route = FormRoute(self.settings.rendered_timeout_s, falls_back_to_stdin=False, stays=True)
+        self._show_form(waiting, route)
+
+    def _try_stock_widgets(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
+        """Show the form without modules of jp_nb, which the page may be unable to load."""
+        if waiting.future.done() or self._form is None:
+            return
+
+        if route.tries_stock and self._form.use_stock_widgets():
+            self._form.await_page(
+                STOCK_TIMEOUT_S, lambda: self._handle_unseen_form(waiting, route, reason)
+            )
+        else:
+            self._handle_unseen_form(waiting, route, reason)
+
+    def _handle_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
+        """Keep a form that no page shows, or ask on stdin; `reason` is that of neither."""
+        if waiting.future.done():
+            return
+
+        if route.stays:
+            self._keep_unseen_form(waiting, route)
+        elif route.falls_back_to_stdin:
+            self._switch_to_stdin(waiting)
+        else:
+            self._on_end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
+
+    def _keep_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
+        # No input box opens by itself. It would take the focus from a user who types in the page,
+        # and a line typed for a cell would answer the prompt.
+        if route.falls_back_to_stdin:
+            # Before the notice, which tells the user to interrupt the kernel.
+            self._loop.replace_next_interrupt(lambda: self._answer_interrupt(waiting))
+
+        self._notice = SeparateOutput(of_turn=self.place is not None)
+        self._notice.show_note(prompt_text.format_unseen_notice(stdin=route.falls_back_to_stdin))
+        if self._form is not None:
+            self._form.stay()
+
+    def _remove_notice(self) -> None:
+        self._loop.replace_next_interrupt(None)
+        if self._notice is not None:
+            self._notice.end(None, None)
+            self._notice = None
+
+    # --- stdin -----------------------------------------------------------------------------------
+
+    def _answer_interrupt(self, waiting: OpenPrompt[Any]) -> None:
+        """Ask on stdin, because the user interrupted the kernel as the notice says."""
+        if waiting.future.done():
+            return
+        if has_input():
+            self._switch_to_stdin(waiting)
+            return
+
+        # An input box would be in a page that is gone, and the kernel would wait for ever.
+        self._remove_notice()
+        self._loop.interrupt()
+
+    def _switch_to_stdin(self, waiting: OpenPrompt[Any]) -> None:
+        if waiting.future.done():
+            return
+
+        self._remove_notice()
+        if self._form is not None:
+            self._form.close(None, note=prompt_text.ANSWERED_BELOW)
+        self._read_stdin(waiting, "stdin")
+
+    def _read_stdin(self, waiting: OpenPrompt[Any], channel: StdinChannel) -> None:
+        waiting.channel = channel
+        if self.place is not None:
+            self.place.catch_up()
+
+        end: AnyEnd
+        try:
+            end = self._ask_with_deadline(waiting, channel)
+            if channel == "stdin":  # the input box is in the page that ran the cell
+                end = add_sender(end, find_sender("execute_request"))
+        except Expired:
+            if waiting.withdrawn:
+                end = NotAnswered("cancelled", channel)
+            else:
+                end = NotAnswered("timed_out", channel)
+        except Withdrawn:
+            end = NotAnswered("cancelled", channel)
+        except NotImplementedError:  # the kernel's StdinNotImplementedError
+            end = Unavailable("the front end does not allow input")
+
+        self._on_end(waiting, end)
+
+    def _ask_with_deadline(self, waiting: OpenPrompt[Any], channel: StdinChannel) -> AnyEnd:
+        """Ask on stdin. Each line of a form has its own time; another prompt has one in all.
+
+        Raises:
+            Expired: The time is over, or the prompt was withdrawn.
+            Withdrawn: The prompt was withdrawn while a line of a form was read.
+        """
+        kernel = None if channel == "terminal" else get_running_kernel()
+        timeout_s = self.settings.timeout_s
+        with self._loop.interrupts.allow(waiting.is_expired):
+            if isinstance(waiting.prompt, FormPrompt):
+                timed = TimedConsole(kernel, waiting, timeout_s)
+                return ask_on_stdin(waiting.prompt, timed, channel)
+
+            with waiting.begin_deadline(timeout_s):
+                return ask_on_stdin(waiting.prompt, InputConsole(kernel), channel)
