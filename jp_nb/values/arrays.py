@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
-from jp_nb.values.custom import FAILURES, name_type
+from jp_nb.values.class_facts import FAILURES, name_type
 from jp_nb.values.cut_text import count, cut_end
 from jp_nb.values.privacy import hide_part, hide_value
 
@@ -135,20 +135,19 @@ def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_who
     shown = value[:20] if is_flat else value[:5, :10]
     values = shown.tolist()
     if is_flat:
-        return limits.inner(_round(values), limits.part(room)).text
+        return limits.inner(_round_floats(values), limits.part(room)).text
 
     room = max(room // len(values) - 2, 20)
-    return "\n".join(
-        f"[{limits.inner(_round(row), limits.part(room)).text.strip('[]')}, …]" for row in values
-    )
+    texts = [limits.inner(_round_floats(row), limits.part(room)).text for row in values]
+    return "\n".join(f"[{text.strip('[]')}, …]" for text in texts)
 
 
-def _round(values: list[Any]) -> list[Any]:
+def _round_floats(values: list[Any]) -> list[Any]:
     return list(map(_round_float, values))
 
 
-def _round_float(each: Any) -> Any:
-    return float(f"{each:.6g}") if type(each) is float else each
+def _round_float(value: Any) -> Any:
+    return float(f"{value:.6g}") if type(value) is float else value
 
 
 def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:

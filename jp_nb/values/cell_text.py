@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jp_nb.values.custom import FAILURES
+from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import to_one_line, without_addresses
 from jp_nb.values.privacy import hide_value
 

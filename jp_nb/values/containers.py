@@ -15,10 +15,8 @@ from typing import Any, Final
 
 from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits
+from jp_nb.values.class_facts import name_type
 from jp_nb.values.contents import Contents, ItemKey, list_contents
-from jp_nb.values.custom import (
-    name_type,
-)
 from jp_nb.values.cut_text import count, cut_end
 from jp_nb.values.nested_text import NestedText, compute_share
 from jp_nb.values.privacy import hide_part
@@ -56,25 +54,25 @@ def describe_container(
     return _describe_first_items(value, inside, nested, limits)
 
 
-def _title(value: object, length: int) -> str:
+def _format_title_of(value: object, length: int) -> str:
     return f"{name_type(type(value))} of {count(length, 'item')}"
 
 
 def _describe_first_items(
     value: object, inside: Contents, nested: NestedText, limits: DescriptionLimits
 ) -> str:
-    title = _title(value, inside.length)
+    title = _format_title_of(value, inside.length)
 
     if inside.items is None:
-        what = limits.expression("")
-        twenty = f"sorted({what or '…'}, key=str)[:20]"
-        return f"{title}: unordered, too many to show; {twenty} has 20 of them"
+        expression = limits.expression("") or "…"
+        first_20 = f"sorted({expression}, key=str)[:20]"
+        return f"{title}: unordered, too many to show; {first_20} has 20 of them"
 
     room = limits.chars - len(title) - _NOTE_CHARS
     lines: list[str] = []
     shown = 0
 
-    for key, item in nested.items(inside):
+    for key, item in nested.iter_items(inside):
         label = f"[{shown}] "
         if key is not None and key.is_field:
             label = f"{key.value} = "
@@ -86,7 +84,7 @@ def _describe_first_items(
             break
 
         share = compute_share(left, inside.length - shown)
-        line = label + nested.part(key and key.value, item, share)
+        line = label + nested.write_part(key and key.value, item, share)
         lines.append(line)
         room -= len(line) + 1
         shown += 1
@@ -111,7 +109,7 @@ def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str
 def _describe_parts(
     value: object, parts: list[tuple[ItemKey | None, object]], limits: DescriptionLimits
 ) -> Description:
-    title = f"{_title(value, len(parts))}:"
+    title = f"{_format_title_of(value, len(parts))}:"
     room = limits.chars - len(title)
     lines = [title]
     images = list[Image]()
@@ -124,7 +122,8 @@ def _describe_parts(
             lines.append(f"… {count(len(parts) - index, 'more item')}")
             break
 
-        if (hidden := hide_part(key and key.value, part)) is not None:
+        hidden = hide_part(key and key.value, part)
+        if hidden is not None:
             part = hidden
 
         name = limits.expression(end) if limits.name else ""

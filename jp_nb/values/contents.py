@@ -14,12 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from jp_nb.values.custom import (
-    FAILURES,
-    find_method,
-    list_types,
-    name_type,
-)
+from jp_nb.values.class_facts import FAILURES, find_method, list_types, name_type
 
 MAX_SORTED: Final = 20_000
 """Maximum size of a set of texts or integers that is sorted. A larger set shows only its length."""
@@ -69,9 +64,9 @@ def list_contents(value: object) -> Contents | None:
     except FAILURES:
         return None
 
-    found = [(ItemKey(name, is_field=True), part) for name, part in fields.items()]
+    items = [(ItemKey(name, is_field=True), part) for name, part in fields.items()]
     begin = f"{name_type(type(value)).rpartition('.')[2]}("
-    return Contents(begin, ")", len(found), lambda: iter(found), is_keyed=True)
+    return Contents(begin, ")", len(items), lambda: iter(items), is_keyed=True)
 
 
 def _list_plain_container(value: Any) -> Contents | None:
@@ -161,7 +156,9 @@ def _list_field_names(value: Any, kind: type) -> list[str] | None:
     fields = find_method(value, "__dataclass_fields__")
     if type(fields) is dict:
         return [
-            name for name, one in fields.items() if one.repr and one._field_type.name == "_FIELD"
+            name
+            for name, field in fields.items()
+            if field.repr and field._field_type.name == "_FIELD"
         ]
 
     if tuple in list_types(value):
@@ -170,10 +167,11 @@ def _list_field_names(value: Any, kind: type) -> list[str] | None:
 
     if find_method(value, "__pydantic_fields__") is not None:
         models = kind.__pydantic_fields__  # type: ignore[attr-defined]
-        return [name for name, one in models.items() if one.repr] + list(_read_extra_fields(value))
+        declared = [name for name, field in models.items() if field.repr]
+        return [*declared, *_read_extra_fields(value)]
 
     if (attributes := find_method(value, "__attrs_attrs__")) is not None:
-        return [one.name for one in attributes if one.repr is not False]
+        return [attribute.name for attribute in attributes if attribute.repr is not False]
     return None
 
 

@@ -15,10 +15,7 @@ from jp_nb.values.privacy import without_hidden
 MAX_CLEANED: Final = 1_000_000
 """Limit for a text from which addresses are removed. The middle of a longer text is omitted."""
 
-
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+| id='?\d{5,}'?(?=[>), ])")
-
-
 _HEX_AT_START = re.compile(r"[0-9a-fA-Fx]*")
 
 
@@ -27,7 +24,10 @@ def cut_middle(text: str, limit: int, expression: str = "") -> str:
 
     With `expression`, which evaluates to `text`, the note shows the slice for the omitted part.
     """
-    if len(text) <= limit or len(text := without_hidden(text)) <= limit:
+    if len(text) <= limit:
+        return text
+    text = without_hidden(text)  # may be shorter
+    if len(text) <= limit:
         return text
 
     longest = len(_format_omission(len(text), len(text), len(text), expression))
@@ -48,8 +48,12 @@ def _format_omission(number: int, start: int, end: int, expression: str) -> str:
 
 def cut_end(text: str, limit: int) -> str:
     """Return `text` with a note in place of its end, in at most `limit` characters."""
-    if len(text) <= limit or len(text := without_hidden(text)) <= limit:
+    if len(text) <= limit:
         return text
+    text = without_hidden(text)  # may be shorter
+    if len(text) <= limit:
+        return text
+
     note = f"… (+{len(text) - limit:,})"
     room = limit - len(note) - 4
     if room < 8:

@@ -65,7 +65,7 @@ def split_rows(value: Any, size: int) -> list[Any]:
 
 
 def _has_rows(value: Any) -> bool:
-    # True for frames and series of pandas.
+    """Return True for frames and series of pandas, whose rows `iloc` selects."""
     return hasattr(type(value), "iloc")
 
 
@@ -79,7 +79,7 @@ def _take_items(value: Any, indices: range | list[int]) -> Any:
 
     if isinstance(value, tuple | list):
         kind = tuple if isinstance(value, tuple) else list
-        return kind(value[i] for i in indices)
+        return kind(value[index] for index in indices)
 
     rows = value.iloc if _has_rows(value) else value
     if isinstance(indices, range):
@@ -98,7 +98,7 @@ def _take_items(value: Any, indices: range | list[int]) -> Any:
 
 
 def _select(items: Any, indices: range | list[int]) -> list[Any]:
-    return [items[i] for i in indices]
+    return [items[index] for index in indices]
 
 
 def _list_items(items: Any) -> list[Any]:

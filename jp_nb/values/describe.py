@@ -9,41 +9,37 @@ Source: `docs/values.md`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from enum import Enum
 from itertools import chain
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from pydantic_core import to_json, to_jsonable_python
-
-from jp_nb.images import detect_media_type
-from jp_nb.values import arrays, exceptions, figures, frames, objects
-from jp_nb.values.base import BRIEF_CHARS, Description, DescriptionLimits, ValueBudget, ValueKind
-from jp_nb.values.containers import MAX_DESCRIBED_PARTS, describe_container
-from jp_nb.values.contents import MAX_COMPARED, is_uniform, list_contents
-from jp_nb.values.custom import (
-    FAILURES,
-    ClassTable,
-    find_method,
-    format_repr,
-    has_custom_description,
-    has_own_repr,
-    list_types,
-    make_custom_description,
-    name_type,
+from jp_nb.values import (
+    arrays,
+    code_objects,
+    exceptions,
+    figures,
+    frames,
+    handles,
+    plain_values,
 )
+from jp_nb.values.base import Description, DescriptionLimits, ValueBudget, ValueKind
+from jp_nb.values.class_facts import FAILURES, ClassTable, find_method, name_type
+from jp_nb.values.containers import MAX_DESCRIBED_PARTS, describe_container
+from jp_nb.values.contents import list_contents
+from jp_nb.values.custom import has_custom_description, make_custom_description
 from jp_nb.values.cut_text import cut_end, cut_middle, to_one_line
-from jp_nb.values.nested_text import NestedText
 from jp_nb.values.privacy import apply_privacy, hide_value, without_hidden
+from jp_nb.values.repr_text import format_repr, has_own_repr
 
 _TABLE: Final = ClassTable[ValueKind](
     (
         *frames.FRAME_KINDS,
         *arrays.ARRAY_KINDS,
         *figures.FIGURE_KINDS,
-        *objects.OBJECT_KINDS,
+        *plain_values.PLAIN_KINDS,
+        *code_objects.CODE_KINDS,
+        *handles.HANDLE_KINDS,
         *exceptions.EXCEPTION_KINDS,
     )
 )
@@ -51,8 +47,10 @@ _TABLE: Final = ClassTable[ValueKind](
 
 def find_kind(value: object) -> ValueKind | None:
     """Return the kind of the nearest base class of `value`, or None."""
-    if (found := _TABLE.find(value)) is not None:
-        return found
+    kind = _TABLE.find(value)
+    if kind is not None:
+        return kind
+
     # An iterator with its own `__repr__` is described by it.
     has_default_repr = find_method(value, "__repr__") is object.__repr__
     is_iterator = find_method(value, "__next__") is not None
@@ -83,18 +81,19 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
     """
     budget = budget or ValueBudget()
     limits = DescriptionLimits(
-        max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe
+        max(budget.chars, 0), budget.side, max(budget.images, 0), name, describe_part
     )
 
     with warnings.catch_warnings(), apply_privacy(budget.privacy):
         warnings.simplefilter("ignore")  # libraries may warn about an access to the value
-        found = _describe(value, limits)
+        found = describe_part(value, limits)
 
         text = cut_middle(without_hidden(found.text), limits.chars)
     return Description(text, found.images[: limits.images])
 
 
-def _describe(value: object, limits: DescriptionLimits) -> Description:
+def describe_part(value: object, limits: DescriptionLimits) -> Description:
+    """Describe `value`, which may be a part of another one, within `limits`."""
     if (hidden := hide_value(value)) is not None:
         return Description(cut_end(hidden, limits.chars))
 
@@ -137,168 +136,21 @@ def is_rich(value: object) -> bool:
     return (kind is not None and kind.is_rich) or has_custom_description(value)
 
 
-_NUMBERS: Final = frozenset((int, float, bool, type(None)))
-_LEAVES: Final = _NUMBERS | {str, bytes}
-_CONTAINERS: Final = frozenset((dict, list, tuple))
-
-MAX_JSON_ITEMS: Final = 1_000_000
-MAX_JSON_CHARS: Final = 16_777_216
-MAX_JSON_LEVELS: Final = 200
-"""Limits of a result that becomes JSON: its parts, the characters of its texts, its levels."""
-
-
-def as_json(result: object) -> str | None:
-    """Return the JSON of plain data, with sorted sets; None if `result` is not plain data.
-
-    A value that contains an iterator is not plain data, because serialization would consume it. The
-    bytes of an image or PDF are not plain data either. Neither is a very large value: its JSON
-    would take several times its memory.
-    """
-    if type(result) not in _LEAVES and (is_rich(result) or _has_rich_items(result)):
-        return None
-    with suppress(Exception):  # the value is not JSON
-        if isinstance(result, bytes | bytearray) and detect_media_type(bytes(result[:16])):
-            return None
-
-        has_sets = _find_sets(result)
-        if has_sets is None:
-            return None
-        if not has_sets:
-            return to_json(result).decode()
-        return to_json(_sort_sets(result, to_jsonable_python(result))).decode()
-    return None
-
-
 def describe_result(result: object, budget: ValueBudget) -> Description:
     """Describe `result`. The items of a list with frames, figures, or arrays are separate texts."""
-    if type(result) not in (list, tuple) or not _has_rich_items(result):
+    if type(result) not in (list, tuple) or not has_rich_items(result):
         return describe(result, budget)
     parts = cast("list[object] | tuple[object, ...]", result)
     share = replace(budget, chars=max(budget.chars // len(parts) - 2, 0))
     descriptions = [describe(part, share) for part in parts]
-    images = chain.from_iterable(each.images for each in descriptions)
-    return Description("\n\n".join(each.text for each in descriptions), tuple(images))
+    text = "\n\n".join(description.text for description in descriptions)
+    images = chain.from_iterable(description.images for description in descriptions)
+    return Description(text, tuple(images))
 
 
-def _has_rich_items(value: object) -> bool:
+def has_rich_items(value: object) -> bool:
+    """Return True for a container with frames, figures, arrays, or values with a description."""
     inside = list_contents(value)
     if inside is None or inside.items is None or not 0 < inside.length <= MAX_DESCRIBED_PARTS:
         return False
     return any(is_rich(part) for _, part in inside.items())
-
-
-def _find_sets(value: object) -> bool | None:
-    """Return True if `value` contains a set; None if it is too large or contains an iterator.
-
-    Parts that occur twice count twice, as in JSON. So work and memory are bounded, also for a value
-    that contains itself.
-    """
-    found = False
-    open_parts: list[Iterator[object]] = [iter((value,))]
-    items = 0
-    chars = 0
-
-    while open_parts:
-        part = next(open_parts[-1], _END)
-        kind = type(part)
-        if part is _END:
-            open_parts.pop()
-            continue
-
-        if kind is str or kind is bytes:
-            chars += len(cast("str | bytes", part))
-        elif kind in _CONTAINERS:
-            items += len(cast("Collection[object]", part))
-            open_parts.append(iter(_parts(part)))
-        elif kind not in _NUMBERS:
-            items += 1
-            has_set = _is_set(part)
-            if has_set is None:
-                return None
-            found = found or has_set
-            open_parts.append(iter(_parts(part)))
-        if items > MAX_JSON_ITEMS or chars > MAX_JSON_CHARS or len(open_parts) > MAX_JSON_LEVELS:
-            return None
-    return found
-
-
-_END: Final = object()
-
-
-def _is_set(value: object) -> bool | None:
-    # None if it is an iterator, or a set that is too large to be sorted.
-    if find_method(value, "__next__") is not None or find_method(value, "__anext__") is not None:
-        return None
-
-    kinds = list_types(value)
-    if set not in kinds and frozenset not in kinds:
-        return False
-
-    items = cast("set[object]", value)
-    is_sortable = len(items) <= MAX_COMPARED or is_uniform(items)
-    return True if is_sortable else None
-
-
-def _parts(value: Any) -> Iterable[object]:
-    kinds = list_types(value)
-    if dict in kinds:
-        return chain(dict.keys(value), dict.values(value))
-
-    for base in (list, tuple, set, frozenset):
-        if base in kinds:
-            return cast("Iterable[object]", base.__iter__(value))
-
-    fields = _fields(value)
-    if fields is not None:
-        return list(fields.values())
-
-    return [value._value_] if Enum in kinds else []
-
-
-def _fields(value: Any) -> Mapping[str, object] | None:
-    # The fields of a pydantic model or a dataclass, by their names in JSON.
-    models = find_method(value, "__pydantic_fields__")
-    if models is not None and find_method(value, "__dataclass_fields__") is None:
-        stored = object.__getattribute__(value, "__dict__")
-        extra = object.__getattribute__(value, "__pydantic_extra__") or {}
-        names = {name: one.serialization_alias or one.alias or name for name, one in models.items()}
-        return {names.get(name, name): part for name, part in {**stored, **extra}.items()}
-
-    fields = find_method(value, "__dataclass_fields__")
-    if type(fields) is not dict or type in list_types(value):
-        return None
-
-    found = {}
-    for name in fields:
-        with suppress(AttributeError):  # a field that was never set
-            found[name] = object.__getattribute__(value, name)
-    return found
-
-
-def _sort_sets(value: Any, data: Any) -> Any:
-    # `data` is the JSON of `value`.
-    if type(value) in _LEAVES:
-        return data
-
-    kinds = list_types(value)
-    if set in kinds or frozenset in kinds:
-        items = list(value)
-        by_id = {id(item): _sort_sets(item, each) for item, each in zip(items, data, strict=True)}
-        limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
-        return [by_id[id(x)] for x in NestedText(limits, greedy=False).sorted(items)]
-
-    if list in kinds or tuple in kinds:
-        return [_sort_sets(item, each) for item, each in zip(value, data, strict=True)]
-    if dict in kinds:
-        pairs = zip(dict.values(value), data.items(), strict=True)
-        return {key: _sort_sets(item, each) for item, (key, each) in pairs}
-
-    fields = _fields(value)
-    if fields is not None and isinstance(data, dict):
-        known = {name: each for name, each in data.items() if name in fields}
-        sorted_parts = {name: _sort_sets(fields[name], each) for name, each in known.items()}
-        return data | sorted_parts
-
-    if fields is not None and len(fields) == 1:  # a `RootModel`
-        return _sort_sets(next(iter(fields.values())), data)
-    return _sort_sets(value._value_, data) if Enum in kinds else data

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
-from jp_nb.values.custom import FAILURES, name_type
+from jp_nb.values.class_facts import FAILURES, name_type
 from jp_nb.values.cut_text import count, cut_middle, to_one_line
 from jp_nb.values.source_locations import format_location, is_own_code
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
-from jp_nb.values.custom import FAILURES
+from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import count, cut_end, to_one_line
 
 MAX_PIXELS: Final = 60_000_000  # limit for a picture that is resized
@@ -31,10 +31,10 @@ def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description
 
     axes = list(value.axes)
     heading = getattr(value, "_suptitle", None)
-    named = f", titled {_quoted(heading.get_text())}" if heading is not None else ""
+    named = f", titled {_quote(heading.get_text())}" if heading is not None else ""
 
     lines = [f"{title}, {count(len(axes), 'axes', 'axes')}{named}"]
-    lines += [f"{number}. {_format_axes(each)}" for number, each in enumerate(axes[:20], 1)]
+    lines += [f"{number}. {_format_axes(one_axes)}" for number, one_axes in enumerate(axes[:20], 1)]
 
     if len(axes) > 20:
         lines.append(limits.more(len(axes) - 20, "axes", ".axes[20:]", "axes"))
@@ -85,31 +85,31 @@ def _draw(figure: Any, limits: DescriptionLimits) -> bytes:
 def _format_axes(axes: Any) -> str:
     words = [type(axes).__name__]
     if title := axes.get_title():
-        words.append(f"title {_quoted(title)}")
+        words.append(f"title {_quote(title)}")
 
     for letter in "xy":
         label = getattr(axes, f"get_{letter}label")()
         low, high = getattr(axes, f"get_{letter}lim")()
-        named = f"{_quoted(label)} " if label else ""
+        named = f"{_quote(label)} " if label else ""
         words.append(f"{letter} {named}{low:.6g} to {high:.6g}")
 
-    words += list(_artists(axes))
+    words += list(_count_artists(axes))
     names = [name for name in axes.get_legend_handles_labels()[1] if name[:1] != "_"]
     if names:
-        words.append(f"legend {', '.join(map(_quoted, names[:10]))}")
+        words.append(f"legend {', '.join(map(_quote, names[:10]))}")
 
     return ", ".join(words)
 
 
-def _artists(axes: Any) -> Iterator[str]:
-    for what, word in (("lines", "line"), ("images", "image"), ("collections", "collection")):
-        if number := len(getattr(axes, what)):
+def _count_artists(axes: Any) -> Iterator[str]:
+    for attribute, word in (("lines", "line"), ("images", "image"), ("collections", "collection")):
+        if number := len(getattr(axes, attribute)):
             yield count(number, word)
     if number := len(axes.patches):
         yield count(number, "patch", "patches")
 
 
-def _quoted(text: object) -> str:
+def _quote(text: object) -> str:
     return repr(to_one_line(str(text), 100))
 
 
@@ -144,7 +144,7 @@ def _resize(value: Any, side: int) -> bytes:
 
 def _describe_image(value: Image, limits: DescriptionLimits) -> str | Description:
     title = f"{value.media_type} of {count(len(value.content), 'byte')}"
-    named = f"{title}, {_quoted(value.name)}" if value.name else title
+    named = f"{title}, {_quote(value.name)}" if value.name else title
     is_shown = limits.images > 0 and not limits.brief
     images = (value,) if is_shown else ()
     return Description(named, images)
@@ -155,14 +155,14 @@ def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description
     title = f"plotly.Figure, {count(len(traces), 'trace')}"
     layout = value.layout
     if text := getattr(layout.title, "text", None):
-        title = f"{title}, titled {_quoted(text)}"
+        title = f"{title}, titled {_quote(text)}"
     if limits.brief:
         return title
     lines = [title]
     for letter in "xy":
         axis = getattr(layout, f"{letter}axis", None)
         if label := getattr(getattr(axis, "title", None), "text", None):
-            lines.append(f"{letter} axis: {_quoted(label)}")
+            lines.append(f"{letter} axis: {_quote(label)}")
     lines += [f"{number}. {_format_trace(trace)}" for number, trace in enumerate(traces[:30], 1)]
     if len(traces) > 30:
         lines.append(limits.more(len(traces) - 30, "trace", ".data[30:]"))
@@ -175,7 +175,7 @@ def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description
 def _format_trace(trace: Any) -> str:
     words = [trace.type]
     if name := getattr(trace, "name", None):
-        words.append(_quoted(name))
+        words.append(_quote(name))
     for letter in "xyz":
         values = getattr(trace, letter, None) if letter in trace else None
         if values is not None:

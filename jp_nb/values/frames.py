@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.cell_text import format_table_cell, format_type
-from jp_nb.values.custom import name_type
+from jp_nb.values.class_facts import name_type
 from jp_nb.values.cut_text import count, cut_end, without_addresses
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.series import MAX_COUNTED_CELLS, describe_series, list_label_names
@@ -126,16 +126,17 @@ def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
     names = [format_table_cell(name) for name in value.columns]
     types = getattr(value, "dtypes", None) or getattr(value, "types", None)
     if types is not None and len(list(types)) == len(names):
-        given = map(_last_of_tuple, types)
-        names = [f"{name}: {one!s}" for name, one in zip(names, given, strict=True)]
+        kinds = map(_get_column_type, types)
+        names = [f"{name}: {kind!s}" for name, kind in zip(names, kinds, strict=True)]
 
     room = limits.chars - len(title) - 20
     listed = list_columns(names, room, limits.expression(".columns"))
     return f"{title}, {count(len(names), 'column')}: {listed}"
 
 
-def _last_of_tuple(one: Any) -> Any:
-    return one[-1] if isinstance(one, tuple) else one
+def _get_column_type(stored: Any) -> Any:
+    # Spark has pairs of name and type.
+    return stored[-1] if isinstance(stored, tuple) else stored
 
 
 FRAME_KINDS: Final[ValueKinds] = (

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from jp_nb.values.custom import FAILURES, ClassTable
-from jp_nb.values.data_access import find_hidden_rows, is_a, read_stored_attributes
+from jp_nb.values.class_facts import FAILURES, ClassTable, is_a
 from jp_nb.values.privacy import hide_part
+from jp_nb.values.secret_parts import find_hidden_rows
 from jp_nb.values.series import list_label_names
+from jp_nb.values.stored_attributes import read_stored_attributes
 
 MAX_READ_ITEMS: Final = 10_000  # limit for the items of one container
 MAX_READ_CELLS: Final = 1_000  # limit for the objects in one column of a frame
@@ -90,7 +91,7 @@ def read_secret_content(value: Any, whole: bool) -> NamedParts:
 
 def _read_partial(value: Any, whole: bool) -> NamedParts:
     yield from value.keywords.items()
-    yield from ((None, each) for each in value.args)
+    yield from ((None, argument) for argument in value.args)
 
 
 def _read_object(value: Any, whole: bool) -> NamedParts:
@@ -119,7 +120,7 @@ def _name_of_key(key: object) -> str | None:
     if isinstance(key, bytes):
         return key.decode(errors="replace")
     if type(key) is tuple:
-        texts = (each for each in key if type(each) is str)
+        texts = (label for label in key if type(label) is str)
         return next(filter(_is_secret_name, texts), None)
     return key if type(key) is str else None
 
@@ -140,12 +141,15 @@ def _read_sequence(value: Any, whole: bool) -> NamedParts:
     header: Any = ()
     if items and type(items[0]) in (list, tuple):
         header = items[0]
-    columns = [n for n, name in enumerate(header) if type(name) is str and _is_secret_name(name)]
+    secret_columns = [
+        index for index, name in enumerate(header) if type(name) is str and _is_secret_name(name)
+    ]
 
     for item in items:
         yield None, item
+        # The items may be the rows of a table with a header.
         if type(item) in (list, tuple) and len(item) == len(header) > 1:
-            yield from ((header[n], item[n]) for n in columns)  # a table with a header
+            yield from ((header[index], item[index]) for index in secret_columns)
 
 
 def _read_tuple(value: Any, whole: bool) -> NamedParts:
@@ -226,9 +230,9 @@ def _read_objects(cells: list[object]) -> NamedParts:
 
 
 def _find_secret_name(name: object) -> str | None:
-    # The first part of a label that is the name of a secret.
+    """Return the first part of a label that is the name of a secret."""
     labels = name if type(name) is tuple else (name,)
-    names = (each for each in labels if isinstance(each, str))
+    names = (label for label in labels if isinstance(label, str))
     return next(filter(_is_secret_name, names), None)
 
 

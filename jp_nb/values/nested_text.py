@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from jp_nb.values.base import BRIEF_CHARS, DescriptionLimits
+from jp_nb.values.class_facts import name_type
 from jp_nb.values.contents import Contents, KeyedItems, is_uniform, list_contents
-from jp_nb.values.custom import (
-    has_custom_description,
-    has_own_repr,
-    name_type,
-)
+from jp_nb.values.custom import has_custom_description
 from jp_nb.values.cut_text import cut_end, to_one_line
 from jp_nb.values.privacy import hide_part, hide_value, read_bytes_without_hidden, without_hidden
+from jp_nb.values.repr_text import has_own_repr
 
 MAX_CONTAINER_DEPTH: Final = 12
 """Maximum nesting of containers that are described, and searched for secrets."""
@@ -25,7 +23,7 @@ MAX_BITS: Final = 8_000
 _MIN_CHARS = 24
 _MAX_SHARES = 16
 _KEY_CHARS = 120
-_EXACT: Final = frozenset((list, tuple, dict, set, frozenset))
+_BUILT_IN_CONTAINERS: Final = frozenset((list, tuple, dict, set, frozenset))
 _SIMPLE: Final = (bool, float, complex, type(None), type(...), type(NotImplemented))
 
 
@@ -43,7 +41,7 @@ class NestedText:
         self.is_cut = False  # True if a part is missing
         self._limits = limits
         self._greedy = greedy
-        self._above: set[int] = set()  # `id()` of the containers around the current part
+        self._enclosing: set[int] = set()  # `id()` of the containers around the current part
         # Descriptions by `id()` of the value, so that the code of a value runs once. The value is
         # kept too, so that no other value gets its id.
         self._texts: dict[int, tuple[object, str]] = {}
@@ -76,7 +74,8 @@ class NestedText:
         if kind in (bytes, bytearray):
             return self._format_bytes(value, room)  # type: ignore[arg-type]
 
-        if kind in _EXACT or not (has_own_repr(value) or has_custom_description(value)):
+        has_own_text = has_own_repr(value) or has_custom_description(value)
+        if kind in _BUILT_IN_CONTAINERS or not has_own_text:
             inside = list_contents(value)
             if inside is not None:
                 return self._format_container(value, inside, room)
@@ -114,29 +113,29 @@ class NestedText:
         return to_one_line(text, room) if "\n" in text else text
 
     def _format_container(self, value: object, inside: Contents, room: int) -> str:
-        if id(value) in self._above:
+        if id(value) in self._enclosing:
             return f"{inside.begin}… itself{inside.end}"
 
         if not inside.length:
             return inside.empty or inside.begin + inside.end
 
-        if len(self._above) >= MAX_CONTAINER_DEPTH or room < _MIN_CHARS or inside.items is None:
+        if len(self._enclosing) >= MAX_CONTAINER_DEPTH or room < _MIN_CHARS or inside.items is None:
             self.is_cut = True
             return f"{inside.begin}… {inside.length:,}{inside.end}"
 
-        self._above.add(id(value))
+        self._enclosing.add(id(value))
         try:
             return self._format_items(inside, room)
         finally:
-            self._above.discard(id(value))
+            self._enclosing.discard(id(value))
 
     def _format_items(self, inside: Contents, room: int) -> str:
         texts: list[str] = []
         is_pair = inside.length == 2 and not inside.is_keyed and not inside.unordered
         used = len(inside.begin) + len(inside.end)
-        first: object = None
+        first_item: object = None
 
-        for index, (key, item) in enumerate(self.items(inside)):
+        for index, (key, item) in enumerate(self.iter_items(inside)):
             label = ""
             if key is not None and key.is_field:
                 label = f"{key.value}="
@@ -144,47 +143,49 @@ class NestedText:
                 key_room = room - used if self._greedy else _KEY_CHARS
                 label = f"{self.write(key.value, key_room)}: "
 
-            last = index == inside.length - 1
-            room_after = 0 if last else _MIN_CHARS
+            is_last = index == inside.length - 1
+            room_after = 0 if is_last else _MIN_CHARS
             left = room - used - len(label) - room_after
-            least = 1 if last else 8
-            if left < least or (self._greedy and self.is_cut):
+            min_left = 1 if is_last else 8
+            if left < min_left or (self._greedy and self.is_cut):
                 self.is_cut = True
                 texts.append(f"… {max(inside.length - index, 1):,} more")
                 break
 
+            # The name decides if the item is a secret. A pair may be a name and its value.
             name = key and key.value
             if is_pair and index:
-                name = first  # a pair may be a name and its value
-            first = item
+                name = first_item
+            first_item = item
 
             share = left if self._greedy else compute_share(left, inside.length - index)
-            text = self.part(name, item, share)
+            text = self.write_part(name, item, share)
             texts.append(label + text)
             used += len(label) + len(text) + 2
 
-        comma = "," if inside.end == ")" and inside.begin == "(" and inside.length == 1 else ""
+        is_single_tuple = (inside.begin, inside.end, inside.length) == ("(", ")", 1)
+        comma = "," if is_single_tuple else ""
         return f"{inside.begin}{', '.join(texts)}{comma}{inside.end}"
 
-    def part(self, key: object, item: object, room: int) -> str:
+    def write_part(self, key: object, item: object, room: int) -> str:
         """Return the text of `item`, whose key or name is `key`, in at most `room` characters."""
         hidden = hide_part(key, item)
         return self.write(item, room) if hidden is None else cut_end(hidden, room)
 
-    def items(self, inside: Contents) -> KeyedItems:
+    def iter_items(self, inside: Contents) -> KeyedItems:
         """Return the items with their keys. Sets are sorted."""
         assert inside.items is not None
         if inside.unordered:
             items = [item for _, item in inside.items()]
-            return ((None, item) for item in self.sorted(items))
+            return ((None, item) for item in self.sort_elements(items))
         return inside.items()
 
-    def sorted(self, found: list[object]) -> list[object]:
+    def sort_elements(self, elements: list[object]) -> list[object]:
         """Return the elements of a set in a reproducible order."""
-        if is_uniform(found):
-            return sorted(found)  # type: ignore[type-var]
+        if is_uniform(elements):
+            return sorted(elements)  # type: ignore[type-var]
         probe = self.sharing_room()
-        return sorted(found, key=lambda item: (name_type(type(item)), probe.write(item, 200)))
+        return sorted(elements, key=lambda item: (name_type(type(item)), probe.write(item, 200)))
 
 
 def compute_share(room: int, items: int) -> int:

@@ -51,8 +51,8 @@ def hide_part(key: object, value: object = None) -> str | None:
     The key may be a tuple, such as a column of several levels: each of its texts is a name.
     """
     if type(key) is tuple:
-        found = (hide_part(each, value) for each in key)
-        return next((hidden for hidden in found if hidden is not None), None)
+        replacements = (hide_part(name, value) for name in key)
+        return next((text for text in replacements if text is not None), None)
     if issubclass(type(key), bytes):
         key = key.decode(errors="replace")  # type: ignore[attr-defined]
     return _CURRENT.get().name(key, value) if issubclass(type(key), str) else None  # type: ignore[arg-type]

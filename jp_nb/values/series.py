@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits
 from jp_nb.values.cell_text import format_or_hide, format_table_cell, format_type
-from jp_nb.values.custom import FAILURES
+from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import count
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.table_text import WHOLE_ROWS, count_chars
@@ -41,22 +41,34 @@ def describe_series(value: Any, limits: DescriptionLimits) -> str:
 
     # Slices of a pandas series may select by label, those of its `iloc` select by position.
     rows = value if is_polars else getattr(value, "iloc", value)
+    facts = [f"{title}, {_count_nulls(value, rows, length)}"]
 
-    counted = length if is_polars else min(length, MAX_COUNTED_CELLS)
-    of = "" if counted == length else f" among the first {counted:,}"
-    nulls = value.null_count() if is_polars else rows[:counted].isna().sum()
-    facts = [f"{title}, {count(int(nulls), 'null')}{of}"]
-
-    if range_text := _format_range(value, length):
+    range_text = _format_range(value, length)
+    if range_text:
         facts.append(range_text)
 
     index = None if is_polars else getattr(value, "index", None)
     room = limits.chars - count_chars(facts) - VALUES_NOTE_CHARS - len(limits.name)
+    return "\n".join([*facts, *_fit_values(rows, length, index, room, limits)])
 
+
+def _count_nulls(value: Any, rows: Any, length: int) -> str:
+    if hasattr(type(value), "null_count"):
+        return count(int(value.null_count()), "null")
+
+    counted = min(length, MAX_COUNTED_CELLS)
+    nulls = count(int(rows[:counted].isna().sum()), "null")
+    return nulls if counted == length else f"{nulls} among the first {counted:,}"
+
+
+def _fit_values(
+    rows: Any, length: int, index: Any, room: int, limits: DescriptionLimits
+) -> list[str]:
+    """Return all values if they fit, else as many first and last ones as fit, with a note."""
     if length <= WHOLE_VALUES:
         lines = _format_values(rows[0:length], index, 0)
         if count_chars(lines) <= room:
-            return "\n".join([*facts, *lines])
+            return lines
 
     for ends in END_VALUES:
         if 2 * ends >= length:
@@ -65,12 +77,11 @@ def describe_series(value: Any, limits: DescriptionLimits) -> str:
         top = _format_values(rows[0:ends], index, 0)
         bottom = _format_values(rows[length - ends : length], index, length - ends)
         note = limits.more(length - 2 * ends, "value", f"[{ends}:{ends + 20}] has the next")
-
         lines = [*top, "…", *bottom, note]
         if count_chars(lines) <= room:
-            return "\n".join([*facts, *lines])
+            return lines
 
-    return "\n".join([*facts, limits.more(length, "value", "[:20] has the first")])
+    return [limits.more(length, "value", "[:20] has the first")]
 
 
 def _format_range(value: Any, length: int) -> str:
@@ -94,8 +105,8 @@ def _format_values(part: Any, index: Any, start: int) -> list[str]:
 
     hidden = None if index is None else hide_part(list_label_names(index))
     return [
-        f"{format_or_hide(label, hidden)}: {format_or_hide(each, hide_part(label, each))}"
-        for label, each in zip(labels, values, strict=False)
+        f"{format_or_hide(label, hidden)}: {format_or_hide(cell, hide_part(label, cell))}"
+        for label, cell in zip(labels, values, strict=False)
     ]
 
 

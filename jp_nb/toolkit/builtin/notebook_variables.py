@@ -19,10 +19,11 @@ from jp_nb.toolkit.data_sections import DataSection, frame_sections
 from jp_nb.toolkit.outcome import Success
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget
-from jp_nb.values.data_access import NotShown, clear_for_selection, follow_data
+from jp_nb.values.data_access import clear_for_selection, follow_data
 from jp_nb.values.data_parts import DataPart, split_rows, take_part
 from jp_nb.values.describe import describe
 from jp_nb.values.privacy import apply_privacy
+from jp_nb.values.secret_parts import NotShown
 from jp_nb.values.value_path import NotAValuePath, ValuePathError, read_value_path
 
 VARIABLES_AT_ONCE: Final = 100

@@ -19,7 +19,8 @@ from jp_nb.toolkit.cell_thread import ControlFlowError, PendingResult
 from jp_nb.toolkit.function_tools.blocked_loop import get_loop_of_thread
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.values.base import Description, ValueBudget
-from jp_nb.values.describe import as_json, describe_result
+from jp_nb.values.describe import describe_result
+from jp_nb.values.json_results import as_json
 
 _LOOP_RUNS: Final = (
     "cannot be called from a running event loop",  # asyncio.run

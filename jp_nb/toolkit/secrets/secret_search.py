@@ -21,8 +21,7 @@ from jp_nb.config.secrets import (
     is_secret,
     is_secret_name,
 )
-from jp_nb.values.custom import FAILURES
-from jp_nb.values.data_access import is_a
+from jp_nb.values.class_facts import FAILURES, is_a
 from jp_nb.values.named_parts import (
     MAX_READ_BYTES,
     PLAIN_TYPES,

@@ -1,0 +1,142 @@
+"""Describe handles: files, generators, tasks, threads, sockets, connections, and widgets.
+
+They are not read, advanced, awaited, or written.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+from typing import Any, Final
+
+from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
+from jp_nb.values.class_facts import FAILURES, list_types, name_type
+from jp_nb.values.cut_text import count, cut_end, to_one_line
+from jp_nb.values.privacy import hide_part
+from jp_nb.values.repr_text import format_repr
+
+
+def _describe_file(value: Any, limits: DescriptionLimits) -> str:
+    name = getattr(value, "name", None)
+    mode = getattr(value, "mode", None)
+    title = name_type(type(value))
+
+    if isinstance(name, int):
+        title += f" 'file descriptor {name}'"
+    elif isinstance(name, str | bytes):
+        path = os.fsdecode(name).removeprefix(os.path.join(os.getcwd(), ""))
+        title += f" {to_one_line(path, 300)!r}"
+
+    words = [title]
+    if isinstance(mode, str):
+        words.append(f"mode {mode!r}")
+    words.append(_format_position(value))
+    return cut_end(", ".join(words), limits.chars)
+
+
+def _format_position(value: Any) -> str:
+    if value.closed:
+        return "closed"
+    # `tell` of a writable text file flushes its buffer.
+    if isinstance(value, io.TextIOWrapper) and value.writable():
+        return "open, not read"
+    try:
+        return f"open at position {value.tell():,}, not read"
+    except (OSError, ValueError):
+        return "open, not read"
+
+
+def _describe_generator(value: Any, limits: DescriptionLimits) -> str:
+    state: str
+    if inspect.iscoroutine(value):
+        state = inspect.getcoroutinestate(value)
+        word = "coroutine"
+    elif inspect.isasyncgen(value):
+        # `inspect.getasyncgenstate` is new in Python 3.12.
+        running = "AGEN_RUNNING" if value.ag_running else "AGEN_OPEN"
+        state = "AGEN_CLOSED" if value.ag_frame is None else running
+        word = "async generator"
+    else:
+        state = inspect.getgeneratorstate(value)
+        word = "generator"
+
+    todo = "not awaited" if word == "coroutine" else "not consumed"
+    return f"{word} {value.__qualname__}, {state.partition('_')[2].lower()} ({todo})"
+
+
+def _describe_future(value: Any, limits: DescriptionLimits) -> str:
+    name = name_type(type(value))
+    code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
+    named = f" of {code}" if code else ""
+
+    if value.cancelled():
+        return f"{name}{named}, cancelled"
+    if not value.done():
+        return f"{name}{named}, not done"
+
+    failed = value._exception if hasattr(value, "_exception") else None
+    if failed is not None:  # `exception()` would suppress the warning about a lost exception
+        return f"{name}{named}, failed: {limits.inner(failed, limits.part(300, brief=True)).text}"
+
+    inner = limits.inner(value.result(), limits.part(max(limits.chars - 200, 40), brief=True))
+    return f"{name}{named}, done: {inner.text}"
+
+
+def _describe_thread(value: Any, limits: DescriptionLimits) -> str:
+    state = "alive" if value.is_alive() else "not alive"
+    return f"{name_type(type(value))} {value.name!r}, {state}"
+
+
+def _describe_socket(value: Any, limits: DescriptionLimits) -> str:
+    state = "closed" if value.fileno() < 0 else "open"
+    return f"{name_type(type(value))}, {value.family.name}, {value.type.name}, {state}, not read"
+
+
+def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
+    name = type(value).__name__
+    words = [f"ipywidgets.{name}"]
+    hidden = "hidden" if "Password" in {kind.__name__ for kind in list_types(value)} else None
+
+    try:
+        description = value.description
+        if isinstance(description, str) and description:
+            words.append(f"description {to_one_line(description, 100)!r}")
+            hidden = hidden or hide_part(description)
+    except FAILURES:
+        pass  # layout widgets have no description
+
+    if hidden is not None:
+        return f"{', '.join(words)}, value {hidden}"
+
+    try:
+        inner = limits.inner(value.value, limits.part(max(limits.chars - 200, 40), brief=True))
+        words.append(f"value {inner.text}")
+    except FAILURES:
+        children = getattr(value, "children", ())
+        if isinstance(children, tuple) and children:
+            words.append(count(len(children), "child", "children"))
+
+    return cut_end(", ".join(words), limits.chars)
+
+
+_CONNECTION: Final = ValueKind(
+    lambda value, _: f"{name_type(type(value))}, a database connection (not queried)"
+)
+_REPR: Final = ValueKind(lambda value, limits: format_repr(value, limits.chars))
+HANDLE_KINDS: Final[ValueKinds] = (
+    ("matplotlib.figure", "SubFigure", _REPR),
+    ("ipywidgets", "Widget", ValueKind(_describe_widget)),
+    ("_io", "_IOBase", ValueKind(_describe_file)),
+    ("tempfile", "_TemporaryFileWrapper", ValueKind(_describe_file)),
+    ("types", "GeneratorType", ValueKind(_describe_generator)),
+    ("types", "CoroutineType", ValueKind(_describe_generator)),
+    ("types", "AsyncGeneratorType", ValueKind(_describe_generator)),
+    ("_asyncio", "Future", ValueKind(_describe_future)),
+    ("asyncio", "Future", ValueKind(_describe_future)),
+    ("threading", "Thread", ValueKind(_describe_thread)),
+    ("socket", "socket", ValueKind(_describe_socket)),
+    ("sqlite3", "Connection", _CONNECTION),
+)

@@ -1,0 +1,110 @@
+"""Describe texts, bytes, numbers, dates, paths, and other plain values.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import Any, Final
+
+from jp_nb.images import Image, detect_media_type
+from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
+from jp_nb.values.class_facts import list_types, name_type
+from jp_nb.values.cut_text import count, cut_end, cut_middle, without_addresses
+from jp_nb.values.nested_text import format_int
+from jp_nb.values.privacy import read_bytes_without_hidden
+
+MAX_VALUE_IMAGE_BYTES = 5_000_000
+
+
+def _describe_text(value: str, limits: DescriptionLimits) -> str:
+    text = str.__str__(value)
+    if limits.brief:
+        return repr(cut_end(text, limits.chars))
+    return cut_middle(text, limits.chars, limits.name)
+
+
+def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str | Description:
+    length = len(value)
+    kind = detect_media_type(bytes(value[:16]))
+    title = f"{type(value).__name__}, {count(length, 'byte')}"
+
+    if kind is not None:
+        shown = limits.images > 0 and length <= MAX_VALUE_IMAGE_BYTES
+        images = (Image(kind, bytes(value), limits.name),) if shown else ()
+        return Description(f"{title}: {kind}", images)
+
+    room = max((limits.chars - len(title) - 60) // 4, 8)
+    if length <= room:
+        return repr(bytes(value))
+
+    left = limits.more(length - room, "byte", f"[{room}:] has the rest")
+    return f"{title}: {read_bytes_without_hidden(value)[:room]!r} {left}"
+
+
+def _describe_numpy_scalar(value: Any, limits: DescriptionLimits) -> str:
+    if value.dtype.names is None:
+        return str(value)
+    return limits.inner({name: value[name] for name in value.dtype.names}, limits).text
+
+
+def _describe_member(value: Any, limits: DescriptionLimits) -> str:
+    kind = type(value)
+    name = f"{name_type(kind).rpartition('.')[2]}.{value._name_}"
+    inner = limits.inner(value._value_, limits.part(200, brief=True))
+    return f"{name} (value {inner.text})"
+
+
+def _describe_path(value: Any, limits: DescriptionLimits) -> str:
+    text = str(value)
+    if "Path" not in {kind.__name__ for kind in list_types(value)}:
+        return text  # a pure path may be a path of another machine
+
+    try:
+        status = os.stat(text)
+    except (OSError, ValueError):
+        return f"{text} (does not exist)"
+
+    if stat.S_ISDIR(status.st_mode):
+        return f"{text} (a folder)"
+    return f"{text} (a file of {count(status.st_size, 'byte')}, not read)"
+
+
+def _describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:
+    flags = re.RegexFlag(value.flags & ~re.UNICODE.value)
+    end = f", flags {flags!s}" if flags else ""
+    return f"re.compile({cut_end(repr(value.pattern), limits.chars - len(end) - 14)}{end})"
+
+
+def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Description:
+    data = value.data
+    if isinstance(data, str):
+        return data
+    if isinstance(data, bytes | dict | list):
+        return limits.inner(data, limits)
+    return without_addresses(f"IPython {type(value).__name__}")
+
+
+_STR: Final = ValueKind(lambda value, _: str(value))
+_INT: Final = ValueKind(lambda value, _: str(value) if type(value) is bool else format_int(value))
+PLAIN_KINDS: Final[ValueKinds] = (
+    ("numpy", "generic", ValueKind(_describe_numpy_scalar)),
+    ("IPython.core.display", "DisplayObject", ValueKind(_describe_displayed, is_rich=True)),
+    ("builtins", "str", ValueKind(_describe_text)),
+    ("enum", "Enum", ValueKind(_describe_member)),
+    ("builtins", "bytes", ValueKind(_describe_bytes)),
+    ("builtins", "bytearray", ValueKind(_describe_bytes)),
+    ("builtins", "int", _INT),
+    ("datetime", "date", _STR),
+    ("datetime", "time", _STR),
+    ("datetime", "timedelta", _STR),
+    ("datetime", "tzinfo", _STR),
+    ("decimal", "Decimal", _STR),
+    ("fractions", "Fraction", _STR),
+    ("uuid", "UUID", _STR),
+    ("pathlib", "PurePath", ValueKind(_describe_path)),
+    ("re", "Pattern", ValueKind(_describe_pattern)),
+)
