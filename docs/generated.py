@@ -90,7 +90,8 @@ def magics() -> str:
 
 def command_line() -> str:
     """Return a table of the arguments of each `jp-nb` command."""
-    [commands] = [x for x in cli._parser()._actions if isinstance(x, argparse._SubParsersAction)]
+    actions = cli._make_parser()._actions
+    [commands] = [x for x in actions if isinstance(x, argparse._SubParsersAction)]
     helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
     return "\n\n".join(_command(n, helps[n], p) for n, p in commands.choices.items())
 

@@ -211,9 +211,9 @@ def query(
     changes: list[tuple[DirectiveKind, str | Sequence[str]]]
     changes = [("cfg", cfg), ("no_cfg", no_cfg), ("attach", attach)]
     directives: list[Directive] = []
-    for kind, given in changes:
-        texts = [given] if isinstance(given, str) else given
-        directives += [Directive(kind, each) for each in texts]
+    for kind, value in changes:
+        texts = [value] if isinstance(value, str) else value
+        directives += [Directive(kind, one_text) for one_text in texts]
 
     with session.report_errors(), showing_turns(display):
         return session.turns.run(

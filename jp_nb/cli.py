@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of a command line; by default, those of this process."""
-    parser = _parser()
+    parser = _make_parser()
     options, rest = parser.parse_known_args(arguments)
     if not rest:
         return options
@@ -65,7 +65,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.error(f"unrecognized arguments: {' '.join(rest)}")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="jp-nb", description="Run an assistant's turn loop inside a notebook kernel."
     )

@@ -47,10 +47,12 @@ class ReplayError(JpNbError):
 
 @dataclass(frozen=True, slots=True)
 class ConfigProblem:
-    """One invalid setting, at a dotted `path`, or "" for the whole configuration.
+    """One invalid setting.
 
-    `cause` is the part of the message about the cause, and `expected` lists the accepted values or
-    keys in words. Both may be "".
+    Attributes:
+        path: Dotted path of the setting; "" for the whole configuration.
+        cause: The part of the message about the cause, or "".
+        expected: The accepted values or keys in words, or "".
     """
 
     path: str

@@ -1,9 +1,8 @@
 """Open and read regular files only, without waiting.
 
 A folder from someone else may contain a named pipe, a socket, a device, or a file without an end,
-under the name of any file that `jp_nb` looks for. To open a pipe waits for a writer, and to read a
-device may never end. So each file whose name is found by a search, or is fixed by the program, is
-opened with this module.
+under the name of any file that `jp_nb` looks for. Opening a pipe waits for a writer, and reading a
+device may never end. So this module opens each file whose name the user has not typed.
 
 Source: `docs/security.md`.
 """
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 MAX_NOTEBOOK_BYTES: Final = 512 * 1024 * 1024
-_FLAGS: Final = (
+_NO_WAIT_FLAGS: Final = (
     getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_BINARY", 0)
@@ -56,10 +55,10 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, folder: int | None = N
     follows_links = not flags & getattr(os, "O_NOFOLLOW", 0)
     _require_regular(os.stat(path, dir_fd=folder, follow_symlinks=follows_links), path)
 
-    if folder is None:
-        descriptor = os.open(path, flags | _FLAGS)
+    if folder is None:  # some platforms have no `dir_fd`
+        descriptor = os.open(path, flags | _NO_WAIT_FLAGS)
     else:
-        descriptor = os.open(path, flags | _FLAGS, dir_fd=folder)
+        descriptor = os.open(path, flags | _NO_WAIT_FLAGS, dir_fd=folder)
 
     try:
         _require_regular(os.fstat(descriptor), path)
@@ -73,7 +72,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, folder: int | None = N
 def _require_regular(status: os.stat_result, path: Path) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    # `os.open` refuses a link that must not be followed.
+    # A link passes: with `O_NOFOLLOW`, `os.open` refuses it.
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
         raise NotRegularFileError(path)
 

@@ -47,18 +47,20 @@ def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
         if not target.is_symlink():
             break
         if not _belongs_to_user(target.lstat()):
-            raise _unsafe_link(path, f"{target} is a link that belongs to another user")
+            raise _make_unsafe_link_error(path, f"{target} is a link that belongs to another user")
         target = target.parent / os.readlink(target)
 
     if target != path:
         target = Path(os.path.normpath(target.parent.resolve() / target.name))
         if not target.is_file():
-            raise _unsafe_link(path, f"it is a link to {target}, which does not exist")
+            raise _make_unsafe_link_error(path, f"it is a link to {target}, which does not exist")
         if target.suffix != path.suffix:
-            raise _unsafe_link(path, f"it is a link to {target}, a file of another type")
+            raise _make_unsafe_link_error(path, f"it is a link to {target}, a file of another type")
 
     if not target.parent.resolve().is_relative_to(folder.resolve()):
-        raise _unsafe_link(path, f"a link points to {target.resolve()}, outside of {folder}")
+        raise _make_unsafe_link_error(
+            path, f"a link points to {target.resolve()}, outside of {folder}"
+        )
 
     return target
 
@@ -128,7 +130,7 @@ def is_stream(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _unsafe_link(path: Path, reason: str) -> OSError:
+def _make_unsafe_link_error(path: Path, reason: str) -> OSError:
     text = f"{reason}; remove the link, or name the target file"
     return OSError(errno.ELOOP, text, str(path))
 

@@ -1,4 +1,4 @@
-"""Images and PDFs for models: formats, sizes, and limits.
+"""Images and PDFs for models, and the limits of providers for them.
 
 Source: `docs/record.md`.
 """
@@ -8,24 +8,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
+from jp_nb.image_headers import MEDIA_TYPES, PDF, detect_media_type, read_image_size
 from jp_nb.pdf_pages import count_pdf_pages
 from jp_nb.text import one_line
 
-MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Image formats that every provider with image input accepts."""
-PDF: Final = "application/pdf"
-_SIGNATURES: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"%PDF-", PDF),
-)
 MAX_IMAGE_BYTES: Final = 3_750_000
 """Maximum size of one image or PDF: Anthropic's limit for images is 5 MB in Base64. PDFs have only
 that of the whole request, 32 MB.
@@ -38,9 +29,6 @@ MAX_IMAGE_SIDE: Final = 2000
 Source: https://docs.anthropic.com/en/docs/build-with-claude/vision
 """
 MAX_IMAGE_NAME_CHARS: Final = 80
-_UNSIZED_JPEG_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
-"""Markers between 0xC0 and 0xCF of segments without width and height."""
-_MAX_SEGMENTS: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -133,13 +121,6 @@ def format_bytes(count: int) -> str:
     return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
-def detect_media_type(content: bytes) -> str | None:
-    """Return the format of `content`, one of `MEDIA_TYPES` or `application/pdf`, or None."""
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in _SIGNATURES if content.startswith(start)), None)
-
-
 def find_image_problem(image: Image) -> str | None:
     """Return the reason why models cannot receive `image`, which may be a PDF, or None.
 
@@ -167,59 +148,3 @@ def _find_pdf_problem(content: bytes) -> str | None:
     if b"%%EOF" not in content:
         return "its end is missing"
     return "it is encrypted" if b"/Encrypt" in content else None
-
-
-def read_image_size(content: bytes) -> tuple[int, int] | None:
-    """Return width and height from the header of an image, or None.
-
-    Source: https://www.w3.org/TR/png/#11IHDR, https://www.w3.org/Graphics/GIF/spec-gif89a.txt,
-    https://www.w3.org/Graphics/JPEG/itu-t81.pdf (B.2.2),
-    https://developers.google.com/speed/webp/docs/riff_container
-    """
-    match detect_media_type(content):
-        case "image/png" if content[12:16] == b"IHDR":
-            size = _number(content[16:20], "big"), _number(content[20:24], "big")
-        case "image/gif":
-            size = _number(content[6:8], "little"), _number(content[8:10], "little")
-        case "image/jpeg":
-            size = next(_iter_jpeg_sizes(content), (0, 0))
-        case "image/webp":
-            size = _read_webp_size(content)
-        case _:
-            return None
-
-    return size if min(size) > 0 else None
-
-
-def _number(content: bytes, order: Literal["big", "little"]) -> int:
-    return int.from_bytes(content, order)
-
-
-def _iter_jpeg_sizes(content: bytes) -> Iterator[tuple[int, int]]:
-    at = 2
-    for _ in range(_MAX_SEGMENTS):
-        if at + 9 > len(content) or content[at] != 0xFF:
-            return
-        marker = content[at + 1]
-        if marker == 0xFF:  # fill byte before a marker
-            at += 1
-            continue
-
-        if 0xC0 <= marker <= 0xCF and marker not in _UNSIZED_JPEG_MARKERS:
-            yield _number(content[at + 7 : at + 9], "big"), _number(content[at + 5 : at + 7], "big")
-
-        at += 2 + max(2, _number(content[at + 2 : at + 4], "big"))
-
-
-def _read_webp_size(content: bytes) -> tuple[int, int]:
-    match content[12:16]:
-        case b"VP8X":
-            return 1 + _number(content[24:27], "little"), 1 + _number(content[27:30], "little")
-        case b"VP8L" if len(content) >= 25:
-            bits = _number(content[21:25], "little")
-            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
-        case b"VP8 ":
-            width = _number(content[26:28], "little")
-            height = _number(content[28:30], "little")
-            return width & 0x3FFF, height & 0x3FFF
-    return 0, 0

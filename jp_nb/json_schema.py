@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from pydantic import JsonValue
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import JsonObject, is_finite, sorted_json
+from jp_nb.json_values import JsonObject
 
 SchemaPath = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]
@@ -27,15 +25,18 @@ Schema = Mapping[str, JsonValue]
 ONLY_ITSELF: Final = "the schema only refers to itself"
 """Error message for a schema that is only a reference to itself."""
 DEFINITIONS: Final = ("$defs", "definitions")
-_ONE: Final = frozenset(
+SINGLE_KEYWORDS: Final = frozenset(
     {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items",
      "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 )  # fmt: skip
-_SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-_NAMED: Final = frozenset(
+"""Keywords whose value is a schema."""
+LIST_KEYWORDS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+"""Keywords whose value is a list of schemas."""
+NAMED_KEYWORDS: Final = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies", *DEFINITIONS}
 )
-_SAME_VALUE: Final = frozenset(
+"""Keywords whose value is an object of schemas by name."""
+_SAME_VALUE_KEYWORDS: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
 """Keywords with schemas for the same value, not for a part of it."""
@@ -59,69 +60,16 @@ def walk_child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bo
     """Yield path and value of each direct subschema. A path starts with a keyword of `schema`."""
     for keyword, value in schema.items():
         inner: Iterable[tuple[SchemaPath, JsonValue]] = ()
-        if isinstance(value, list) and keyword in _SEVERAL:
+        if isinstance(value, list) and keyword in LIST_KEYWORDS:
             inner = (((keyword, number), item) for number, item in enumerate(value))
-        elif isinstance(value, dict) and keyword in _NAMED:
+        elif isinstance(value, dict) and keyword in NAMED_KEYWORDS:
             inner = (((keyword, name), item) for name, item in value.items())
-        elif keyword in _ONE:
+        elif keyword in SINGLE_KEYWORDS:
             inner = [((keyword,), value)]
 
         for path, item in inner:
             if isinstance(item, dict | bool):
                 yield path, item
-
-
-class TypeSchema(GenerateJsonSchema):
-    """Generator of the schema of a Python type: one text for equal defaults, without warnings.
-
-    A default that JSON cannot express is omitted.
-    """
-
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
-
-    def encode_default(self, dft: Any) -> Any:
-        """Return `dft` as JSON.
-
-        Raises:
-            PydanticSerializationError: JSON cannot express it. The caller omits it.
-        """
-        try:
-            plain = to_jsonable_python(dft, inf_nan_mode="constants")
-        except PydanticSerializationError:
-            plain = None  # its type may know how to write it
-        if not is_finite(plain):
-            raise PydanticSerializationError("an infinite number")
-
-        encoded = super().encode_default(dft)
-        if isinstance(dft, set | frozenset):
-            # The order of a set differs from kernel to kernel, and a request must repeat.
-            return sorted(encoded, key=sorted_json)
-        return encoded
-
-
-def without_infinite_numbers(schema: Schema) -> JsonObject:
-    """Return `schema` without keywords and choices that JSON cannot express.
-
-    Such as the default `float("inf")` of a parameter: the parameter is optional without it.
-    """
-    result: JsonObject = {}
-    for keyword, value in schema.items():
-        if keyword in _NAMED and isinstance(value, dict):
-            result[keyword] = {name: _without_infinite_numbers(x) for name, x in value.items()}
-        elif keyword in _SEVERAL and isinstance(value, list):
-            result[keyword] = [_without_infinite_numbers(item) for item in value]
-        elif keyword in _ONE and isinstance(value, dict):
-            result[keyword] = without_infinite_numbers(value)
-        elif keyword in ("enum", "examples") and isinstance(value, list):
-            result[keyword] = [item for item in value if is_finite(item)]
-        elif is_finite(value):
-            result[keyword] = value
-
-    return result
-
-
-def _without_infinite_numbers(value: JsonValue) -> JsonValue:
-    return without_infinite_numbers(value) if isinstance(value, dict) else value
 
 
 def map_schemas(schema: Schema, change: Callable[[JsonObject], JsonObject]) -> JsonObject:
@@ -136,11 +84,11 @@ def _map_subschemas(
     def map_one(part: JsonValue) -> JsonValue:
         return map_schemas(part, change) if isinstance(part, dict) else part
 
-    if isinstance(value, dict) and keyword in _NAMED:
+    if isinstance(value, dict) and keyword in NAMED_KEYWORDS:
         return {name: map_one(part) for name, part in value.items()}
-    if isinstance(value, list) and keyword in _SEVERAL:
+    if isinstance(value, list) and keyword in LIST_KEYWORDS:
         return list(map(map_one, value))
-    return map_one(value) if keyword in _ONE else value
+    return map_one(value) if keyword in SINGLE_KEYWORDS else value
 
 
 def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonValue]:
@@ -183,10 +131,11 @@ def walk_schemas(root: Schema) -> dict[SchemaPath, Schema]:
         if path in found:
             continue
         found[path] = schema
-        below = [((*path, *way), child) for way, child in walk_child_schemas(schema)]
-        for where, child in (*_resolve_own_reference(root, path, schema), *reversed(below)):
+        targets = _resolve_own_reference(root, path, schema)
+        children = [((*path, *way), child) for way, child in walk_child_schemas(schema)]
+        for child_path, child in (*targets, *reversed(children)):
             if not isinstance(child, bool):
-                waiting.append((where, child))
+                waiting.append((child_path, child))
 
     return found
 
@@ -223,6 +172,8 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
     """
     known = walk_schemas(root)
     done: set[SchemaPath] = set()
+
+    # A depth-first search without recursion: a schema may be nested deeply.
     for start in known:
         trail = [(start, _iter_next(root, start, known[start], same_value=same_value))]
         on_trail = {start}
@@ -271,9 +222,11 @@ def count_steps(root: Schema, *, limit: int) -> int:
         path = waiting[-1]
         following = _iter_next(root, path, known[path], same_value=False)
         below = [step for step in following if step in known]
-        if missing := [step for step in below if step not in steps]:
+        missing = [step for step in below if step not in steps]
+        if missing:
             waiting += missing
             continue
+
         steps[path] = min(limit + 1, 1 + sum(steps[step] for step in below))
         waiting.pop()
     return steps[()]
@@ -285,5 +238,5 @@ def _iter_next(
     for where, _ in _resolve_own_reference(root, path, schema):
         yield where
     for way, _ in walk_child_schemas(schema):
-        if way[0] not in DEFINITIONS and (not same_value or way[0] in _SAME_VALUE):
+        if way[0] not in DEFINITIONS and (not same_value or way[0] in _SAME_VALUE_KEYWORDS):
             yield (*path, *way)

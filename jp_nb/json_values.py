@@ -117,15 +117,14 @@ def _find_content(text: str, begin: int) -> int:
 
 def is_deeper(value: object, levels: int) -> bool:
     """Return True if objects and lists are nested more than `levels` deep in `value`."""
-    level = [value]
-    while level := [x for x in level if isinstance(x, (dict, list))]:
+    parts = [value]  # of one level
+    while containers := [part for part in parts if isinstance(part, (dict, list))]:
         if levels == 0:
             return True
         levels -= 1
-        below: list[object] = []
-        for one in level:
-            below += one.values() if isinstance(one, dict) else one
-        level = below
+        parts = []
+        for container in containers:
+            parts += container.values() if isinstance(container, dict) else container
     return False
 
 
@@ -181,14 +180,16 @@ def as_object(value: JsonValue) -> JsonObject:
 
 
 # `json.dumps` with options would create an encoder for each call.
-_compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_spaced = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_encode_compact = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":")
+).encode
+_encode_spaced = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 sorted_json: Final = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":")
 ).encode
 """Return compact JSON with sorted keys: one text for each value."""
-_ascii = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
-_stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_encode_ascii = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
+_encode_stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def compact_json(value: object) -> str:
@@ -196,12 +197,12 @@ def compact_json(value: object) -> str:
 
     As in a record, an infinite number becomes null: a model or a server could not read it.
     """
-    return _encode(_compact, value)
+    return _encode(_encode_compact, value)
 
 
 def spaced_json(value: object) -> str:
     """Return `compact_json` with spaces after `,` and `:`."""
-    return _encode(_spaced, value)
+    return _encode(_encode_spaced, value)
 
 
 def _encode(encode: Callable[[object], str], value: object) -> str:
@@ -229,10 +230,10 @@ def canonical_json(value: Any) -> str:
         StorageError: If it is nested too deeply.
     """
     try:
-        doubles = _with_doubles(value)
-        text = _ascii(doubles)
+        doubles = _convert_to_doubles(value)
+        text = _encode_ascii(doubles)
         if "\\ud" in text:  # a surrogate, which UTF-8 may be unable to encode
-            text = _ascii(_replace_unstorable(doubles))
+            text = _encode_ascii(_replace_unstorable(doubles))
     except RecursionError:
         raise StorageError("the record is nested too deeply to sign it") from None
     return text
@@ -241,7 +242,7 @@ def canonical_json(value: Any) -> str:
 _NO_NUMBERS: Final = frozenset({str, bool, type(None)})
 
 
-def _with_doubles(value: Any) -> Any:
+def _convert_to_doubles(value: Any) -> Any:
     kind = type(value)  # each entry of a record is signed, and exact types are the fast case
     if kind in _NO_NUMBERS:
         return value
@@ -250,7 +251,7 @@ def _with_doubles(value: Any) -> Any:
         doubles = {}
         for key, item in value.items():
             is_plain = type(item) in _NO_NUMBERS
-            doubles[key] = item if is_plain else _with_doubles(item)
+            doubles[key] = item if is_plain else _convert_to_doubles(item)
         return doubles
 
     if isinstance(value, (int, float)):
@@ -262,10 +263,10 @@ def _with_doubles(value: Any) -> Any:
         return number + 0.0 if math.isfinite(number) else None
 
     if isinstance(value, Mapping):
-        return _with_doubles(dict(value))
+        return _convert_to_doubles(dict(value))
     if isinstance(value, str):
         return value
-    return [_with_doubles(item) for item in value]
+    return [_convert_to_doubles(item) for item in value]
 
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -299,7 +300,7 @@ def make_storable(value: JsonValue) -> JsonValue:
 def make_storable_with_size(value: JsonValue) -> tuple[JsonValue, int]:
     """Return `make_storable(value)`, and its size as JSON in bytes."""
     try:
-        return value, len(_stored(value).encode())
+        return value, len(_encode_stored(value).encode())
     except ValueError:  # a number or a character that a file cannot store: rare
         clean = _replace_unstorable(value)
         return clean, len(spaced_json(clean).encode())
@@ -320,7 +321,7 @@ def _replace_unstorable(value: Any) -> Any:
         case float() if not math.isfinite(value):
             return None
         case dict():
-            return {_clean_key(k): _replace_unstorable(item) for k, item in value.items()}
+            return {_clean_key(key): _replace_unstorable(item) for key, item in value.items()}
         case list() | tuple():
             return [_replace_unstorable(item) for item in value]
     return value
@@ -335,9 +336,9 @@ def map_texts(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: map_texts(each, change) for key, each in value.items()}
+        return {key: map_texts(item, change) for key, item in value.items()}
     if isinstance(value, Iterable):
-        return [map_texts(each, change) for each in value]
+        return [map_texts(item, change) for item in value]
     return value
 
 

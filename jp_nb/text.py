@@ -10,14 +10,6 @@ The exact form has two notations:
 
     escaped    for JSON: invisible and confusable characters are JSON escapes: `"ls \u200b"`
     spelled    for other text, in which a backslash is a backslash: `⟨U+200B⟩`; also for each `⟨`
-
-Objects are shown key by key. Each line of a text with several lines is shown after a bar, so that
-no line can look like a key:
-
-    path: "notes.md"
-    content: 2 lines
-      │ first
-      │ second
 """
 
 from __future__ import annotations
@@ -25,17 +17,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import MAX_SHOWN_LEVELS
-
-BAR: Final = "│ "  # prefix of each line of a text
 ONE_LINE: Final = "1 line"
-MAX_INLINE_CHARS: Final = 100  # maximum characters of a list or an object in one line
 MAX_KNOWN_CHARS: Final = 8  # maximum characters of a run whose escaped form is cached
 MAX_MARKS_ON_LETTER: Final = 4  # marks on one letter: more of them cover the lines above and below
 MAX_USER_NAME_CHARS: Final = 60  # maximum characters of a user's name
@@ -65,7 +53,6 @@ _SPACE_AT_END = re.compile(" $", re.MULTILINE)
 _WHITE_AT_END = re.compile("[ \t]$", re.MULTILINE)
 _HIDDEN_SPACES = re.compile("^ | $|(?<= ) ")
 _EMOJI = re.compile("(?<=[\u2190-\u2bff\u3030-\u3299\U0001f000-\U0001faff])(\ufe0f)")
-_KEY = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
 _RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
@@ -176,11 +163,6 @@ def spell_lines(text: str) -> tuple[str, list[str]]:
     return count, [_SPACE_AT_END.sub(_spell_match, line) for line in spelled]
 
 
-def format_object(values: Mapping[str, JsonValue]) -> list[str]:
-    """Return lines that show `values` key by key, in exact form."""
-    return list(_format_entries(values, "", MAX_SHOWN_LEVELS))
-
-
 def make_lookalike_key(text: str) -> str:
     """Return a key that is equal for texts that look alike."""
     bare = unicodedata.normalize("NFKD", text).translate(_LATIN)
@@ -265,7 +247,7 @@ def format_user_name(name: str) -> str:
     is_plain = bool(line) and all(
         char in _NAME_SIGNS or unicodedata.category(char)[0] in "LMN" for char in line
     )
-    return line if is_plain else _to_json(line)
+    return line if is_plain else format_exact_json(line)
 
 
 def escape_markdown(text: str) -> str:
@@ -347,36 +329,6 @@ def _spell_in_line(char: str) -> str:
     return "⇥\t" if char == "\t" else _spell(char)
 
 
-def _format_entries(values: Mapping[str, JsonValue], indent: str, depth: int) -> Iterator[str]:
-    for key, value in values.items():
-        name = key if _KEY.fullmatch(key) else _to_json(key)
-        yield from _format_entry(name, value, indent, depth)
-
-
-def _format_entry(name: str, value: JsonValue, indent: str, depth: int) -> Iterator[str]:
-    if isinstance(value, str) and "\n" in value[:-1]:
-        count, lines = spell_lines(value)
-        yield f"{indent}{name}: {count}"
-        yield from (f"{indent}  {BAR}{line}" for line in lines)
-    elif not isinstance(value, (dict, list)) or not depth or _is_short(value):
-        yield f"{indent}{name}: {_to_json(value)}"
-    elif isinstance(value, dict):
-        yield f"{indent}{name}: {len(value)} key{'s' * (len(value) != 1)}"
-        yield from _format_entries(value, f"{indent}  ", depth - 1)
-    else:
-        yield f"{indent}{name}: {len(value)} item{'s' * (len(value) != 1)}"
-        for index, item in enumerate(value):
-            yield from _format_entry(f"[{index}]", item, f"{indent}  ", depth - 1)
-
-
-def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
-    if isinstance(value, list) and not any(isinstance(x, (str, dict, list)) for x in value):
-        return True  # numbers
-    if len(value) > MAX_INLINE_CHARS:
-        return False
-    text = _to_json(value)
-    return len(text) <= MAX_INLINE_CHARS and "\\n" not in text
-
-
-def _to_json(value: JsonValue) -> str:
+def format_exact_json(value: JsonValue) -> str:
+    """Return `value` as JSON in exact form: invisible and confusable characters are escaped."""
     return escape_invisible(json.dumps(value, ensure_ascii=False))

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image as Pillow
 
 import jp_nb as jp
-from jp_nb.images import detect_media_type, find_image_problem
+from jp_nb.image_headers import detect_media_type
+from jp_nb.images import find_image_problem
 from tests.support.images import figure, pdf, pdf_bytes, png
 
 MAX_IMAGE_BYTES = 3_750_000

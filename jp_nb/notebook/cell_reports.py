@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jp_nb.errors import StorageError
-from jp_nb.images import MEDIA_TYPES, Image
+from jp_nb.image_headers import MEDIA_TYPES
+from jp_nb.images import Image
 from jp_nb.notebook.page.page_cells import MALFORMED_CELLS
 from jp_nb.toolkit.notebook_access import CellOutput, CellState, NotebookCell
 

@@ -16,7 +16,8 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from jp_nb.errors import UsageError
-from jp_nb.images import MEDIA_TYPES, PDF, Image, detect_media_type
+from jp_nb.image_headers import MEDIA_TYPES, PDF, detect_media_type
+from jp_nb.images import Image
 from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.class_facts import FAILURES, find_method, list_types, name_type
 from jp_nb.values.cut_text import cut_middle, to_one_line

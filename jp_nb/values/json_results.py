@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import to_json, to_jsonable_python
 
-from jp_nb.images import detect_media_type
+from jp_nb.image_headers import detect_media_type
 from jp_nb.values.base import BRIEF_CHARS, DescriptionLimits
 from jp_nb.values.class_facts import find_method, list_types
 from jp_nb.values.contents import MAX_COMPARED, is_uniform

@@ -10,7 +10,8 @@ import re
 import stat
 from typing import Any, Final
 
-from jp_nb.images import Image, detect_media_type
+from jp_nb.image_headers import detect_media_type
+from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import list_types, name_type
 from jp_nb.values.cut_text import count, cut_end, cut_middle, without_addresses

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jp_nb import text
+from jp_nb import object_text, text
 from jp_nb.headless import files
 from jp_nb.rendering import markdown, markdown_sanitizer
 from jp_nb.toolkit.command_tools import templates
@@ -25,7 +25,7 @@ TEXT_FORMS: Mapping[str, Callable[..., str]] = {
     "exact": text.escape_invisible,
     "spelled": text.spell_invisible,
     "prose": text.spell_prose,
-    "object": lambda value: "\n".join(text.format_object(value)),
+    "object": lambda value: "\n".join(object_text.format_object(value)),
     "edit_box": text.spell_editable,
     "edited": text.unspell,
     "template": lambda value, **variables: templates.render(value, variables),

@@ -21,7 +21,8 @@ from jp_nb.agent.token_estimates import (
     estimate_tool_tokens,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.images import PDF, Image
+from jp_nb.image_headers import PDF
+from jp_nb.images import Image
 from jp_nb.json_values import compact_json
 from jp_nb.record.request_context.request_head import (
     MAX_HEAD_CHARS,

@@ -22,10 +22,10 @@ from jp_nb.json_schema import (
     format_schema_path,
     map_schemas,
     walk_schemas,
-    without_infinite_numbers,
 )
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, JsonObject, is_deeper, make_storable, sorted_json
 from jp_nb.text import one_line
+from jp_nb.type_schemas import without_infinite_numbers
 
 MAX_SCHEMA_VALUES: Final = 5_000
 """Maximum number of values in the schema of a server's tool."""

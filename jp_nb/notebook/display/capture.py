@@ -18,7 +18,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
+from jp_nb.image_headers import MEDIA_TYPES, detect_media_type
+from jp_nb.images import Image
 from jp_nb.notebook.bounded_text import BoundedText
 from jp_nb.notebook.display.output_origin import get_running_request, is_ours
 from jp_nb.notebook.display.pending_output import flush_streams

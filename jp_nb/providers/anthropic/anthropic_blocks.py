@@ -12,7 +12,8 @@ from itertools import chain
 from typing import Final
 
 from jp_nb.agent.provider import Attachment
-from jp_nb.images import PDF, Image
+from jp_nb.image_headers import PDF
+from jp_nb.images import Image
 from jp_nb.providers.request_parts.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     FormattedAttachments,

@@ -13,7 +13,8 @@ from itertools import chain
 from typing import ClassVar, Self
 
 from jp_nb.agent.provider import Attachment, ModelRequest
-from jp_nb.images import MAX_IMAGE_NAME_CHARS, PDF, Image
+from jp_nb.image_headers import PDF
+from jp_nb.images import MAX_IMAGE_NAME_CHARS, Image
 from jp_nb.json_values import replace_surrogates, spaced_json
 from jp_nb.providers.openai.chat_profiles import Profile
 from jp_nb.providers.openai.openai_chat_decoder import REASONING_DETAILS_KEY

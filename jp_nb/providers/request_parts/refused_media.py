@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.errors import ProviderError
-from jp_nb.images import PDF, Image
+from jp_nb.image_headers import PDF
+from jp_nb.images import Image
 from jp_nb.providers.network.errors import MEDIA_FAILURES
 from jp_nb.providers.request_parts.media_rules import as_image
 from jp_nb.text import one_line

@@ -17,10 +17,10 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePrompt
+from jp_nb.object_text import format_object
 from jp_nb.rendering.prompt_texts.change_text import summarize_changes
 from jp_nb.text import (
     ONE_LINE,
-    format_object,
     plain,
     spell_editable,
     spell_invisible,

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
+from jp_nb.object_text import BAR
 from jp_nb.record.entries.outcomes import END_WORDS
 from jp_nb.record.reading.recorded_answers import (
     CONFIRMED_ANSWER,
@@ -34,14 +35,7 @@ from jp_nb.rendering.report import (
     MAX_LINE_CHARS,
     limit_text,
 )
-from jp_nb.text import (
-    BAR,
-    MAX_LISTED_LINES,
-    make_lookalike_key,
-    one_line,
-    pluralize,
-    spell_invisible,
-)
+from jp_nb.text import MAX_LISTED_LINES, make_lookalike_key, one_line, pluralize, spell_invisible
 
 NOT_ANSWERED: Final = END_WORDS["declined"].user
 UNREADABLE: Final = "(nested too deeply to be shown)"

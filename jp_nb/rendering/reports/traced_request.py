@@ -34,7 +34,8 @@ from jp_nb.agent.token_estimates import (
     estimate_tool_tokens,
 )
 from jp_nb.config.masked_settings import mask_secrets
-from jp_nb.images import MEDIA_TYPES, Image, format_bytes
+from jp_nb.image_headers import MEDIA_TYPES
+from jp_nb.images import Image, format_bytes
 from jp_nb.json_values import compact_json
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.entries.token_usage import read_usage

@@ -28,11 +28,11 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from jp_nb.errors import UsageError
-from jp_nb.json_schema import TypeSchema, without_infinite_numbers
 from jp_nb.json_values import replace_surrogates
 from jp_nb.toolkit.arguments.call_arguments import drop_optional_nulls
 from jp_nb.toolkit.function_tools.docstrings import read_docstring
 from jp_nb.toolkit.tool_context import ToolContext
+from jp_nb.type_schemas import TypeSchema, without_infinite_numbers
 
 WRAP_HINT: Final = (
     "Write a function with type hints that calls it, and decorate that function with `@jp.tool`."

@@ -1,0 +1,70 @@
+"""JSON schemas of Python types, made by pydantic, without values that JSON cannot express.
+
+Equal types have equal schemas in each kernel, so that requests repeat byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from jp_nb.json_schema import LIST_KEYWORDS, NAMED_KEYWORDS, SINGLE_KEYWORDS, Schema
+from jp_nb.json_values import JsonObject, is_finite, sorted_json
+
+
+class TypeSchema(GenerateJsonSchema):
+    """Generator of the schema of a Python type: one text for equal defaults, without warnings.
+
+    A default that JSON cannot express is omitted.
+    """
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def encode_default(self, dft: Any) -> Any:
+        """Return `dft` as JSON.
+
+        Raises:
+            PydanticSerializationError: JSON cannot express it. The caller omits it.
+        """
+        try:
+            plain = to_jsonable_python(dft, inf_nan_mode="constants")
+        except PydanticSerializationError:
+            plain = None  # its type may know how to write it
+        if not is_finite(plain):
+            raise PydanticSerializationError("an infinite number")
+
+        encoded = super().encode_default(dft)
+        if isinstance(dft, set | frozenset):
+            # The order of a set differs from kernel to kernel, and a request must repeat.
+            return sorted(encoded, key=sorted_json)
+        return encoded
+
+
+def without_infinite_numbers(schema: Schema) -> JsonObject:
+    """Return `schema` without keywords and choices that JSON cannot express.
+
+    Such as the default `float("inf")` of a parameter: the parameter is optional without it.
+    """
+    result: JsonObject = {}
+    for keyword, value in schema.items():
+        if keyword in NAMED_KEYWORDS and isinstance(value, dict):
+            result[keyword] = {
+                name: _without_infinite_numbers(item) for name, item in value.items()
+            }
+        elif keyword in LIST_KEYWORDS and isinstance(value, list):
+            result[keyword] = [_without_infinite_numbers(item) for item in value]
+        elif keyword in SINGLE_KEYWORDS and isinstance(value, dict):
+            result[keyword] = without_infinite_numbers(value)
+        elif keyword in ("enum", "examples") and isinstance(value, list):
+            result[keyword] = [item for item in value if is_finite(item)]
+        elif is_finite(value):
+            result[keyword] = value
+
+    return result
+
+
+def _without_infinite_numbers(value: JsonValue) -> JsonValue:
+    return without_infinite_numbers(value) if isinstance(value, dict) else value
