@@ -42,7 +42,7 @@ class NotebookFrontEnd:
         self._run_in_agent_loop = run_in_agent_loop
         self.prompter = NotebookPrompter(cell)
 
-    def unavailable_reason(self, config: AppConfig) -> str | None:
+    def find_unavailable_reason(self, config: AppConfig) -> str | None:
         """Return the reason why no user can answer in the running cell, or None."""
         route = Presence.detect().route(config.prompt)
         return route.reason if isinstance(route, Unavailable) else None

@@ -46,7 +46,7 @@ class NotebookHost:
         """Find the notebook of this kernel and its storage."""
         return find_storage(self.shell)
 
-    def cell_run(self) -> CellRun:
+    def get_cell_run(self) -> CellRun:
         """Return the ids of the running cell and of its execution, and the user who runs it."""
         kernel: Any = getattr(self.shell, "kernel", None)
         request: Mapping[str, Any] = {}
@@ -60,7 +60,7 @@ class NotebookHost:
             user,
         )
 
-    def front_end(
+    def make_front_end(
         self, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> NotebookFrontEnd:
         """Create the front end of cells; called at the first turn or question."""
@@ -68,7 +68,7 @@ class NotebookHost:
 
         return NotebookFrontEnd(self.shell, cell, run_in_agent_loop)
 
-    def notebook_access(self, store: RecordStore) -> NotebookAccess:
+    def make_notebook_access(self, store: RecordStore) -> NotebookAccess:
         """Return the access of tools to the notebook whose record is in `store`."""
         from jp_nb.notebook.kernel_notebook import KernelNotebook
 
@@ -92,7 +92,7 @@ class NotebookHost:
         """Display a MIME `bundle` in the running cell."""
         self.shell.display_pub.publish(data=dict(bundle), metadata={})
 
-    def row_progress(self) -> ProgressDisplay:
+    def make_row_progress(self) -> ProgressDisplay:
         """Return a bar in the running cell, or a line of the terminal without a page."""
         if getattr(self.shell, "kernel", None) is None:
             from jp_nb.session.rows.progress_display import choose_display
@@ -115,7 +115,7 @@ class NotebookHost:
         vars(sys)["last_exc"] = error  # Python 3.12 and later
         self.errors.record(error)
 
-    def last_error(self) -> LastError:
+    def find_last_error(self) -> LastError:
         """Return the last error of a cell or tool that is not an error of jp_nb."""
         return self.errors.read()
 

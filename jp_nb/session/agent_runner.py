@@ -66,7 +66,7 @@ class AgentRunner:
         self._active = active
         self.cell = CellLoop()
         self.agent = AgentThread()
-        self.front_end = host.front_end(self.cell, self.agent.call)
+        self.front_end = host.make_front_end(self.cell, self.agent.call)
         self.output = ActiveOutput(self.front_end, self.cell.interrupts)
         self.secrets = SecretAnswers()
         self._answers = SessionAnswers()
@@ -124,7 +124,7 @@ class AgentRunner:
                 "root": str(self._active.files.root),
                 "conversation_id": self._active.document.conversation.id,
                 "history": self._active.questions.read,
-                "notebook": self._host.notebook_access(self._active.store),
+                "notebook": self._host.make_notebook_access(self._active.store),
                 "needs_review": not allows_unattended_edits(config, self._active.files),
                 "read_skill": ProjectFiles(self._active.files).read_skill,
                 "image_side": self._active.settings.projection.config().values.image_side,

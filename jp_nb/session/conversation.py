@@ -161,7 +161,7 @@ class ActiveConversation:
             self.document,
             notebook=lambda: self._storage.path,
             stored=self._stored_entries,
-            saved=self.store.saved_entries,
+            saved=self.store.count_saved_entries,
             notices=self.notices,
             kernel_folder=kernel_folder,
         )
@@ -351,7 +351,7 @@ class ActiveConversation:
             self.notices.append(f"and {omitted_count} more of this kind")
 
         try:
-            self.notices += self.settings.warnings(self.trust.why_not)
+            self.notices += self.settings.list_warnings(self.trust.why_not)
         except ConfigError as exc:  # of a file, not of the record
             self.notices.append(str(exc))
 

@@ -45,10 +45,11 @@ class ConversationList:
         """Return the `last` turns of the active conversation, or all."""
         stream = self._active.document.conversation
         turns = list(stream.turns())
-        log = []
+        if last is not None:
+            turns = turns[-last:]
 
-        shown = turns if last is None else turns[-last:]
-        for turn in shown:
+        log: list[Turn] = []
+        for turn in turns:
             # The status of another kernel's turn is unknown.
             status = self.turn_statuses.get((stream.id, turn.number), "")
             log.append(read_turn(turn.number, turn.entries, status=status, images=stream.images))
@@ -84,7 +85,8 @@ class ConversationList:
         """Add a notice about settings of the `previous` conversation that do not apply now."""
         self._previous = previous
         with suppress(ConfigError):  # reported when a command needs the configuration
-            if change := self._active.settings.find_carried_over(previous):
+            change = self._active.settings.find_carried_over(previous)
+            if change:
                 toolsets = self._active.settings.config.conversation.tools_by_toolset()
                 dropped = format_dropped_settings(change, asks=asks, toolsets=toolsets)
                 self._active.notices.append(dropped)

@@ -39,7 +39,7 @@ class CellRun:
     execution: str | None = None
     collaborator: str | None = None
 
-    def metadata(self) -> dict[str, JsonValue]:
+    def make_metadata(self) -> dict[str, JsonValue]:
         """Return the metadata that the record keeps with a request."""
         values = {"cell_id": self.cell_id, BY: self.collaborator}
         return {key: value for key, value in values.items() if value}
@@ -81,7 +81,7 @@ class RecordStore(Protocol):
             StorageError: The file was not saved; the message has the reason.
         """
 
-    def saved_entries(self, conversation: str) -> int:
+    def count_saved_entries(self, conversation: str) -> int:
         """Return how many entries of `conversation` the notebook file is known to have."""
 
     def take_notices(self) -> list[str]:
@@ -157,7 +157,7 @@ class FrontEnd(Protocol):
     def prompter(self) -> Prompter:
         """The prompter of the agent, and of code in the cell."""
 
-    def unavailable_reason(self, config: AppConfig) -> str | None:
+    def find_unavailable_reason(self, config: AppConfig) -> str | None:
         """Return why no user can answer in the running cell; None if one may be there."""
 
     def begin_turn(self, config: AppConfig) -> TurnOutput:
@@ -183,27 +183,27 @@ class Host(Protocol):
     def find_notebook(self) -> NotebookStorage:
         """Identify the notebook and its storage; may wait for a page to reply."""
 
-    def cell_run(self) -> CellRun:
+    def get_cell_run(self) -> CellRun:
         """Return the run of the current cell."""
 
-    def front_end(
+    def make_front_end(
         self, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> FrontEnd:
         """Create the front end, at the first turn or question."""
 
-    def notebook_access(self, store: RecordStore) -> NotebookAccess:
+    def make_notebook_access(self, store: RecordStore) -> NotebookAccess:
         """Return the access of tools to the notebook whose record is in `store`."""
 
     def show(self, bundle: Mapping[str, str]) -> None:
         """Display a MIME `bundle` in the running cell."""
 
-    def row_progress(self) -> ProgressDisplay:
+    def make_row_progress(self) -> ProgressDisplay:
         """Return a display of the progress of rows in the running cell."""
 
     def keep_error(self, error: BaseException) -> None:
         """Let a debugger open at `error`, the last exception of a tool; on the cell's thread."""
 
-    def last_error(self) -> LastError:
+    def find_last_error(self) -> LastError:
         """Return the last exception of a cell in this kernel.
 
         Raises:

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.browser
 NEW = "kept in this notebook; new"
 WAITS = """import time
 stream, store = in_cell.opened.document.conversation, in_cell.opened.store
-while store.saved_entries(stream.id) < len(stream): time.sleep(0.02)
-print("saved", store.saved_entries(stream.id), "of", len(stream))"""
+while store.count_saved_entries(stream.id) < len(stream): time.sleep(0.02)
+print("saved", store.count_saved_entries(stream.id), "of", len(stream))"""
 SAVE = "print(in_cell.opened.store.save())"
 
 

@@ -95,7 +95,7 @@ def test_rule_that_matches_nothing_is_reported_once(
         "rule never matches"
     )
     # A restored conversation reports it again.
-    assert notebook.session.settings.warnings() == [notice]
+    assert notebook.session.settings.list_warnings() == [notice]
     notebook.take_notices()
     notebook.jp("new")
     assert notebook.take_notices() == []

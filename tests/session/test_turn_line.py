@@ -366,10 +366,10 @@ def test_first_queries_of_a_session_from_many_threads_share_one_runner(bare_fold
     made: list[object] = []
 
     class SlowHost(FakeHost):
-        def front_end(self, *args: Any) -> Any:
+        def make_front_end(self, *args: Any) -> Any:
             made.append(args)
             time.sleep(0.05)  # the other threads come meanwhile
-            return super().front_end(*args)
+            return super().make_front_end(*args)
 
     begin = threading.Barrier(THREADS)
     opened = Session(SlowHost(FakePrompter()))

@@ -47,7 +47,7 @@ class FakeStore:
     def save(self, timeout: float = 10.0) -> str:
         return self.location
 
-    def saved_entries(self, conversation: str) -> int:
+    def count_saved_entries(self, conversation: str) -> int:
         return self.saved.get(conversation, 0)
 
     def take_notices(self) -> list[str]:
@@ -104,7 +104,7 @@ class FakeFrontEnd:
         self.prompter = prompter
         self.outputs: list[FakeOutput] = []
 
-    def unavailable_reason(self, config: Any) -> str | None:
+    def find_unavailable_reason(self, config: Any) -> str | None:
         return self.prompter.away
 
     def begin_turn(self, config: Any) -> FakeOutput:
@@ -187,21 +187,21 @@ class FakeHost:
         """Let the next turns belong to this run of a cell."""
         self.cell = make("cell_run", cell_id, execution)
 
-    def cell_run(self) -> Any:
+    def get_cell_run(self) -> Any:
         return self.cell
 
-    def front_end(
+    def make_front_end(
         self, cell: Any, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> FakeFrontEnd:
         return self.person
 
-    def notebook_access(self, store: Any) -> FakeNotebook:
+    def make_notebook_access(self, store: Any) -> FakeNotebook:
         return FakeNotebook(self.namespace, edited=self.edited)
 
     def show(self, bundle: Mapping[str, str]) -> None:
         self.shown.append(bundle["text/plain"])
 
-    def row_progress(self) -> Any:
+    def make_row_progress(self) -> Any:
         from jp_nb.session.rows.progress_display import PlainProgress
 
         return PlainProgress()
@@ -209,7 +209,7 @@ class FakeHost:
     def keep_error(self, error: BaseException) -> None:
         self.kept.append(error)
 
-    def last_error(self) -> Any:
+    def find_last_error(self) -> Any:
         if self.failed is None:
             raise jp.UsageError("no cell has failed")
         return self.failed

@@ -50,7 +50,7 @@ def configure(call: Invocation) -> None:
     elif options.explain:
         _show_provenance(call, [*options.explain, *paths])
     else:
-        _show_values(call, paths or session.settings.set_paths())
+        _show_values(call, paths or session.settings.list_set_paths())
 
 
 def _change_file(session: Session, layer: FileLayer, changes: Sequence[Directive]) -> None:

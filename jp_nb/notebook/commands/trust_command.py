@@ -43,7 +43,7 @@ def trust_record(call: Invocation) -> None:
         print("jp_nb: This conversation is already trusted")
         return
 
-    ignored = session.settings.if_trusted()
+    ignored = session.settings.list_changes_if_trusted()
     if unseen := next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None):
         raise UsageError(
             "This conversation cannot be trusted: not all of its settings can be shown to you "
@@ -76,7 +76,7 @@ def _list_setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]
 
 def _list_moved_rows(call: Invocation) -> list[tuple[str, str, str]]:
     """Return the rows about conversations that the user signed in another workspace."""
-    settings = _list_setting_rows(call.session.settings.if_trusted())
+    settings = _list_setting_rows(call.session.settings.list_changes_if_trusted())
     folder = spell_invisible(str(call.session.active.signed_here.folder))
     everything = ("(all conversations)", "those that you signed, from any folder", folder)
     return [*((path, value, "(this notebook)") for path, value in settings), everything]

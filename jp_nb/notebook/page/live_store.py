@@ -238,7 +238,7 @@ class LiveStore:
             self._state.wait_for(lambda: self._save_requests.find_answer(requests), timeout)
             return self._save_requests.find_answer(requests)
 
-    def saved_entries(self, conversation: str) -> int:
+    def count_saved_entries(self, conversation: str) -> int:
         """Return the number of entries of `conversation` in the file; 0 if no page reported it."""
         with self._state:
             if self._refusal or self._saved.conversation != conversation:

@@ -18,7 +18,7 @@ class PagelessStore:
         """Return False: no page has a newer record."""
         return False
 
-    def saved_entries(self, conversation: str) -> int:
+    def count_saved_entries(self, conversation: str) -> int:
         """Return 0: no file is known to have an entry before this kernel ends."""
         return 0
 

@@ -58,7 +58,7 @@ class DirectiveDraft(Draft):
                 on = directive.kind == "tool"
                 self.assign(toggle_tools(self.config(), directive.text, on=on))
             case "attach":
-                url = self._attachment_url(directive.text)
+                url = self._make_attachment_url(directive.text)
                 self.assign(Change({"conversation": {"attachments": [url]}}))
             case "unset":
                 self._unset(directive.text)
@@ -85,8 +85,8 @@ class DirectiveDraft(Draft):
             self._revert_assignment(text)
             return
 
-        named = self._files.named(text, get_path(self.partial(), LOAD_PATHS) or [])
-        hashes = frozenset().union(*(self._make_source(layer).hashes for layer in named))
+        file_layers = self._files.named(text, get_path(self.partial(), LOAD_PATHS) or [])
+        hashes = frozenset().union(*(self._make_source(layer).hashes for layer in file_layers))
 
         layers = self._files.load_valid_layers()[0]
         variables = [layer.partial for layer in layers if layer.name == ENVIRONMENT_LAYER]
@@ -113,28 +113,33 @@ class DirectiveDraft(Draft):
     def _revert_value(self, path: str, value: JsonValue) -> bool:
         """Revert `value` at `path`; return False if it is not the current value."""
         node = find_node(path)
-        now = get_path(self.partial(), path)
-        if node is not None and node.kind == "list" and isinstance(value, list) and value != now:
-            return self._remove_items(path, value, now)
+        is_list = node is not None and node.kind == "list"
+        current = get_path(self.partial(), path)
+        # A list of some items removes these from a longer list.
+        if is_list and isinstance(value, list) and value != current:
+            return self._remove_items(path, value, current)
 
         revert = revert_value(self.steps(), path, value)
         if revert is not None:
             self.add(*revert)
         return revert is not None
 
-    def _remove_items(self, path: str, items: list[JsonValue], now: JsonValue) -> bool:
-        """Remove `items` from the list at `path`, which is `now`; return False without any."""
+    def _remove_items(self, path: str, items: list[JsonValue], current: JsonValue) -> bool:
+        """Remove `items` from the `current` list at `path`; return False if it has none of them."""
+        present = [item for item in items if isinstance(current, list) and item in current]
+        if not present:
+            return False
+
         keys = parse_path(path)
-        present = [item for item in items if isinstance(now, list) and item in now]
         elements = tuple(format_path((*keys, Element(item))) for item in present)
-        return bool(present) and self.add_from(None, Change(unsets=elements))
+        return self.add_from(None, Change(unsets=elements))
 
     def assign(self, change: Change) -> None:
         """Add `change` as an assignment of the user."""
         if change:
             self.add_from(ChangeSource.assignment(change), change)
 
-    def _attachment_url(self, text: str) -> str:
+    def _make_attachment_url(self, text: str) -> str:
         """Return the URL of `-a TEXT`, after a test read."""
         root = self._files.root
         within = self._files.folder.relative_to(root).as_posix()

@@ -69,11 +69,11 @@ class FolderScripts:
             raise ConfigError(f"the script is not used: {exc}", path=MODEL_PATH) from exc
 
         self.choose_changed(self._list_own_changes())
-        leaf = (
+        shown_value = (
             "script",
             f"replies that replace the model {SCRIPTED_NAME}/{name}: {len(content)} bytes",
         )
-        if name in self._chosen or files.require_consent(path, content, [leaf]):
+        if name in self._chosen or files.require_consent(path, content, [shown_value]):
             return content
 
         need = f"the script {path} came with this folder and needs your consent"

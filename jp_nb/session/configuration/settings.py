@@ -127,12 +127,13 @@ class Settings:
             return f"{model.get('provider')}/{model.get('name')}"
         return str(model or DEFAULT_MODEL)
 
-    def warnings(self, distrust: str | None = None) -> list[str]:
+    def list_warnings(self, distrust: str | None = None) -> list[str]:
         """Return warnings about settings of the record, and about access rules."""
         self.projection.reload_layers()
         warnings = []
 
-        if ignored := find_untrusted_changes(self.projection):
+        ignored = find_untrusted_changes(self.projection)
+        if ignored:
             warning = (
                 "this notebook's record also has settings that only you can decide; "
                 f"they are ignored until `%jp trust`: {format_paths(ignored)}"
@@ -143,7 +144,8 @@ class Settings:
                 warning += ". If you moved the whole project: `%jp trust --workspace`"
             warnings.append(warning)
 
-        if problems := self.projection.problems:
+        problems = self.projection.problems
+        if problems:
             warnings.append(
                 "this notebook's record has settings that this version of jp_nb does not "
                 f"know: {format_paths(problems)}"
@@ -151,7 +153,7 @@ class Settings:
 
         return warnings + find_odd_rules_in(self.projection.partial())
 
-    def if_trusted(self) -> dict[str, JsonValue]:
+    def list_changes_if_trusted(self) -> dict[str, JsonValue]:
         """Return the values that differ if the record is trusted, by path."""
         return find_changes_if_trusted(self.projection)
 
@@ -163,7 +165,7 @@ class Settings:
         self._reload_valid_layers()
         return self.projection.explain(all_paths)
 
-    def set_paths(self) -> list[str]:
+    def list_set_paths(self) -> list[str]:
         """Return every path that a file, the environment, or the conversation sets."""
         self._reload_valid_layers()
         partials = [x.partial for x in self.projection.layers() if x.name != REGISTRATIONS_LAYER]
@@ -220,19 +222,21 @@ class Settings:
     def draft(self, directives: Sequence[Directive], *, model: str | None = None) -> Draft:
         """Return the changes that `change` records, without recording them."""
         # To unset a value must be possible also while a file is not valid.
-        only_unsets = model is None and all(x.kind == "unset" for x in directives)
+        only_unsets = model is None and all(directive.kind == "unset" for directive in directives)
         if only_unsets:
             self._reload_valid_layers()
         else:
             self.projection.reload_layers()
 
         draft = DirectiveDraft(self.projection, self._files)
-        if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
+        config_texts = {directive.text for directive in directives if directive.kind == "cfg"}
+        if config_texts >= {"NONE", "WORKSPACE"}:
             raise UsageError("`-c NONE` and `-c WORKSPACE` cannot be combined: use one of them")
 
-        names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
-        if names:
-            require_tools(draft.config(), names)
+        toggles = [directive for directive in directives if directive.kind in ("tool", "no_tool")]
+        tool_names = [toggle.text for toggle in toggles if toggle.text]
+        if tool_names:
+            require_tools(draft.config(), tool_names)
 
         for directive in directives:
             draft.apply(directive)

@@ -125,10 +125,13 @@ class ConversationJournal:
             return False
         return self._resume(recovery, recovery.resumable)
 
-    def _resume(self, recovery: Recovery, found: OpenJournal) -> bool:
-        """Append the missing entries of a journal to the record, and continue in its file."""
+    def _resume(self, recovery: Recovery, journal: OpenJournal) -> bool:
+        """Append the missing entries of a journal to the record, and continue in its file.
+
+        Return True if entries were missing.
+        """
         stream = self._stream
-        contents = found.contents
+        contents = journal.contents
         header = contents.header
         has_all_calls = contents.calls == recovery.calls
         contents.calls.update(recovery.calls)
@@ -137,11 +140,11 @@ class ConversationJournal:
         try:
             stream.extend_stored(missing)
         except StorageError as exc:
-            found.file.close()
+            journal.file.close()
             self._notices.append(f"the journal of this conversation cannot be read: {exc}")
             return False
 
-        self._continue_in(found.file, contents)
+        self._continue_in(journal.file, contents)
         if missing:
             self._adopt_signature(contents.signature)
             entries = "1 entry" if len(missing) == 1 else f"{len(missing)} entries"
@@ -150,8 +153,8 @@ class ConversationJournal:
                 "reached the notebook when its kernel ended"
             )
 
-        here = (self._notebook, get_file_identity(self._notebook))
-        is_renamed = self._notebook != "" and (header.notebook, header.file) != here
+        current_place = (self._notebook, get_file_identity(self._notebook))
+        is_renamed = self._notebook != "" and (header.notebook, header.file) != current_place
         lacks_entries = recovery.is_shared and self._base > 0
         if is_renamed or not has_all_calls or lacks_entries:
             base = 0 if recovery.is_shared else self._base
@@ -201,7 +204,11 @@ class ConversationJournal:
                     self._closed_paths.setdefault(stream.id, []).append(path)
 
     def _reopen(self, path: Path) -> bool:
-        if self._file is not None or (file := take_journal(path)) is None:
+        """Continue in the journal at `path` if it still fits; return False otherwise."""
+        if self._file is not None:  # another journal of the conversation is in use
+            return False
+        file = take_journal(path)
+        if file is None:
             return False
 
         contents = None
@@ -218,7 +225,8 @@ class ConversationJournal:
         """Remove the journals of a deleted `conversation`."""
         with self._lock:
             for path in self._closed_paths.pop(conversation, []):
-                if (file := take_journal(path)) is not None:
+                file = take_journal(path)
+                if file is not None:
                     file.close(remove=True)
 
     def write(self, *, wanted: bool = True) -> None:
@@ -240,12 +248,15 @@ class ConversationJournal:
             self._try(lambda: self._write_progress(progress))
 
     def _write_progress(self, progress: Mapping[str, CallProgress]) -> None:
-        if self._is_wanted and not (self._file and self._file.size):
-            self._write()
+        has_file = self._file is not None and self._file.size > 0
+        if self._is_wanted and not has_file:
+            self._write()  # with the progress of all calls
         elif self._file is not None:
-            self._file.append(format_call_lines(self._written_state[1], progress))
+            _, signature = self._written_state
+            self._file.append(format_call_lines(signature, progress))
 
-        if self._file is not None and any(x.stage == "started" for x in progress.values()):
+        has_started = any(call.stage == "started" for call in progress.values())
+        if self._file is not None and has_started:
             self._file.sync()
 
     def _remove(self) -> None:
@@ -279,18 +290,23 @@ class ConversationJournal:
         raw = stream.raw
         signature = self._document.extra.get(SIGNATURE_KEY)
         self._forget_answered_calls()
-        if len(raw) == self._written and (stream.properties, signature) == self._written_state:
+        has_same_state = (stream.properties, signature) == self._written_state
+        if len(raw) == self._written and has_same_state:
             return
 
         if self._file is None:
-            if len(raw) == self._base and not self.calls:  # the notebook has everything
+            notebook_has_everything = len(raw) == self._base and not self.calls
+            if notebook_has_everything:
                 return
             self._file = self._folder.create(stream.id, self._notebook)
 
+        has_new_entries = len(raw) > self._written
+        has_written_entries = self._written > self._base
         if not self._file.size:
             self._rewrite(self._base, self._base_digest)
-        elif len(raw) > self._written > self._base and self._is_saved(self._written):
-            self._rewrite(self._written, self._base_digest)  # only with the new entries
+        elif has_new_entries and has_written_entries and self._is_saved(self._written):
+            # The notebook file has the written entries: only the new ones are needed.
+            self._rewrite(self._written, self._base_digest)
             self._saved_base = self._base
         else:
             self._append(self._file, signature)
@@ -310,13 +326,13 @@ class ConversationJournal:
         repaired = self._stream.raw
         self._outdated_saved = self._saved(self._stream.id)
 
-        unchanged = min(len(self._raw), len(repaired))
-        for number, (old, new) in enumerate(zip(self._raw, repaired, strict=False)):
+        unchanged_count = min(len(self._raw), len(repaired))
+        for index, (old, new) in enumerate(zip(self._raw, repaired, strict=False)):
             if old is not new:
-                unchanged = number
+                unchanged_count = index
                 break
 
-        self._rewrite(min(self._base, unchanged), EntriesDigest())
+        self._rewrite(min(self._base, unchanged_count), EntriesDigest())
 
     def _forget_answered_calls(self) -> None:
         if self.calls and not self._stream.list_open_tool_calls():

@@ -132,8 +132,9 @@ class Recovery:
         self._offer(file, contents, owner)
 
     def _report_damaged(self, file: JournalFile) -> None:
-        names = tuple(f"{make_file_name(each)}." for each in self._copies)
-        if file.size and file.path.name.startswith(names):
+        # The name of a journal begins with the id of its conversation.
+        prefixes = tuple(f"{make_file_name(conversation_id)}." for conversation_id in self._copies)
+        if file.size and file.path.name.startswith(prefixes):
             self._add_notice(
                 f"{file.path} is damaged, or is not a journal that this version of jp_nb can read"
             )
@@ -168,27 +169,29 @@ class Recovery:
             self._add_notice(f"the last {count} bytes of a journal cannot be read")
         return contents
 
-    def _keep_longer(self, found: OpenJournal) -> None:
+    def _keep_longer(self, journal: OpenJournal) -> None:
         """Keep the longer journal of the active conversation, and the calls of both."""
-        for call, progress in found.contents.calls.items():
-            self.calls[call] = pick_latest_progress(self.calls.get(call, progress), progress)
+        for event_id, progress in journal.contents.calls.items():
+            known = self.calls.get(event_id, progress)
+            self.calls[event_id] = pick_latest_progress(known, progress)
 
         if self.resumable is None:
-            self.resumable = found
+            self.resumable = journal
             return
 
         longer = self.resumable
-        shorter = found
-        if found.contents.length > longer.contents.length:
-            longer = found
+        shorter = journal
+        if journal.contents.length > longer.contents.length:
+            longer = journal
             shorter = self.resumable
         self.resumable = longer
 
         base = longer.contents.header.base
-        whole = [*self._stream.raw[:base], *longer.contents.entries]
-        is_covered = shorter.contents.compare_with(whole) == "covered"
-        is_useless = is_covered and base <= shorter.contents.header.base
-        shorter.file.close(remove=is_useless)
+        all_entries = [*self._stream.raw[:base], *longer.contents.entries]
+        is_covered = shorter.contents.compare_with(all_entries) == "covered"
+        # A journal that begins earlier has entries that the longer one lacks.
+        begins_earlier = shorter.contents.header.base < base
+        shorter.file.close(remove=is_covered and not begins_earlier)
         if not is_covered:
             self._add_candidate(shorter.file, shorter.contents, BRANCH_NOTICE)
 
@@ -234,27 +237,29 @@ class Recovery:
             self.notices.append(notice)
 
 
-def _format_folder_notice(found: Sequence[JournalContents]) -> str:
-    if len(found) == 1:
-        described = _describe_conversation(found[0])
-        return FOLDER_NOTICE.format("a conversation", "is", described, "it")
+def _format_folder_notice(journals: Sequence[JournalContents]) -> str:
+    if len(journals) == 1:
+        description = _describe_conversation(journals[0])
+        return FOLDER_NOTICE.format("a conversation", "is", description, "it")
 
-    listed = [_describe_conversation(contents) for contents in found[:MAX_LISTED_CONVERSATIONS]]
-    if (more := len(found) - MAX_LISTED_CONVERSATIONS) > 0:
-        listed.append(f"{more} more")
+    listed = [_describe_conversation(contents) for contents in journals[:MAX_LISTED_CONVERSATIONS]]
+    omitted_count = len(journals) - MAX_LISTED_CONVERSATIONS
+    if omitted_count > 0:
+        listed.append(f"{omitted_count} more")
 
-    names = "the newest one, `%jp resume ID` another one"
-    return FOLDER_NOTICE.format(f"{len(found)} conversations", "are", "; ".join(listed), names)
+    restored = "the newest one, `%jp resume ID` another one"
+    count = f"{len(journals)} conversations"
+    return FOLDER_NOTICE.format(count, "are", "; ".join(listed), restored)
 
 
 def _describe_conversation(contents: JournalContents) -> str:
     """Return its id, its title or first request, and the number of its turns."""
     entries = contents.entries
     conversation = contents.header.conversation
-    requests = (each.get("content") for each in entries if each.get("type") == "chat_request")
+    requests = (entry.get("content") for entry in entries if entry.get("type") == "chat_request")
     title = one_line(str(conversation.get("title") or next(requests, "")), limit=TITLE_CHARS)
 
-    turns = sum(each.get("type") == "turn_start" for each in entries)
-    count = "1 turn" if turns == 1 else f"{turns} turns"
+    turn_count = sum(entry.get("type") == "turn_start" for entry in entries)
+    count = "1 turn" if turn_count == 1 else f"{turn_count} turns"
     identifier = one_line(contents.header.id, limit=TITLE_CHARS)
     return f'{identifier} "{title}" ({count})'

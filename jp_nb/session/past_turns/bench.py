@@ -93,7 +93,7 @@ class ToolBench:
 
     def _show_outcome(self, outcome: CallOutcome, tool: OfferedTool, offered: ToolSet) -> None:
         config = self.active.settings.config
-        has_user = self.turns.runner.front_end.unavailable_reason(config) is None
+        has_user = self.turns.runner.front_end.find_unavailable_reason(config) is None
         report = render_call_outcome(outcome, timed=has_user)
 
         if tool.name not in offered.tools:

@@ -67,7 +67,7 @@ class TurnRetry:
                 schema=request.response_schema,
                 metadata=metadata,
             ),
-            cell=self._host.cell_run(),
+            cell=self._host.get_cell_run(),
             next_conversation=branch,
             images=stream.images.images_of(request).images,
             model=model,

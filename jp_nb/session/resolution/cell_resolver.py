@@ -49,7 +49,7 @@ class CellResolver:
         attempt: SourceAttempt | None = None,
     ) -> Resolved:
         """Resolve `basis`; see `Resolver.resolve`."""
-        reason = self._front_end.unavailable_reason(basis.config)
+        reason = self._front_end.find_unavailable_reason(basis.config)
         self._describe_attached_values(basis.config)
         work = self._resolver.resolve(
             basis,
@@ -63,7 +63,7 @@ class CellResolver:
 
     def resolve_tools(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
         """Return the tools that `config` enables. `may_start` is as in `SourceAttempt`."""
-        reason = self._front_end.unavailable_reason(config)
+        reason = self._front_end.find_unavailable_reason(config)
         attempt = SourceAttempt(may_start=may_start)
         work = self._resolver.resolve_tools(config, unavailable_reason=reason, attempt=attempt)
         return self._wait_for_sources(work, config, before_turn=False)

@@ -210,7 +210,7 @@ def _choose_display(progress: bool) -> ProgressDisplay:
     session = get_session()
     if session is None:
         return choose_display()
-    return PlainProgress() if session.active.headless else session.host.row_progress()
+    return PlainProgress() if session.active.headless else session.host.make_row_progress()
 
 
 def _refuse_on_event_loop(name: str, *, instead: str) -> None:

@@ -132,12 +132,16 @@ class Completions(list[Completion | Failure]):
             )
 
         values = [_get_value(result) for result in self]
-        is_frame = hasattr(self._source, "columns")
-        name = "answer" if is_frame or not self._source.name else self._source.name
+        name = "answer"
+        is_series = not hasattr(self._source, "columns")
+        if is_series and self._source.name:
+            name = self._source.name
+
         module = sys.modules[library]
         if library == "polars":
-            plain = [_to_plain(value) for value in values]
-            return module.Series(name, plain, strict=False)
+            plain_values = [_to_plain(value) for value in values]
+            return module.Series(name, plain_values, strict=False)
+        # Fewer answers than rows if the requests were interrupted.
         return module.Series(values, index=self._source.index[: len(values)], name=name)
 
     def to_frame(self) -> Any:
@@ -151,25 +155,27 @@ class Completions(list[Completion | Failure]):
             UsageError: pandas is not installed.
         """
         rows = [_make_frame_row(result) for result in self]
-        columns = dict.fromkeys(name for row in rows for name in row)
-        complete = {name: [row.get(name) for row in rows] for name in columns}
+        names: dict[str, None] = {}
+        for row in rows:
+            names |= dict.fromkeys(row)
 
-        failures = "failure" if "error" in columns else "error"
-        complete[failures] = [_format_failure(result) for result in self]
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        failure_name = "failure" if "error" in names else "error"
+        columns[failure_name] = [_format_failure(result) for result in self]
 
         library = find_frame_library(self._source) or "pandas"
         if library == "polars":
-            return sys.modules["polars"].DataFrame(complete, strict=False)
+            return sys.modules["polars"].DataFrame(columns, strict=False)
 
         try:
             import pandas  # type: ignore[import-untyped,unused-ignore]
         except ImportError as exc:
             raise UsageError("`to_frame` needs pandas: `pip install pandas`") from exc
         index = None if self._source is None else self._source.index[: len(rows)]
-        columns_of_pandas = {
-            name: _make_pandas_column(pandas, values) for name, values in complete.items()
+        pandas_columns = {
+            name: _make_pandas_column(pandas, values) for name, values in columns.items()
         }
-        return pandas.DataFrame(columns_of_pandas, index=index)
+        return pandas.DataFrame(pandas_columns, index=index)
 
 
 def find_frame_library(value: object) -> Literal["pandas", "polars"] | None:

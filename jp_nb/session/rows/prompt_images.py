@@ -26,41 +26,44 @@ class PromptError(UsageError):
 
 
 def read_images(given: Any, folder: Path) -> tuple[Image, ...]:
-    """Return the images and PDFs of `given`: None, one of them, or several.
+    """Return the images and PDFs of `given`: None, one of them, or a list or tuple of several.
 
     One of them is a `jp.Image`, bytes, the path of a file in `folder`, or a value that shows an
     image, such as a PIL image or a figure.
 
     Raises:
-        PromptError: One of them is no image that models accept; the message names it.
+        PromptError: One of them is not an image that models accept; the message names it.
     """
     if given is None:
         return ()
-
-    is_single = isinstance(given, Image | bytes | bytearray | str | os.PathLike)
-    if is_single or not isinstance(given, list | tuple):
+    if not isinstance(given, list | tuple):
         return _read_one(given, folder)
-    return tuple(image for each in given for image in read_images(each, folder))
+
+    images: list[Image] = []
+    for item in given:
+        images += read_images(item, folder)
+    return tuple(images)
 
 
-def _read_one(given: Any, folder: Path) -> tuple[Image, ...]:
-    if isinstance(given, Image):
-        found: tuple[Image, ...] = (given,)
-    elif isinstance(given, bytes | bytearray):
-        found = (_make_image(bytes(given), "the bytes"),)
-    elif isinstance(given, str | os.PathLike):
-        found = (_read_file(Path(os.fspath(given)), folder),)
+def _read_one(value: Any, folder: Path) -> tuple[Image, ...]:
+    """Return the image of `value`; a value that shows several has several."""
+    if isinstance(value, Image):
+        images: tuple[Image, ...] = (value,)
+    elif isinstance(value, bytes | bytearray):
+        images = (_make_image(bytes(value), "the bytes"),)
+    elif isinstance(value, str | os.PathLike):
+        images = (_read_file(Path(os.fspath(value)), folder),)
     else:
-        found = describe(given, ValueBudget()).images
+        images = describe(value, ValueBudget()).images
 
-    if not found:
-        kind = type(given).__name__
+    if not images:
+        kind = type(value).__name__
         raise PromptError(f"a {kind} is no image. Give bytes, a path, a PIL image, or a figure")
-    for image in found:
+    for image in images:
         problem = find_image_problem(image)
         if problem is not None:
             raise PromptError(f"the {image.noun} {image.words} cannot be sent: {problem}")
-    return found
+    return images
 
 
 def _read_file(path: Path, folder: Path) -> Image:
@@ -79,8 +82,8 @@ def _read_file(path: Path, folder: Path) -> Image:
     return _make_image(content, str(path), full.name)
 
 
-def _make_image(content: bytes, what: str, name: str = "") -> Image:
-    kind = detect_media_type(content)
-    if kind is None:
-        raise PromptError(f"{what}: models accept PNG, JPEG, GIF, and WebP images, and PDFs")
-    return Image(kind, content, name)
+def _make_image(content: bytes, origin: str, name: str = "") -> Image:
+    media_type = detect_media_type(content)
+    if media_type is None:
+        raise PromptError(f"{origin}: models accept PNG, JPEG, GIF, and WebP images, and PDFs")
+    return Image(media_type, content, name)

@@ -28,9 +28,9 @@ class RequestPace:
 
     def __init__(self) -> None:
         self.resume_at = 0.0
-        self._limit = inf
+        self._limit = inf  # requests that may run at once; no limit before the first 429
         self._running = 0
-        self._held_at = 0.0
+        self._held_at = 0.0  # the time of the last 429
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
@@ -51,6 +51,8 @@ class RequestPace:
             yield
         finally:
             self._running -= 1
+            # A request that began after the last 429 had room. As in TCP, the limit grows slowly:
+            # by one request for each round of requests.
             if self._limit < inf and began > self._held_at:
                 self._limit += 1 / self._limit
             async with self._changed:

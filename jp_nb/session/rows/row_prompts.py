@@ -9,6 +9,7 @@ Source: `docs/rows.md`.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from itertools import repeat
@@ -80,15 +81,17 @@ def read_template(text: str) -> PromptTemplate:
         UsageError: A brace is not closed, or there is more than a name in braces.
     """
     try:
-        found = list(Formatter().parse(text))
+        fields = list(Formatter().parse(text))
     except ValueError as exc:
         raise UsageError(f"the template cannot be read: {exc}. {_ADVICE}") from exc
 
     parts: list[tuple[str, str | None]] = []
-    for literal, name, spec, conversion in found:
+    for literal, name, spec, conversion in fields:
+        # Python's own format strings allow more, such as `{price!r:>10}`.
         if name is not None and (not name or spec or conversion):
-            shown = "{" + name + (f"!{conversion}" if conversion else "")
-            shown += (f":{spec}" if spec else "") + "}"
+            conversion_text = f"!{conversion}" if conversion else ""
+            spec_text = f":{spec}" if spec else ""
+            shown = f"{{{name}{conversion_text}{spec_text}}}"
             raise UsageError(f"the template has {shown}, which is no name of a column. {_ADVICE}")
         parts.append((literal, name))
     return PromptTemplate(tuple(parts))
@@ -109,49 +112,60 @@ def read_rows(rows: Any, template: str | None, images: Any, folder: Path) -> Row
         kind = type(rows).__name__
         raise UsageError(f"expected a list, an iterator, a series, or a frame, not a {kind}")
 
-    filled = None if template is None else read_template(template)
-    column = images if isinstance(images, str) else None
+    prompt_template = None if template is None else read_template(template)
+    image_column = images if isinstance(images, str) else None
     library = find_frame_library(rows)
     records: Iterator[Any] = iter(rows)
 
-    if library is not None and hasattr(rows, "columns"):
-        if filled is None:
+    is_frame = library is not None and hasattr(rows, "columns")
+    if library is not None and is_frame:
+        if prompt_template is None:
             raise UsageError('a frame needs a template: `prompt="Classify: {text}"`')
-        records = _read_frame(rows, library, filled.names, column)
+        records = _read_frame(rows, library, prompt_template.names, image_column)
 
     image_lists: Iterator[Any] = repeat(None)
-    if images is not None and column is None:
+    if images is not None and image_column is None:
         image_lists = _read_image_lists(images, rows)
 
     return RowPrompts(
-        prompts=_read_prompts(records, filled, column, image_lists, folder),
+        prompts=_read_prompts(records, prompt_template, image_column, image_lists, folder),
         total=len(rows) if isinstance(rows, Sized) else None,
         source=None if library is None else rows,
     )
 
 
 def _read_frame(
-    frame: Any, library: str, names: Iterable[str], column: str | None
+    frame: Any, library: str, names: Iterable[str], image_column: str | None
 ) -> Iterator[Mapping[str, Any]]:
-    needed = list(dict.fromkeys([*names, *([] if column is None else [column])]))
+    """Return the rows of `frame`, with only the columns that are needed."""
+    needed = list(dict.fromkeys(names))
+    if image_column is not None and image_column not in needed:
+        needed.append(image_column)
+
     columns = [str(name) for name in frame.columns]
     for name in needed:
-        if columns.count(name) == 1:
-            continue
-        if name in columns:
-            raise UsageError(f"the frame has several columns {name!r}. Rename them")
-
-        near = difflib.get_close_matches(name, columns, n=1)
-        hint = f": did you mean {near[0]!r}?" if near else f", only {', '.join(columns[:10])}"
-        raise UsageError(f"the frame has no column {name!r}{hint}")
+        _check_column(name, columns)
 
     if library == "polars":
         series = [frame[name] for name in needed]
     else:
         series = [frame.iloc[:, columns.index(name)] for name in needed]
-    if not series:
+    if not series:  # a template without columns
         return iter([{}] * len(frame))
     return (dict(zip(needed, values, strict=True)) for values in zip(*series, strict=True))
+
+
+def _check_column(name: str, columns: list[str]) -> None:
+    if columns.count(name) == 1:
+        return
+    if name in columns:
+        raise UsageError(f"the frame has several columns {name!r}. Rename them")
+
+    nearest = difflib.get_close_matches(name, columns, n=1)
+    hint = f", only {', '.join(columns[:10])}"
+    if nearest:
+        hint = f": did you mean {nearest[0]!r}?"
+    raise UsageError(f"the frame has no column {name!r}{hint}")
 
 
 def _read_image_lists(images: Any, rows: Any) -> Iterator[Any]:
@@ -169,7 +183,7 @@ def _read_image_lists(images: Any, rows: Any) -> Iterator[Any]:
 def _read_prompts(
     records: Iterator[Any],
     template: PromptTemplate | None,
-    column: str | None,
+    image_column: str | None,
     image_lists: Iterator[Any],
     folder: Path,
 ) -> Iterator[RowPrompt | PromptError]:
@@ -179,14 +193,16 @@ def _read_prompts(
 
     for record in records:
         try:
-            given = next(image_lists, _NO_IMAGES)
-            if given is _NO_IMAGES:
+            row_images = next(image_lists, _NO_IMAGES)
+            if row_images is _NO_IMAGES:
                 raise PromptError("`images` has no item for the row")
+
             text = make_text(_name_value(record, template))
-            images = given if column is None else record.get(column)
-            if _is_missing(images):
-                images = None
-            yield RowPrompt(replace_surrogates(text), read_images(images, folder))
+            if image_column is not None:
+                row_images = record.get(image_column)
+            if _is_missing(row_images):
+                row_images = None
+            yield RowPrompt(replace_surrogates(text), read_images(row_images, folder))
         except PromptError as exc:
             yield exc
 
@@ -218,4 +234,4 @@ def _is_missing(value: Any) -> bool:
     """Return True for None, NaN, and the missing values of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float) and value != value
+    return isinstance(value, float) and math.isnan(value)

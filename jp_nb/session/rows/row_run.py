@@ -79,16 +79,16 @@ class RowRun:
         self._display = display
         self._cache = cache
 
-        self._results: list[Completion | Failure | None] = []
-        self._open: dict[int, Future[Completion]] = {}
-        self._done: SimpleQueue[int] = SimpleQueue()
+        self._results: list[Completion | Failure | None] = []  # by row; None while it is asked
+        self._open: dict[int, Future[Completion]] = {}  # the requests that run, by row
+        self._done: SimpleQueue[int] = SimpleQueue()  # rows whose requests have ended
         self._progress = RowProgress(rows.total)
         self._usage = Usage()
         self._has_rows = True
         self._stopped: Failure | None = None  # the reason why no further row is asked
-        self._equal_failures = 0
-        self._last_failure = ""
-        self._unwritten = ""
+        self._equal_failure_count = 0
+        self._last_failure = ""  # kind and status of the last failure
+        self._cache_problem = ""  # why later answers are not in the cache file
 
     def run(self) -> Completions:
         """Ask the model, and return the answers in the order of the rows.
@@ -98,16 +98,15 @@ class RowRun:
         Raises:
             JpNbError: A row failed, and `errors` is `raise`.
         """
-        began = monotonic()
-        shown = began
+        shown_at = monotonic()
         try:
             while self._has_rows or self._open:
                 self._start_rows()
-                if not self._open:
+                if not self._open:  # all rows so far were in the cache, or had no prompt
                     continue
                 self._receive()
-                if monotonic() - shown >= UPDATE_S:
-                    shown = monotonic()
+                if monotonic() - shown_at >= UPDATE_S:
+                    shown_at = monotonic()
                     self._show()
         except KeyboardInterrupt:
             self._stop("interrupted", "you interrupted the requests")
@@ -116,11 +115,11 @@ class RowRun:
             raise
         finally:
             self._cancel_open()
-            self._fill_rest()
+            self._fill_unasked()
             self._display.finish(self._progress)
 
-        if self._unwritten:
-            warnings.warn(self._unwritten, stacklevel=3)
+        if self._cache_problem:
+            warnings.warn(self._cache_problem, stacklevel=3)
 
         results = [result for result in self._results if result is not None]
         is_partial = self._stopped is not None
@@ -170,11 +169,11 @@ class RowRun:
     async def _answer(self, prompt: RowPrompt, key: str) -> Completion:
         """Return the answer; it is in the cache file before this returns."""
         completion = await request_completion(self._task, prompt, self._count)
-        if self._cache is not None and not self._unwritten:
+        if self._cache is not None and not self._cache_problem:
             try:
                 self._cache.add(key, prompt, completion)
             except StorageError as exc:
-                self._unwritten = f"later answers are not in the cache: {exc}"
+                self._cache_problem = f"later answers are not in the cache: {exc}"
         return completion
 
     def _count(self, model: str, usage: Usage) -> None:
@@ -212,7 +211,7 @@ class RowRun:
             result = make_failure(index, exc)
             self._note_failure(exc)
         else:
-            self._equal_failures = 0
+            self._equal_failure_count = 0
 
         self._end_row(index, result)  # before it is forgotten: an interrupt may follow
         del self._open[index]
@@ -234,15 +233,17 @@ class RowRun:
         Failures because of the row's own content, such as a refusal, tell nothing about the next.
         """
         if not isinstance(error, ProviderError) or _is_of_row(error):
-            self._equal_failures = 0
+            self._equal_failure_count = 0
             return
 
         failure = f"{error.kind} {error.status}"
-        is_alike = failure == self._last_failure
-        self._equal_failures = self._equal_failures + 1 if is_alike else 1
+        if failure != self._last_failure:
+            self._equal_failure_count = 0
+        self._equal_failure_count += 1
         self._last_failure = failure
-        if self._equal_failures >= MAX_EQUAL_FAILURES:
-            count = self._equal_failures
+
+        count = self._equal_failure_count
+        if count >= MAX_EQUAL_FAILURES:
             self._stop("error", f"not asked, because {count} requests in a row failed: {error}")
 
     def _check_budget(self) -> None:
@@ -258,15 +259,14 @@ class RowRun:
         """Cancel the requests that still run; keep the answers that arrived meanwhile."""
         for future in self._open.values():
             future.cancel()
-        for index in list(self._open):
-            with_answer = self._open[index]
-            is_kept = self._results[index] is not None
-            if with_answer.done() and not with_answer.cancelled() and not is_kept:
-                self._keep_last(index)
+        for index, future in self._open.items():
+            has_ended = future.done() and not future.cancelled()
+            if has_ended and self._results[index] is None:
+                self._keep_result(index, future)
         self._open.clear()
 
-    def _keep_last(self, index: int) -> None:
-        future = self._open[index]
+    def _keep_result(self, index: int, future: Future[Completion]) -> None:
+        """Keep the result of a request that ended while the run was stopped."""
         error = future.exception()
         result: Completion | Failure
         if error is None:
@@ -279,11 +279,12 @@ class RowRun:
         self._progress.done += 1
         self._progress.failed += isinstance(result, Failure)
 
-    def _fill_rest(self) -> None:
-        """Give each row without a result its reason."""
+    def _fill_unasked(self) -> None:
+        """Give each row without a result the reason why no further row was asked."""
         stopped = self._stopped
         if stopped is None:
             return
+
         total = self._rows.total
         if total is not None:
             self._results += [None] * (total - len(self._results))

@@ -61,8 +61,8 @@ class CompletionTask:
 
     def make_request(self, prompt: RowPrompt) -> ModelRequest:
         """Return the request with `prompt` as its only message."""
-        asked = ChatRequest(content=prompt.text)
-        item = ContextItem(asked, self.model.provider_name, prompt.images)
+        chat_request = ChatRequest(content=prompt.text)
+        item = ContextItem(chat_request, self.model.provider_name, prompt.images)
         schema = None if self.form is None else self.form.schema
         return self.model.make_request(
             RequestContext([item]), schema=schema, conversation_id=self.conversation_id
@@ -84,37 +84,42 @@ async def request_completion(
     name = model.full_name
     used = Usage()
 
-    def add(usage: Usage) -> None:
+    def add_usage(usage: Usage) -> None:
         nonlocal used
         used += usage
         count(name, usage)
 
     request = task.make_request(prompt)
-    thread = request.context
-
     if task.form is None:
-        entries = await _request_entries(task, request, add)
+        entries = await _request_entries(task, request, add_usage)
         return Completion(_join_texts(entries), usage=used, model=name)
 
     reader = AnswerReader(task.form)
-    retries = 0
+    retry_count = 0
     while True:
-        entries = await _request_entries(task, request, add)
+        entries = await _request_entries(task, request, add_usage)
         problems = reader.check(entries)
         if reader.is_valid:
-            break
+            return _make_structured(reader, entries, used, name)
 
-        if not problems or retries >= model.request.max_schema_retries:
+        # Without problems, a validator failed, which the model cannot repair.
+        if not problems or retry_count >= model.request.max_schema_retries:
             raise _make_answer_error(reader, entries, problems)
 
-        retries += 1
-        listed = "\n".join(f"- {problem}" for problem in problems)
-        message = make_schema_retry(MISFIT_MESSAGE.format(listed))
-        for answer in _list_answers(entries):
-            thread.items.append(ContextItem(answer, model.provider_name))
-        thread.items.append(ContextItem(message, model.provider_name))
+        retry_count += 1
+        _append_retry(request, entries, problems, model.provider_name)
 
-    return _make_structured(reader, entries, used, name)
+
+def _append_retry(
+    request: ModelRequest, entries: Sequence[Entry], problems: Sequence[str], provider: str
+) -> None:
+    """Append the answer and its problems to the messages of `request`."""
+    for answer in _list_answers(entries):
+        request.context.items.append(ContextItem(answer, provider))
+
+    listed = "\n".join(f"- {problem}" for problem in problems)
+    message = make_schema_retry(MISFIT_MESSAGE.format(listed))
+    request.context.items.append(ContextItem(message, provider))
 
 
 def read_completion(task: CompletionTask, entries: Sequence[Entry], usage: Usage) -> Completion:
@@ -189,19 +194,20 @@ def _find_data(entries: Sequence[Entry]) -> JsonValue:
 def _make_answer_error(
     reader: AnswerReader, entries: Sequence[Entry], problems: Sequence[str]
 ) -> AnswerError:
-    found = [entry.data for entry in _list_answers(entries) if entry.kind == "structured"]
+    answers = [entry.data for entry in _list_answers(entries) if entry.kind == "structured"]
     text = _join_texts(entries)
 
     if reader.failure is not None:
         failure = reader.failure
         reason = f"a validator of the schema failed: {type(failure).__name__}: {failure}"
-    elif not found:
+    elif not answers:
         reason = "the model gave no structured answer"
         if text.strip():
             reason += f"; its text is {excerpt(text)}"
     else:
-        reason = f"the answer does not fit the schema: {problems[0]}. It is {excerpt(found[-1])}"
+        reason = f"the answer does not fit the schema: {problems[0]}. It is {excerpt(answers[-1])}"
 
-    error = AnswerError(reason, data=found[-1] if found else None, text=text)
+    data = answers[-1] if answers else None
+    error = AnswerError(reason, data=data, text=text)
     error.__cause__ = reader.failure
     return error

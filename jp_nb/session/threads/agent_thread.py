@@ -36,7 +36,8 @@ class AgentThread:
         self._thread: threading.Thread | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds them weakly
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the running loop; start it and its thread on first use."""
         with self._starting:
             if self._loop is None:
                 loop = asyncio.new_event_loop()
@@ -58,8 +59,9 @@ class AgentThread:
         _SERVING.is_here = True
         asyncio.set_event_loop(loop)
         try:
-            while not _run_until_stopped(loop):
-                pass
+            is_stopped = False
+            while not is_stopped:
+                is_stopped = _run_until_stopped(loop)
         finally:
             loop.close()
 
@@ -68,7 +70,7 @@ class AgentThread:
 
         It runs in a copy of the caller's context, so the output of tools goes to the caller's cell.
         """
-        loop = self._running_loop()
+        loop = self._start_loop()
         future = Future[T]()
 
         async def deliver() -> None:
@@ -91,7 +93,7 @@ class AgentThread:
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start `work` on the loop; return a future, which cancels the work if it is canceled."""
-        return asyncio.run_coroutine_threadsafe(work, self._running_loop())
+        return asyncio.run_coroutine_threadsafe(work, self._start_loop())
 
     def wait_for(
         self,
@@ -106,7 +108,7 @@ class AgentThread:
         Raises:
             UsageError: An `async def` tool is the caller, or blocks the loop.
         """
-        loop = self._running_loop()
+        loop = self._start_loop()
         if threading.current_thread() is self._thread:  # it cannot wait for itself
             work.close()
             raise UsageError("an `async def` tool cannot do this. Use a `def` tool")
@@ -148,26 +150,27 @@ class AgentThread:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(function)
 
-    def close(self, *last: Coroutine[Any, Any, object]) -> None:
-        """Run `last`, then end the loop and its thread. Errors are only logged.
+    def close(self, *final_work: Coroutine[Any, Any, object]) -> None:
+        """Run `final_work`, then end the loop and its thread. Errors are only logged.
 
-        If the thread is not running, `last` does not run.
+        If the thread is not running, `final_work` does not run.
         """
         loop = self._loop
         thread = self._thread
         if loop is None or thread is None:
-            for work in last:
+            for work in final_work:
                 work.close()
             return
 
-        for work in last:
+        for work in final_work:
             try:
                 self.run(work).result(timeout=5)
             except (Exception, asyncio.CancelledError):
                 # A connection that does not close must not keep the kernel alive.
                 log.debug("a provider did not close", exc_info=True)
 
-        self._loop = self._thread = None
+        self._loop = None
+        self._thread = None
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=5)
 

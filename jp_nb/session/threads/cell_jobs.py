@@ -26,7 +26,6 @@ Job = Callable[[], None]
 
 log = logging.getLogger(__name__)
 
-# A future cannot hold a StopIteration.
 _ENDING_ERRORS: Final = (
     KeyboardInterrupt,
     SystemExit,
@@ -34,7 +33,10 @@ _ENDING_ERRORS: Final = (
     asyncio.CancelledError,
     StopIteration,
 )
-"""Exceptions that would end the agent's event loop, or its task, if a future raised them there."""
+"""Exceptions that would end the agent's event loop, or its task, if a future raised them there.
+
+A future cannot even hold a `StopIteration`.
+"""
 
 
 class PostedJob:
@@ -74,21 +76,23 @@ class QueuedCall(Generic[T]):
         if self.result.cancelled():
             return
 
-        received = self._interrupts.received
+        received_count = self._interrupts.received
         try:
             result = self._run_interruptible()
         except _ENDING_ERRORS as exc:
-            if isinstance(exc, KeyboardInterrupt) and self._interrupts.is_unchanged(received):
-                own = ControlFlowError(repr(exc))  # the user did not interrupt
-                own.__cause__ = exc
-                self._settle(self.result.set_exception, own)
+            is_interrupt = isinstance(exc, KeyboardInterrupt)
+            if is_interrupt and self._interrupts.is_unchanged(received_count):
+                # The function raised it itself: the user did not interrupt.
+                control_flow_error = ControlFlowError(repr(exc))
+                control_flow_error.__cause__ = exc
+                self._settle(self.result.set_exception, control_flow_error)
                 return
 
             cause = f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc)
             interrupted = CallInterrupted(cause)
             interrupted.__cause__ = exc
             self._settle(self.result.set_exception, interrupted)
-            if isinstance(exc, KeyboardInterrupt):
+            if is_interrupt:
                 raise
         except CancelledError:  # of a future that the function awaited: the call ends like its task
             self._settle(self.result.set_exception, asyncio.CancelledError())

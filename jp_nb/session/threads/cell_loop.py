@@ -134,10 +134,10 @@ class CellLoop:
             CallInterrupted: An interrupt, or an exception such as `SystemExit`, ended it.
             ControlFlowError: The function raised a `KeyboardInterrupt` without an interrupt.
         """
-        called = QueuedCall(function, self.interrupts)
-        self._calls.append(called)  # type: ignore[arg-type]  # the future knows T
+        queued_call = QueuedCall(function, self.interrupts)
+        self._calls.append(queued_call)  # type: ignore[arg-type]  # the future knows T
         self._listener.wake()
-        return await called.result
+        return await queued_call.result
 
     def hold(self) -> None:
         """Start no call until `release`, because the kernel was interrupted."""
@@ -171,16 +171,17 @@ class CellLoop:
         interrupt raises `KeyboardInterrupt` at once, and unstarted work stays queued.
         """
         with self.interrupts.defer():
-            outer = self._thread
+            outer_thread = self._thread  # a job may serve the queue too
             self._thread = get_ident()
             try:
-                while not self._run_next(until, tools=tools):
-                    pass
+                is_finished = False
+                while not is_finished:
+                    is_finished = self._run_next(until, tools=tools)
             finally:
-                self._thread = outer
+                self._thread = outer_thread
 
     def _run_next(self, until: Callable[[], bool], *, tools: bool) -> bool:
-        """Run a job or a call, or wait; return True at the end."""
+        """Run a job or a call, or wait; return True if `serve` ends."""
         self.interrupts.check()
         if run_first_due(self._timers, monotonic()) or run_first(self._jobs):
             return False
@@ -192,24 +193,24 @@ class CellLoop:
             return False
 
         self._wait()
-        if not self._jobs:
+        if not self._jobs:  # messages that have arrived come before a time limit
             run_first_due(self._idle_timers, self.idle_s)
         return False
 
     def _wait(self) -> None:
         """Wait for work, at most until a timer is due. Count the time as idle."""
         began = monotonic()
-        left = [each.deadline - began for each in self._timers]
-        left += [each.deadline - self.idle_s for each in self._idle_timers]
-        timeout = max(0.0, min([MAX_WAIT_S, *left]))
+        remaining = [timer.deadline - began for timer in self._timers]
+        remaining += [timer.deadline - self.idle_s for timer in self._idle_timers]
+        timeout = max(0.0, min([MAX_WAIT_S, *remaining]))
 
         self._listener.wait(timeout)
         self.idle_s += min(timeout, monotonic() - began)
 
     def _run_first_call(self) -> bool:
-        outer = self.running_call
+        outer_call = self.running_call  # a tool may serve the queue while it waits
         self.running_call = object()
         try:
             return run_first(self._calls)
         finally:
-            self.running_call = outer
+            self.running_call = outer_call

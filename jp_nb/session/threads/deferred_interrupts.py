@@ -52,7 +52,7 @@ class DeferredInterrupts:
 
         `in_job`: the block is part of a job of `serve`, which has installed the handler.
         """
-        outer = self.deferring
+        was_deferring = self.deferring
         installs = False
         if not in_job and _is_main_thread():
             installs = signal.getsignal(signal.SIGINT) is _DEFAULT_HANDLER
@@ -63,10 +63,12 @@ class DeferredInterrupts:
                 signal.signal(signal.SIGINT, self._handle_signal)
             yield
         finally:
-            self.deferring = outer
+            self.deferring = was_deferring
             if installs:
                 signal.signal(signal.SIGINT, _DEFAULT_HANDLER)
-        if not outer:
+
+        # The outermost block raises the interrupts of all blocks inside of it.
+        if not was_deferring:
             self.check()
 
     @contextmanager
@@ -77,14 +79,14 @@ class DeferredInterrupts:
         """
         self.check()
 
-        outer = self.deferring
+        was_deferring = self.deferring
         self.deferring = False
         self._is_internal = is_internal
 
         try:
             yield
         finally:
-            self.deferring = outer
+            self.deferring = was_deferring
             self._is_internal = _never
 
     def check(self) -> None:

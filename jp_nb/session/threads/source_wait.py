@@ -58,54 +58,55 @@ class SourceWait:
         cell = self._runner.cell
         future.add_done_callback(lambda _: cell.wake())
         self._runner.front_end.begin_question(self._config)
-        if self._is_shown():
+        if self._is_progress_shown():
             delay_s = self._config.style.mcp_startup.delay_secs
-            self._timer = cell.call_later(delay_s, self._show)
+            self._timer = cell.call_later(delay_s, self._show_progress)
 
-        interrupted = False
+        is_interrupted = False
 
         def must_end() -> bool:
-            nonlocal interrupted
-            interrupted = interrupted or self._line.takes_interrupt()
-            return interrupted or future.done()
+            nonlocal is_interrupted
+            is_interrupted = is_interrupted or self._line.takes_interrupt()
+            return is_interrupted or future.done()
 
         try:
             cell.serve(must_end, tools=False)
         except KeyboardInterrupt:
-            interrupted = True
+            is_interrupted = True
         except BaseException:
-            self._end()
+            self._end_output()
             raise
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-            self._update("")
+            self._show_status("")
 
-        if interrupted:
-            self._end()
+        if is_interrupted:
+            self._end_output()
             raise KeyboardInterrupt(START_INTERRUPTED)
 
-    def _end(self) -> None:
+    def _end_output(self) -> None:
         # The work that asks is cancelled on its own thread, which cannot remove a form by itself.
         self._runner.front_end.end()
         self._runner.output.end_early()
 
-    def _is_shown(self) -> bool:
-        has_user = self._runner.front_end.unavailable_reason(self._config) is None
+    def _is_progress_shown(self) -> bool:
+        has_user = self._runner.front_end.find_unavailable_reason(self._config) is None
         return self._config.style.mcp_startup.show and has_user
 
-    def _show(self) -> None:
+    def _show_progress(self) -> None:
+        """Show the servers that start now, and again after the configured interval."""
         names = [f"the server {one_line(name, limit=40)}" for name in self._list_starting()]
         text = ""
         if names:
             self._runner.output.begin_early(self._config)
             text = f"{' and '.join(names)} to start"
-        self._update(text)
+        self._show_status(text)
 
         interval_s = self._config.style.mcp_startup.interval_ms / 1000
-        self._timer = self._runner.cell.call_later(interval_s, self._show)
+        self._timer = self._runner.cell.call_later(interval_s, self._show_progress)
 
-    def _update(self, text: str) -> None:
+    def _show_status(self, text: str) -> None:
         if text == self._shown:
             return
         self._shown = text
@@ -131,7 +132,7 @@ class InputForms:
             return {}
 
         label = f"The MCP server {server} needs this to start"
-        prompt = FormPrompt(tuple(QuestionPrompt(each, label=label) for each in questions))
+        prompt = FormPrompt(tuple(QuestionPrompt(question, label=label) for question in questions))
 
         end: PromptEnd[FormEnd] = await asyncio.to_thread(
             prompter.ask_in_cell, prompt, keeps_record=False
@@ -139,9 +140,9 @@ class InputForms:
         if not isinstance(end, FormEnd):
             return {}
 
-        given = zip(labels, questions, end.ends, strict=True)
-        answers = {key: (each, page) for key, each, page in given if isinstance(page, Answered)}
-
-        for question, page in answers.values():
-            self._runner.secrets.add_answer(question, page.value)
-        return {key: str(page.value) for key, (_, page) in answers.items()}
+        answers: dict[str, str] = {}
+        for input_id, question, page_end in zip(labels, questions, end.ends, strict=True):
+            if isinstance(page_end, Answered):
+                self._runner.secrets.add_answer(question, page_end.value)
+                answers[input_id] = str(page_end.value)
+        return answers

@@ -34,6 +34,7 @@ _WAITING_CODE: Final = (
     queue.__file__,
     os.path.dirname(concurrent.futures.__file__),
 )
+"""Files of the standard library in which a thread waits for another one."""
 
 INSIDE_A_TOOL: Final = (
     "a turn is still running in this kernel, and this code is part of it: `jp.query` and other "
@@ -92,7 +93,7 @@ class TurnLine:
     @property
     def is_held_by_other_thread(self) -> bool:
         """True if another thread than the caller's prepares or runs a turn."""
-        first = self._first()
+        first = self._get_first()
         return first is not None and first.thread != threading.get_ident()
 
     def run(self, work: Callable[[], T]) -> T:
@@ -106,14 +107,14 @@ class TurnLine:
         if is_inside_tool():
             raise UsageError(INSIDE_A_TOOL)
 
-        first = self._first()
+        first = self._get_first()
         if first is not None and first.thread == threading.get_ident():
-            return self._run_in(first, work)
+            return self._run_in_command(first, work)
 
         place = _PlaceInLine(in_turn=True)
         try:
             self._places.append(place)
-            self._wait(place)
+            self._wait_until_first(place)
             return work()
         finally:
             # The first call here is the removal: an interrupt can only arrive after it.
@@ -127,7 +128,7 @@ class TurnLine:
         try:
             if not self._places:
                 self._places.append(place)
-            if self._first() is not place and place in self._places:  # a turn came first
+            if self._get_first() is not place and place in self._places:  # a turn came first
                 self._places.remove(place)
             return work()
         finally:
@@ -138,7 +139,7 @@ class TurnLine:
     @property
     def is_held_here(self) -> bool:
         """True if the caller's thread prepares or runs a turn."""
-        first = self._first()
+        first = self._get_first()
         return first is not None and first.in_turn and first.thread == threading.get_ident()
 
     def interrupt(self) -> None:
@@ -149,23 +150,24 @@ class TurnLine:
 
     def takes_interrupt(self) -> bool:
         """Return True once after `interrupt`, in the thread that runs the turn."""
-        first = self._first()
+        first = self._get_first()
         if first is None or not first.interrupted:
             return False
         first.interrupted = False
         return True
 
-    def _first(self) -> _PlaceInLine | None:
+    def _get_first(self) -> _PlaceInLine | None:
         try:
             return self._places[0]
         except IndexError:
             return None
 
     def _wake_first(self) -> None:
-        if (first := self._first()) is not None:
+        first = self._get_first()
+        if first is not None:
             first.wakeups.put(None)
 
-    def _run_in(self, place: _PlaceInLine, work: Callable[[], T]) -> T:
+    def _run_in_command(self, place: _PlaceInLine, work: Callable[[], T]) -> T:
         """Run `work`, a turn that a command of the same thread starts."""
         if place.in_turn:
             raise UsageError(INSIDE_A_TOOL)
@@ -175,15 +177,19 @@ class TurnLine:
         finally:
             place.in_turn = False
 
-    def _wait(self, place: _PlaceInLine) -> None:
-        before = {*self.find_tool_threads()}
+    def _wait_until_first(self, place: _PlaceInLine) -> None:
+        """Wait until `place` is the first, unless a tool may wait for this thread.
+
+        Only tools that already run can wait for it: a later tool does not know this thread.
+        """
+        earlier_tools = {*self.find_tool_threads()}
         blocked_since: dict[object, float] = {}
         while self._places[0] is not place:
             _raise_if_interrupted(place)
 
             now = monotonic()
-            blocked = before & self._blocked_tools()
-            blocked_since = {tool: blocked_since.get(tool, now) for tool in blocked}
+            blocked_tools = earlier_tools & self._find_blocked_tools()
+            blocked_since = {tool: blocked_since.get(tool, now) for tool in blocked_tools}
             if any(now - since > MAX_BLOCKED_S for since in blocked_since.values()):
                 raise UsageError(MAY_BE_AWAITED)
 
@@ -197,7 +203,8 @@ class TurnLine:
         # The interrupt may also have ended the turn before, so that this place is now the first.
         _raise_if_interrupted(place)
 
-    def _blocked_tools(self) -> set[object]:
+    def _find_blocked_tools(self) -> set[object]:
+        """Return the tools that wait for another thread now."""
         frames = sys._current_frames()
         return {
             tool

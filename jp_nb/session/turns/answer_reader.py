@@ -52,7 +52,8 @@ class AnswerReader:
         Return its problems for the model. There is none if the answer fits, or if a validator of
         the type failed, which the model cannot repair.
         """
-        answers = [e for e in entries if isinstance(e, ChatResponse) and e.kind == "structured"]
+        responses = [entry for entry in entries if isinstance(entry, ChatResponse)]
+        answers = [response for response in responses if response.kind == "structured"]
         self._has_answer = bool(answers)
         self._data = answers[-1].data if answers else None
 
@@ -64,7 +65,8 @@ class AnswerReader:
         return self._problems
 
     def _find_problems(self) -> list[str]:
-        if problems := list_misfits(self._data, self._form.schema):
+        problems = list_misfits(self._data, self._form.schema)
+        if problems:
             return problems
         if self._form.type is None:
             return []
@@ -92,8 +94,9 @@ class AnswerReader:
             cause = str(self.failure)[:MAX_EXCERPT]
             reason = f"a validator of the schema failed: {kind}: {cause}"
         elif not self._has_answer:
-            said = f"; its text is {excerpt(text)}" if text.strip() else ""
-            reason = f"the model gave no structured answer{said}"
+            reason = "the model gave no structured answer"
+            if text.strip():
+                reason += f"; its text is {excerpt(text)}"
         else:
             reason = f"the answer does not fit the schema: {self._problems[0]}"
 
@@ -101,21 +104,20 @@ class AnswerReader:
             reason += f". The answer, also in `_jp.data`: {excerpt(self._data)}"
         if failed_request is not None:
             reason += f". The request for another answer failed: {failed_request}"
-        cause_of_error = failed_request or self.failure
-        raise AnswerError(reason, data=self._data, text=text) from cause_of_error
+        raise AnswerError(reason, data=self._data, text=text) from failed_request or self.failure
 
 
 def _format_validation_error(error: ValidationError) -> list[str]:
     lines: list[str] = []
-    for each in error.errors(include_url=False)[:MAX_MISFITS]:
-        message = each["msg"]
+    for details in error.errors(include_url=False)[:MAX_MISFITS]:
+        message = details["msg"]
         for prefix in _PREFIXES:
             message = message.removeprefix(prefix)
 
-        found = ""
-        if each["loc"] and isinstance(each["input"], str | int | float | bool | None):
-            found = f", found {excerpt(each['input'])}"
-
-        where = format_schema_path(each["loc"])
-        lines.append(f"{where}: {message[: 2 * MAX_EXCERPT].rstrip('. ')}{found}")
+        where = format_schema_path(details["loc"])
+        line = f"{where}: {message[: 2 * MAX_EXCERPT].rstrip('. ')}"
+        # The model knows its whole answer, and an object may be long.
+        if details["loc"] and isinstance(details["input"], str | int | float | bool | None):
+            line += f", found {excerpt(details['input'])}"
+        lines.append(line)
     return lines

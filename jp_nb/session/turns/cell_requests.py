@@ -78,7 +78,7 @@ class TurnRequestReader:
             PromptCancelled: The cell ran before, and the user canceled.
         """
         described = self._describe(text, interpolated=interpolated)
-        cell = self._host.cell_run()
+        cell = self._host.get_cell_run()
         return TurnRequest(
             request=self._make_request(text, described, cell, schema),
             cell=cell,
@@ -102,7 +102,7 @@ class TurnRequestReader:
         self, text: str, described: Description, cell: CellRun, schema: object
     ) -> ChatRequest:
         """Return the event of the request; its metadata has the typed `text` if it differs."""
-        metadata: JsonObject = {**cell.metadata()}
+        metadata: JsonObject = {**cell.make_metadata()}
         typed = text.strip("\n")
         if described.text != typed:
             metadata[TYPED] = typed

@@ -27,6 +27,7 @@ from jp_nb.record.reading.plan_marks import read_content_without_note
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.next_conversation import NextConversation, branch_before
+from jp_nb.text import pluralize
 
 RERUN_HELP: Final = "Set `record.rerun` to `replace` or `append` to skip this question"
 _RERUN_ACTIONS: Final = (
@@ -57,7 +58,7 @@ class CellReruns:
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
         self._origins: dict[str, _RequestOrigin] = {}  # by event id of the request
-        self._starts: dict[str, _RequestOrigin] = {}  # of first requests, by conversation
+        self._starts: dict[str, _RequestOrigin] = {}  # origins of first requests, by conversation
 
     def remember_start(self, cell: CellRun) -> None:
         """Remember `cell` if its request is the first of the active conversation."""
@@ -69,9 +70,9 @@ class CellReruns:
     def remember(self, cell: CellRun, *, turn: int, option_count: int) -> None:
         """Remember that `cell` started `turn`, and the number of changes by its options."""
         stream = self._active.document.conversation
-        place = stream.find_request_index(turn)
-        if place is not None:
-            self._origins[stream.event_id(place)] = _RequestOrigin(cell.execution, option_count)
+        index = stream.find_request_index(turn)
+        if index is not None:
+            self._origins[stream.event_id(index)] = _RequestOrigin(cell.execution, option_count)
 
     def find_next_conversation(
         self,
@@ -107,33 +108,38 @@ class CellReruns:
             return False
 
         entries = active.document.conversation.entries
-        first = next((e for e in entries if isinstance(e, ChatRequest)), None)
-        if first is None or not any(isinstance(e, ChatResponse) for e in entries):
+        first_request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
+        has_answer = any(isinstance(entry, ChatResponse) for entry in entries)
+        if first_request is None or not has_answer:
             return False
-        first_text = read_content_without_note(first)
+
+        first_text = read_content_without_note(first_request)
         if same_text and first_text != text:
             return False
 
-        cell_id = first.metadata.get("cell_id")
+        cell_id = first_request.metadata.get("cell_id")
         if cell_id and cell.cell_id:
             return cell_id == cell.cell_id
         return first_text == text
 
     def _restart(self) -> NextConversation:
-        # As if all cells ran from the top: with the changes before the first turn and after the
-        # last one, without those of an untrusted record.
+        """Return a new conversation, as if all cells ran from the top.
+
+        It has the changes of settings before the first turn and after the last one, unless the
+        record is untrusted.
+        """
         old = self._active.document.conversation
-        fresh = self._active.create_conversation(with_parent=False)
+        new = self._active.create_conversation(with_parent=False)
         if self._active.trust.trusted:
             start = self._starts.get(old.id)
             if start is None:
                 earlier_changes = select_changes_before_first_turn(old)
             else:
                 earlier_changes = start.earlier_changes
-            fresh.append(*earlier_changes, *select_changes_since_last_turn(old))
+            new.append(*earlier_changes, *select_changes_since_last_turn(old))
 
         return NextConversation(
-            fresh,
+            new,
             "new conversation started, because this cell began the previous one. Go "
             f"back: `%jp switch {old.id}`",
         )
@@ -151,29 +157,38 @@ class CellReruns:
         if not any(_may_be_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
             return None
 
-        requests: dict[int, tuple[str, ChatRequest]] = {}  # the first one of each turn
-        for number, place, entry in stream.events():
-            if isinstance(entry, ChatRequest) and number not in requests:
-                requests[number] = stream.event_id(place), entry
-
-        executions: dict[int, str | None] = {}  # of the cell's turns, in this kernel
-        for number, (event_id, request) in requests.items():
-            if _may_be_of(request, text, cell, same_text=same_text):
-                origin = self._origins.get(event_id)
-                executions[number] = None if origin is None else origin.execution
-
+        executions = self._list_executions(text, cell, same_text=same_text)
         if not executions or 0 in executions:
             return None
 
-        first = max(executions)
-        execution = executions[first]
+        last = max(executions)
+        last_execution = executions[last]
         turns = list(stream.turns())
-        if execution == cell.execution or is_unanswered(turns[first].entries):
+        if last_execution == cell.execution or is_unanswered(turns[last].entries):
             return None
 
-        while first - 1 in executions and executions[first - 1] == execution:
+        # The earlier run of the cell may have sent several requests.
+        first = last
+        while first - 1 in executions and executions[first - 1] == last_execution:
             first -= 1
         return first
+
+    def _list_executions(
+        self, text: str, cell: CellRun, *, same_text: bool
+    ) -> dict[int, str | None]:
+        """Return the runs that sent the turns of `cell`, by turn; None for an unknown run."""
+        stream = self._active.document.conversation
+        first_requests: dict[int, tuple[str, ChatRequest]] = {}  # with its event id, by turn
+        for turn, index, entry in stream.events():
+            if isinstance(entry, ChatRequest) and turn not in first_requests:
+                first_requests[turn] = stream.event_id(index), entry
+
+        executions: dict[int, str | None] = {}
+        for turn, (event_id, request) in first_requests.items():
+            if _may_be_of(request, text, cell, same_text=same_text):
+                origin = self._origins.get(event_id)
+                executions[turn] = None if origin is None else origin.execution
+        return executions
 
     def _choose_conversation(
         self, first: int, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
@@ -186,23 +201,23 @@ class CellReruns:
             return None
 
         stream = self._active.document.conversation
+        index = stream.find_request_index(first)
+        origin = None if index is None else self._origins.get(stream.event_id(index))
+        option_count = origin.option_count if origin else 0
+
         number = to_shown_turn(first)
         last = stream.turn_count
         turns = f"turns {number} to {last} are" if last > number else f"turn {number} is"
-        place = stream.find_request_index(first)
-        origin = None if place is None else self._origins.get(stream.event_id(place))
-        option_count = origin.option_count if origin else 0
         why = f"{turns} replaced in a branch"
         return branch_before(self._active, first, option_count=option_count, why=why)
 
     def _ask_user(self, first: int, ask: Callable[[ActionPrompt], PromptEnd[Answered]]) -> str:
         """Return `replace` or `append`."""
         number = to_shown_turn(first)
-        later = self._active.document.conversation.turn_count - number
+        later_count = self._active.document.conversation.turn_count - number
         turns = f"turn {number}"
-        if later:
-            noun = "turn" if later == 1 else "turns"
-            turns += f" and {later} later {noun}"
+        if later_count:
+            turns += f" and {later_count} later {pluralize('turn', later_count)}"
 
         text = (
             f"You already ran this cell: {turns}. Nothing is deleted: "
@@ -224,10 +239,12 @@ class CellReruns:
         raise PromptCancelled("cancelled: no request was sent")
 
 
-def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
-    # If a recorded request has no cell id, the same text means the same cell.
-    cell_id = entry.metadata.get("cell_id")
-    has_same_text = read_content_without_note(entry) == text
-    if cell_id and cell_id != cell.cell_id:
+def _may_be_of(request: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
+    """Return True if an earlier run of `cell` may have sent the recorded `request`."""
+    has_same_text = read_content_without_note(request) == text
+    cell_id = request.metadata.get("cell_id")
+    if not cell_id:
+        return has_same_text  # the same text means the same cell
+    if cell_id != cell.cell_id:
         return False
-    return has_same_text or (bool(cell_id) and not same_text)
+    return has_same_text or not same_text

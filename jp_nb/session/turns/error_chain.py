@@ -6,6 +6,7 @@ Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from jp_nb.toolkit.function_tools import tool_errors
 
@@ -15,21 +16,29 @@ MAX_LINKS = 5  # limit of chained exceptions
 MAX_IN_GROUPS = 30  # limit of the exceptions of a group, with nested groups
 
 
-def iter_error_chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
-    """Yield the chain of `error`, most recent last, with True for an explicit cause."""
-    chain = [(error, False)]
-    seen = {id(error)}
-    while len(chain) < MAX_LINKS:
-        last = chain[-1][0]
-        before = last.__cause__
-        if before is None and not last.__suppress_context__:
-            before = last.__context__
-        if before is None or id(before) in seen:
-            break
-        seen.add(id(before))
-        chain.append((before, last.__cause__ is before))
+class ChainedError(NamedTuple):
+    """One exception of a chain. `is_cause` is True if the next one was raised `from` it."""
 
-    yield from reversed(chain)
+    error: BaseException
+    is_cause: bool
+
+
+def list_error_chain(error: BaseException) -> list[ChainedError]:
+    """Return the chain of `error`, the most recent exception last."""
+    chain = [ChainedError(error, is_cause=False)]
+    seen_ids = {id(error)}
+    while len(chain) < MAX_LINKS:
+        newest = chain[0].error
+        earlier = newest.__cause__
+        if earlier is None and not newest.__suppress_context__:
+            earlier = newest.__context__
+        if earlier is None or id(earlier) in seen_ids:
+            break
+
+        seen_ids.add(id(earlier))
+        chain.insert(0, ChainedError(earlier, is_cause=newest.__cause__ is earlier))
+
+    return chain
 
 
 def format_error_group(
@@ -39,19 +48,22 @@ def format_error_group(
 
     The traceback module visits every exception of a group, which can be very many.
     """
-    waiting: list[tuple[int, str, BaseException]] = [(0, "", error)]
+    # A stack: the next exception is at its end.
+    pending: list[tuple[int, str, BaseException]] = [(0, "", error)]
     count = 0
-    while waiting and count < MAX_IN_GROUPS:
-        depth, mark, each = waiting.pop()
+    while pending and count < MAX_IN_GROUPS:
+        depth, mark, member = pending.pop()
         count += 1
+        indentation = "  " * depth
 
-        parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-        is_group = isinstance(each, BaseExceptionGroup)
-        text = tool_errors.summarize_error(each) if is_group else format_error(each)
-        yield f"{'  ' * depth}{mark}{text}"
+        if not isinstance(member, BaseExceptionGroup):
+            yield f"{indentation}{mark}{format_error(member)}"
+            continue
 
-        nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]
-        waiting += reversed(nested)
+        yield f"{indentation}{mark}{tool_errors.summarize_error(member)}"
+        first_members = member.exceptions[:MAX_IN_GROUPS]
+        nested = [(depth + 1, f"[{index}] ", inner) for index, inner in enumerate(first_members)]
+        pending += reversed(nested)
 
-    if waiting:
+    if pending:
         yield "  … (more errors of the group are omitted)"

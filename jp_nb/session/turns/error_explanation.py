@@ -61,20 +61,20 @@ class ErrorExplanation:
         return self._session.active.line.run(partial(self._run_fix, question))
 
     def _run_fix(self, question: str) -> Turn:
-        switched: list[str] = []
+        switched_on: list[str] = []
 
         def read_turn_request() -> TurnRequest:
-            asked = self._read_turn_request(question, fixes=True)
-            switched.extend(self._list_tools_to_switch())
-            directives = [Directive("tool", CELLS_TOOLSET)] if switched else []
-            return replace(asked, directives=directives)
+            turn_request = self._read_turn_request(question, fixes=True)
+            switched_on.extend(self._list_tools_to_switch_on())
+            directives = [Directive("tool", CELLS_TOOLSET)] if switched_on else []
+            return replace(turn_request, directives=directives)
 
         try:
             return self._turns.run_request(read_turn_request)
         finally:
-            self._switch_off(switched)
+            self._switch_off(switched_on)
 
-    def _list_tools_to_switch(self) -> list[str]:
+    def _list_tools_to_switch_on(self) -> list[str]:
         """Return the tools of `cells`, and those that it needs, which are off."""
         conversation = self._session.config.conversation
         names = conversation.list_switched_tools(CELLS_TOOLSET, on=True)
@@ -83,20 +83,20 @@ class ErrorExplanation:
     def _switch_off(self, names: Sequence[str]) -> None:
         """Switch the tools off that were on for one turn. A failed turn has done so already."""
         conversation = self._session.config.conversation
-        on = [name for name in names if conversation.get_tool_state(name)[0]]
-        if on:
-            self._session.configure(*[Directive("no_tool", name) for name in on])
+        still_on = [name for name in names if conversation.get_tool_state(name)[0]]
+        if still_on:
+            self._session.configure(*[Directive("no_tool", name) for name in still_on])
 
     def _read_turn_request(self, question: str, *, fixes: bool = False) -> TurnRequest:
         max_chars = self._session.config.interpolation.max_chars
-        error = ErrorRequest(self._host.last_error(), self._host.namespace)
+        error = ErrorRequest(self._host.find_last_error(), self._host.namespace)
         hide = self._turns.runner.secrets.hide
         content = hide(error.write_for_model(question, room=max_chars, fixes=fixes))
         command = "fix" if fixes else "why"
         typed = hide(error.write_for_user(question, command=command))
 
-        cell = self._host.cell_run()
-        metadata: JsonObject = {**cell.metadata(), EXPLAINS_ERROR: True, TYPED: typed}
+        cell = self._host.get_cell_run()
+        metadata: JsonObject = {**cell.make_metadata(), EXPLAINS_ERROR: True, TYPED: typed}
 
         # A cell that explained the same error before runs again: the user may choose a branch.
         next_conversation = self._turns.reruns.find_next_conversation(

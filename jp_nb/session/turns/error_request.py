@@ -12,15 +12,15 @@ from __future__ import annotations
 import linecache
 import sysconfig
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
 from jp_nb.session.host import LastError
-from jp_nb.session.turns.error_chain import format_error_group, iter_error_chain
+from jp_nb.session.turns.error_chain import format_error_group, list_error_chain
 from jp_nb.session.turns.failed_code import (
     MAX_SOURCE_LINE_CHARS,
     find_failed_lines,
@@ -54,6 +54,45 @@ _CAUSED = "The error above was the direct cause of the following error:"
 _HANDLED = "During handling of the error above, another error occurred:"
 
 
+class _Call(NamedTuple):
+    """One call of a traceback."""
+
+    frame: FrameType
+    summary: traceback.FrameSummary
+
+
+class _NamedValue(NamedTuple):
+    """A name in a failed line, the location of the line, and its value."""
+
+    name: str
+    location: str
+    value: object
+
+
+def _find_first_fitting(texts: Sequence[Sequence[str]], room: int) -> int:
+    """Return the index from which on all `texts` fit into `room` characters; at most the last."""
+    first = len(texts)
+    for index in range(len(texts) - 1, -1, -1):
+        size = sum(len(line) + 1 for line in texts[index])
+        if size > room:
+            break
+        room -= size
+        first = index
+    return min(first, max(len(texts) - 1, 0))
+
+
+def _find_shown_lines(call: _Call, failing: range, line_count: int) -> range:
+    """Return the numbers of the lines around the `failing` ones, inside of the function."""
+    code = call.frame.f_code
+    around = 0 if call.summary.name == "<module>" else AROUND
+    start = max(failing.start - around, code.co_firstlineno, 1)
+
+    code_lines = [number for *_, number in code.co_lines() if number is not None]
+    code_stop = max(code_lines, default=0) + 1
+    stop = max(min(failing.stop + around, code_stop), failing.start)
+    return range(start, min(stop, line_count + 1))
+
+
 class ErrorRequest:
     """Writes a request about an error, without the secrets in `namespace`, on the cell's thread.
 
@@ -68,10 +107,10 @@ class ErrorRequest:
         self._libraries = [Path(paths[kind]) for kind in kinds]
         self._libraries.append(Path(__file__).parents[3] / "jp_nb")
 
-        self._chain = list(iter_error_chain(last.error))
-        self._names = list(self._read_names())
-        named = {name: value for name, _, value in self._names}
-        self._hide = NotebookSecrets({**namespace, **named})
+        self._chain = list_error_chain(last.error)
+        self._named_values = list(self._find_named_values())
+        local_values = {named.name: named.value for named in self._named_values}
+        self._hide = NotebookSecrets({**namespace, **local_values})
 
     def write_for_model(self, question: str = "", *, room: int, fixes: bool = False) -> str:
         """Return the question, the cell, the traceback with causes, and the values of names.
@@ -83,10 +122,10 @@ class ErrorRequest:
         room_for_each_error = room * 4 // 10 // len(self._chain)
 
         lines: list[str] = []
-        for error, caused in self._chain:
+        for error, is_cause in self._chain:
             lines += self._format_with_calls(error, room_for_each_error)
             if error is not self._last.error:
-                relation = _CAUSED if caused else _HANDLED
+                relation = _CAUSED if is_cause else _HANDLED
                 lines += ["", relation, ""]
 
         sections = [
@@ -95,22 +134,22 @@ class ErrorRequest:
             *self._make_value_sections(room // 4),
         ]
 
-        asked = question.strip() or DEFAULT_QUESTION
+        request = question.strip() or DEFAULT_QUESTION
         if fixes:
-            asked = self._ask_for_edit(question)
-        return frame_sections(f"{asked}\n", sections)
+            request = self._make_edit_request(question)
+        return frame_sections(f"{request}\n", sections)
 
-    def _ask_for_edit(self, question: str) -> str:
+    def _make_edit_request(self, question: str) -> str:
         """Return the request for an edit, with the id and version of the cell, if it is known."""
         from jp_nb.toolkit.editing.document_cells import cell_version
 
         last = self._last
-        named = FIND_CELL_TEXT
+        cell_text = FIND_CELL_TEXT
         if last.cell_id and last.raw_cell is not None:
-            named = FAILED_CELL_TEXT.format(
+            cell_text = FAILED_CELL_TEXT.format(
                 one_line(last.cell_id, limit=64), cell_version(last.raw_cell)
             )
-        return "\n".join(filter(None, [question.strip(), FIX_TEXT, named]))
+        return "\n".join(filter(None, [question.strip(), FIX_TEXT, cell_text]))
 
     def write_for_user(self, question: str = "", *, command: str = "why") -> str:
         """Return the request as the user knows it: the question, and the name of the error."""
@@ -119,15 +158,16 @@ class ErrorRequest:
         lines = self._hide_secrets(text).splitlines() or [""]
 
         # The description of a syntax error begins with its place.
-        named = lines[-1] if isinstance(error, SyntaxError) else lines[0]
+        error_line = lines[-1] if isinstance(error, SyntaxError) else lines[0]
 
-        why = f"{command}: {one_line(named, limit=MAX_SOURCE_LINE_CHARS)}"
-        return "\n".join(filter(None, [question.strip(), why]))
+        command_line = f"{command}: {one_line(error_line, limit=MAX_SOURCE_LINE_CHARS)}"
+        return "\n".join(filter(None, [question.strip(), command_line]))
 
     def _hide_secrets(self, text: str, *, code: bool = False) -> str:
         return self._hide(plain(text, limit=len(text)), code=code)
 
     def _hide_in_code(self, lines: Mapping[int, str]) -> dict[int, str]:
+        """Return source lines by number without secrets, which may have several lines."""
         plain_lines = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
         cleared = self._hide("\n".join(plain_lines), code=True).split("\n")
         return dict(zip(lines, cleared, strict=True))
@@ -151,12 +191,13 @@ class ErrorRequest:
         """Return label and source of the failed cell, and the number of its failed line."""
         raw_cell = self._last.raw_cell
         error = self._last.error
-        places = [(each.filename, each.lineno) for _, each in self._list_user_frames(error)]
+        places = [(call.summary.filename, call.summary.lineno) for call in self._list_calls(error)]
         if isinstance(error, SyntaxError) and error.filename:
             places.append((error.filename, error.lineno))
 
         for filename, line in places:
-            if (label := self._last.label_of(filename)) is None:
+            label = self._last.label_of(filename)
+            if label is None:  # not the file of a cell
                 continue
 
             source = "".join(linecache.getlines(filename))
@@ -175,67 +216,58 @@ class ErrorRequest:
             message += "…"
         message = message[: max(room, MAX_SOURCE_LINE_CHARS)]
 
-        frames = self._list_user_frames(error)
-        omitted = max(len(frames) - MAX_ERROR_FRAMES, 0)
-        at = MAX_ERROR_FRAMES // 3
-        del frames[at : at + omitted]
+        calls = self._list_calls(error)
+        middle_count = max(len(calls) - MAX_ERROR_FRAMES, 0)
+        middle = MAX_ERROR_FRAMES // 3
+        del calls[middle : middle + middle_count]
 
-        calls = [list(self._format_frame(frame, summary)) for frame, summary in frames]
-        sizes = [sum(map(len, call)) + len(call) for call in calls]
-        room -= len(message)
-        first = len(calls)
-        while first and room >= sizes[first - 1]:
-            first -= 1
-            room -= sizes[first]
-        first = min(first, max(len(calls) - 1, 0))  # at least the last call
+        texts = [list(self._format_call(call)) for call in calls]
+        first = _find_first_fitting(texts, room - len(message))
 
-        beyond = omitted if first > at else 0
-        yield from format_omitted(first + beyond, "call")
+        # If the earliest calls up to the middle are omitted, one line counts them all.
+        is_middle_shown = first <= middle
+        omitted_count = first if is_middle_shown else first + middle_count
+        yield from format_omitted(omitted_count, "call")
 
-        for number, call in enumerate(calls[first:], start=first):
-            if omitted and not beyond and number == at:
-                yield from format_omitted(omitted, "call")
-            yield from call
+        for number, lines in enumerate(texts[first:], start=first):
+            if is_middle_shown and number == middle:
+                yield from format_omitted(middle_count, "call")
+            yield from lines
 
         yield message
 
-    def _list_user_frames(
-        self, error: BaseException
-    ) -> list[tuple[FrameType, traceback.FrameSummary]]:
+    def _list_calls(self, error: BaseException) -> list[_Call]:
         """Return the calls of `error` from the first one in user code on."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         summaries = traceback.extract_tb(error.__traceback__)
         # `sys.tracebacklimit` limits only the summaries.
-        both = list(zip(frames, summaries, strict=False))
+        calls = [_Call(*parts) for parts in zip(frames, summaries, strict=False)]
 
-        default = len(both) if isinstance(error, SyntaxError) else 0  # user code did not run
-        own = (n for n, (_, each) in enumerate(both) if self._is_own(each.filename))
-        return both[next(own, default) :]
+        for index, call in enumerate(calls):
+            if self._is_own(call.summary.filename):
+                return calls[index:]
+        # Code with a syntax error did not run.
+        return [] if isinstance(error, SyntaxError) else calls
 
-    def _format_frame(self, frame: FrameType, summary: traceback.FrameSummary) -> Iterator[str]:
+    def _format_call(self, call: _Call) -> Iterator[str]:
+        """Yield the location of a call, and for user code the lines around it."""
+        frame, summary = call
         yield one_line(self._format_location(summary))
         if not self._is_own(summary.filename):
             return
 
-        failing = find_failed_lines(summary)
-        around = 0 if summary.name == "<module>" else AROUND
-        first = max(failing.start - around, frame.f_code.co_firstlineno, 1)
         lines = linecache.getlines(summary.filename, frame.f_globals)
-
-        code_lines = [number for *_, number in frame.f_code.co_lines() if number is not None]
-        last_of_code = max(code_lines, default=0)
-        last = min(failing.stop + around, len(lines) + 1, last_of_code + 1)
-        wanted = range(first, min(max(last, failing.start), len(lines) + 1))
-        if not wanted:
+        failing = find_failed_lines(summary)
+        shown = _find_shown_lines(call, failing, len(lines))
+        if not shown:
             return
 
         # A secret may begin above the excerpt.
-        read = range(max(first - MAX_SECRET_LINES, 1), wanted.stop)
-        code = self._hide_in_code({number: lines[number - 1].rstrip() for number in read})
-        source = {number: code[number] for number in wanted}
-        shown = format_excerpt(source, failing, len(source) * MAX_SOURCE_LINE_CHARS)
-
-        yield from (f"  {line}" for line in shown)
+        searched = range(max(shown.start - MAX_SECRET_LINES, 1), shown.stop)
+        code = self._hide_in_code({number: lines[number - 1].rstrip() for number in searched})
+        source = {number: code[number] for number in shown}
+        excerpt = format_excerpt(source, failing, len(source) * MAX_SOURCE_LINE_CHARS)
+        yield from (f"  {line}" for line in excerpt)
 
     def _format_location(self, summary: traceback.FrameSummary) -> str:
         inside = "" if summary.name == "<module>" else f", in {summary.name}"
@@ -262,7 +294,9 @@ class ErrorRequest:
         return next((base for base in self._libraries if path.is_relative_to(base)), None)
 
     def _shorten_path(self, filename: str) -> str:
-        if (label := self._last.label_of(filename)) is not None:
+        """Return the label of a cell, or a path relative to a library or to a known folder."""
+        label = self._last.label_of(filename)
+        if label is not None:
             return label
 
         path = Path(filename)
@@ -276,26 +310,29 @@ class ErrorRequest:
                 return f"{prefix}{path.relative_to(base).as_posix()}"
         return filename
 
-    def _read_names(self) -> Iterator[tuple[str, str, object]]:
-        """Yield name, location, and value of names in failed lines, the nearest first."""
+    def _find_named_values(self) -> Iterator[_NamedValue]:
+        """Yield the values of names in failed lines, the nearest first."""
         seen: set[tuple[str, int]] = set()
         for error, _ in reversed(self._chain):
-            own = [each for each in self._list_user_frames(error) if self._is_own(each[1].filename)]
-            for frame, summary in own[: -FRAMES_WITH_NAMES - 1 : -1]:
+            calls = [
+                call for call in self._list_calls(error) if self._is_own(call.summary.filename)
+            ]
+            nearest_calls = calls[-FRAMES_WITH_NAMES:]
+            for frame, summary in reversed(nearest_calls):
                 for name, value in iter_named_values(frame, summary):
                     if (name, id(value)) in seen or len(seen) == MAX_NAMES:
                         continue
                     seen.add((name, id(value)))
-                    yield name, self._format_location(summary), value
+                    yield _NamedValue(name, self._format_location(summary), value)
 
     def _make_value_sections(self, room: int) -> Iterator[DataSection]:
         lines: list[str] = []
-        for number, (name, location, value) in enumerate(self._names):
+        for index, (name, location, value) in enumerate(self._named_values):
             shown = self._format_value(name, value, min(MAX_VALUE, room))
             text = f"{name} ({one_line(location)}): {shown}"
             room -= len(text) + 1
             if room < 0:
-                lines += format_omitted(len(self._names) - number, "name")
+                lines += format_omitted(len(self._named_values) - index, "name")
                 break
             lines.append(text)
 
@@ -304,12 +341,15 @@ class ErrorRequest:
             yield DataSection(heading, "\n".join(lines))
 
     def _format_value(self, name: str, value: object, room: int) -> str:
-        if (hidden := self._hide.name(name, value)) is not None:
+        hidden = self._hide.name(name, value)
+        if hidden is not None:
             return hidden
 
+        # Values in a failed line are more often secrets than other values.
         if isinstance(value, str | bytes) and len(value) < MAX_VALUE:
-            word = value if isinstance(value, str) else value.decode(errors="replace")
-            if len(word.split()) == 1 and looks_like_secret(word):
+            text = value if isinstance(value, str) else value.decode(errors="replace")
+            is_word = len(text.split()) == 1
+            if is_word and looks_like_secret(text):
                 return NOT_SHOWN
 
         budget = ValueBudget(chars=max(room, 1), images=0, privacy=self._hide)

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from itertools import accumulate
 from types import FrameType, ModuleType
 
+from jp_nb.text import pluralize
+
 MAX_FAILED_LINES = 20  # limit of the lines of one failed statement
 MAX_SOURCE_LINE_CHARS = 400  # limit of the characters of a source line
 
@@ -35,20 +37,21 @@ def find_written_line(
 
     None if IPython changed that line: then `source` is more helpful.
     """
-    lines = raw_cell.splitlines()
-    while lines and not lines[0].strip():  # IPython removes these
-        del lines[0]
+    written_lines = raw_cell.splitlines()
+    while written_lines and not written_lines[0].strip():  # IPython removes these
+        del written_lines[0]
 
-    written = "\n".join(lines)
-    transformed = source.splitlines()
+    written = "\n".join(written_lines)
+    source_lines = source.splitlines()
+    has_line = line is not None and 0 < line <= len(written_lines)
 
-    if line is None or not 0 < line <= len(lines):
-        return None if transformed else (written, None)
+    if not source_lines:  # IPython's source is not known
+        return written, line if has_line else None
+    if line is None or not has_line or line > len(source_lines):
+        return None
 
-    same = not transformed or (
-        line <= len(transformed) and lines[line - 1].strip() == transformed[line - 1].strip()
-    )
-    return (written, line) if same else None
+    is_same = written_lines[line - 1].strip() == source_lines[line - 1].strip()
+    return (written, line) if is_same else None
 
 
 def iter_named_values(
@@ -61,47 +64,51 @@ def iter_named_values(
     lines = linecache.getlines(summary.filename, frame.f_globals)
     failing = find_failed_lines(summary)
     code = "".join(lines[failing.start - 1 : failing.stop - 1])
-    known = frame.f_locals
+    local_values = frame.f_locals
 
     for name in find_variable_names(code):
-        if name in known:
-            value = known[name]
+        if name in local_values:
+            value = local_values[name]
         elif name in frame.f_globals:
             value = frame.f_globals[name]
         else:
             continue
 
-        if not isinstance(value, ModuleType) and value is not getattr(builtins, name, frame):
+        # The default is an object that is no value of the user.
+        is_builtin = value is getattr(builtins, name, frame)
+        if not isinstance(value, ModuleType) and not is_builtin:
             yield name, value
 
 
 def find_variable_names(code: str) -> list[str]:
     """Return the variables in lines of code, in order, without attributes."""
     code = textwrap.dedent(code)
-    for whole in (code, f"{code.rstrip()}\n    pass"):  # the first line of a block
+    with_body = f"{code.rstrip()}\n    pass"  # if `code` is the first line of a block
+    for complete_code in (code, with_body):
         try:
-            tree = ast.parse(whole)
+            tree = ast.parse(complete_code)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
 
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        found.sort(key=lambda node: (node.lineno, node.col_offset))
-        return list(dict.fromkeys(node.id for node in found))
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        nodes.sort(key=lambda node: (node.lineno, node.col_offset))
+        return list(dict.fromkeys(node.id for node in nodes))
     return list(dict.fromkeys(_iter_token_names(code)))
 
 
 def _iter_token_names(code: str) -> Iterator[str]:
-    before = ""
+    """Yield the names in code that cannot be parsed, without attributes and keywords."""
+    previous = ""
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
             if token.type == tokenize.ERRORTOKEN and token.string[0] in "'\"":
                 return  # Python 3.11 continues inside an unclosed string
 
             is_name = token.type == tokenize.NAME and not keyword.iskeyword(token.string)
-            if is_name and before != ".":
+            if is_name and previous != ".":
                 yield token.string
 
-            before = token.string
+            previous = token.string
     except (tokenize.TokenError, SyntaxError):  # the statement is incomplete
         return
 
@@ -112,27 +119,27 @@ def format_excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator
     An arrow marks each failing line. At least one line is kept.
     """
     width = len(str(max(lines, default=0)))
-
-    shown: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for number, line in lines.items():
         mark = "→" if number in failing else " "
-        shown[number] = f"{mark} {number:>{width}} {line[:MAX_SOURCE_LINE_CHARS]}"
+        texts[number] = f"{mark} {number:>{width}} {line[:MAX_SOURCE_LINE_CHARS]}"
 
-    near = sorted(shown, key=lambda number: (abs(number - (failing.start or 1)), number))
-    sizes = accumulate(len(shown[number]) + 1 for number in near)
-    fitting = {number for number, size in zip(near, sizes, strict=True) if size <= room}
-    kept = fitting or set(near[:1])
+    center = failing.start or 1
+    nearest_first = sorted(texts, key=lambda number: (abs(number - center), number))
+    total_sizes = accumulate(len(texts[number]) + 1 for number in nearest_first)
+    sized = zip(nearest_first, total_sizes, strict=True)
+    fitting = {number for number, total_size in sized if total_size <= room}
+    kept = fitting or set(nearest_first[:1])
 
-    above = sum(number < min(kept, default=0) for number in shown)
-    below = len(shown) - len(kept) - above
+    above_count = sum(number < min(kept, default=0) for number in texts)
+    below_count = len(texts) - len(kept) - above_count
 
-    yield from format_omitted(above, "line")
-    yield from (shown[number].rstrip() for number in sorted(kept))
-    yield from format_omitted(below, "line")
+    yield from format_omitted(above_count, "line")
+    yield from (texts[number].rstrip() for number in sorted(kept))
+    yield from format_omitted(below_count, "line")
 
 
-def format_omitted(count: int, what: str) -> Iterator[str]:
-    """Yield a line about `count` omitted things of the kind `what`, or nothing if it is 0."""
+def format_omitted(count: int, noun: str) -> Iterator[str]:
+    """Yield a line about `count` omitted things, such as calls, or nothing if it is 0."""
     if count:
-        noun = what if count == 1 else f"{what}s"
-        yield f"… ({count} {noun} omitted)"
+        yield f"… ({count} {pluralize(noun, count)} omitted)"

@@ -34,19 +34,24 @@ def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) ->
         images.extend(image for image in description.images if image not in images)
         return description.text
 
-    lines = ["".join(_replace_expressions(line, describe_expression)) for line in text.split("\n")]
+    lines: list[str] = []
+    for line in text.split("\n"):
+        lines.append("".join(_replace_expressions(line, describe_expression)))
     return Description("\n".join(lines), tuple(images))
 
 
 def _replace_expressions(line: str, replace: Callable[[str], str]) -> Iterator[str]:
     """Yield the parts of `line` with expressions replaced; unclosed braces stay."""
-    position = 0
+    position = 0  # the beginning of the part that is not yet yielded
     last_end = line.rfind("}}")
     while (start := line.find("{{", position)) >= 0:
-        if line[position:start].endswith("\\"):  # literal braces
+        is_literal = line[position:start].endswith("\\")
+        is_unclosed = start + 2 > last_end
+
+        if is_literal:
             yield f"{line[position : start - 1]}{{{{"
             position = start + 2
-        elif start + 2 > last_end:  # unclosed
+        elif is_unclosed:
             break
         else:
             end = line.find("}}", start + 2)

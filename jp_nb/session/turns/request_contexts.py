@@ -32,7 +32,8 @@ class RequestContexts:
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
         self._current: tuple[ConversationStream, RequestContext] | None = None
-        self._own_heads: list[RequestHead] = []  # of requests, if the record is untrusted
+        # The heads that this kernel has sent while the record is untrusted.
+        self._own_heads: list[RequestHead] = []
         self.contents: dict[AttachmentDigest, Attachment] = {}
 
     def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
@@ -45,12 +46,14 @@ class RequestContexts:
 
     def continue_context(self, stream: ConversationStream, resolved: Resolved) -> RequestContext:
         """Return the context of the next turn of `stream`: that of the last turn, if it is kept."""
-        if self._current is not None and self._current[0] is stream:
-            return self._current[1]
+        if self._current is not None:
+            kept_stream, kept_context = self._current
+            if kept_stream is stream:
+                return kept_context
 
         if stream.turn_count:
             context = self.build(stream, resolved)
-        else:  # spares a new conversation the settings
+        else:  # a new conversation need not load the settings for it
             context = RequestContext(contents=self.contents)
         self._current = stream, context
         return context

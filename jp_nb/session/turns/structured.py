@@ -67,9 +67,13 @@ def _find_variable(name: str, namespace: Mapping[str, Any]) -> Any:
     if name in namespace:
         return namespace[name]
 
-    names = [k for k, v in namespace.items() if isinstance(k, str) and is_schema_like(v)]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}? A schema is" if near else "define it first, as"
+    names = [
+        variable
+        for variable, value in namespace.items()
+        if isinstance(variable, str) and is_schema_like(value)
+    ]
+    nearest = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {nearest[0]!r}? A schema is" if nearest else "define it first, as"
     raise UsageError(f"there is no {name!r} in this notebook: {hint} {_TAKES}")
 
 
@@ -103,11 +107,13 @@ def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
         raise UsageError(f"{name!r} is not a JSON schema: {cause}") from exc
 
     if is_deeper(schema, MAX_SCHEMA_LEVELS):
-        raise _unusable_error(name, f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested")
+        reason = f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested"
+        raise _make_unusable_error(name, reason)
     return schema
 
 
 def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
+    """Raise `UsageError` if `schema` is not valid, or if it could not be checked safely."""
     with delay_parsers():
         from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
         from jsonschema.validators import (  # type: ignore[import-untyped]
@@ -123,24 +129,26 @@ def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
         raise UsageError(f"{name!r} is not a JSON schema: {where}: {format_misfit(exc)}") from exc
 
     try:
-        endless = find_loop(schema, same_value=True)
+        loop_path = find_loop(schema, same_value=True)
     except UsageError as exc:
-        raise _unusable_error(name, str(exc)) from exc
+        raise _make_unusable_error(name, str(exc)) from exc
 
-    base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
+    keyword = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
     for path, part in walk_schemas(schema).items():
-        if path and base in part:
-            reason = f"it has its own `{base}`, which changes the base of references: remove it"
-            raise _unusable_error(name, f"{format_schema_path(path)}: {reason}")
-    if endless is not None:
-        raise _unusable_error(name, f"{format_schema_path(endless)}: {ONLY_ITSELF}")
+        is_inside = bool(path)
+        if is_inside and keyword in part:
+            reason = f"it has its own `{keyword}`, which changes the base of references: remove it"
+            raise _make_unusable_error(name, f"{format_schema_path(path)}: {reason}")
+
+    if loop_path is not None:
+        raise _make_unusable_error(name, f"{format_schema_path(loop_path)}: {ONLY_ITSELF}")
 
 
-def _unusable_error(name: str, reason: str) -> UsageError:
+def _make_unusable_error(name: str, reason: str) -> UsageError:
     return UsageError(f"{name!r} is not a usable JSON schema: {reason}")
 
 
-def _describe_cause(exc: Exception, *clear: type[Exception]) -> str:
-    """Return the first line of the message, with the type of an error that is not `clear`."""
+def _describe_cause(exc: Exception, *clear_types: type[Exception]) -> str:
+    """Return the first line of the message, and the type unless it is one of `clear_types`."""
     line = str(exc).strip().partition("\n")[0][:MAX_EXCERPT]
-    return line if isinstance(exc, clear) else f"{type(exc).__name__}: {line}"
+    return line if isinstance(exc, clear_types) else f"{type(exc).__name__}: {line}"

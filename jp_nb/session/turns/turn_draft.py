@@ -88,8 +88,9 @@ class TurnDrafter:
             ]
             inherited = list_inherited_notices(settings.inherit(active.settings, paths))
 
-        names = self._host.namespace
-        directives, notices = resolve_variables(directives, names, active.files.folder)
+        directives, notices = resolve_variables(
+            directives, self._host.namespace, active.files.folder
+        )
         attempt = SourceAttempt()
         changes = self._draft_with_tools(settings, directives, model, tool_choice, attempt)
         changes.notices[:] = [*inherited, *changes.notices, *notices]
@@ -118,14 +119,15 @@ class TurnDrafter:
         The source of a named tool starts first. The changed settings may use other sources.
         """
         discover = self._cell_resolver.discover
-        switched = [x for x in directives if x.kind in ("tool", "no_tool") and x.text]
-        if switched:
-            named = [each.text for each in switched if each.kind == "tool"]
-            discover(settings.config, attempt, names=named, only_named=True)
+        switched_on = [x.text for x in directives if x.kind == "tool" and x.text]
+        switched_off = [x.text for x in directives if x.kind == "no_tool" and x.text]
+        if switched_on or switched_off:
+            discover(settings.config, attempt, names=switched_on, only_named=True)
 
         draft = settings.draft(directives, model=model)
-        choice = [] if tool_choice is None else [tool_choice.removeprefix("tool:")]
-        if discover(draft.config(), attempt, names=choice):
+        chosen_names = [] if tool_choice is None else [tool_choice.removeprefix("tool:")]
+        has_new_tools = discover(draft.config(), attempt, names=chosen_names)
+        if has_new_tools:
             draft = settings.draft(directives, model=model)
         return draft
 

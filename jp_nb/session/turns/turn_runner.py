@@ -169,9 +169,9 @@ class TurnRunner:
         """
 
         def read_turn_request() -> TurnRequest:
-            asked = self._reader.read(text, schema=schema, interpolated=interpolate, new=new)
+            turn_request = self._reader.read(text, schema=schema, interpolated=interpolate, new=new)
             return replace(
-                asked,
+                turn_request,
                 model=model,
                 directives=directives,
                 tool_choice=tool_choice,
@@ -211,28 +211,28 @@ class TurnRunner:
         self.require_ready()
         with self.runner.output.ending_early():
             with self._active.files.read_once():
-                asked = read_turn_request()
-                draft = self._record_options(asked)
+                turn_request = read_turn_request()
+                draft = self._record_options(turn_request)
 
             number = self._active.document.conversation.turn_count
             option_count = len(draft.changes.deltas)
             try:
-                prepared = self._prepare_request(asked, draft)
+                prepared = self._prepare_request(turn_request, draft)
                 return self._run_until_end(prepared, keep)
             finally:
-                self._remember_request(asked.cell, number, option_count)
+                self._remember_request(turn_request.cell, number, option_count)
 
-    def _record_options(self, asked: TurnRequest) -> TurnDraft:
+    def _record_options(self, turn_request: TurnRequest) -> TurnDraft:
         """Draft and record the options of a turn, and activate its conversation."""
         active = self._active
-        next_conversation = asked.next_conversation
+        next_conversation = turn_request.next_conversation
         draft = self.drafter.draft(
-            asked.request,
-            tool_choice=asked.tool_choice,
+            turn_request.request,
+            tool_choice=turn_request.tool_choice,
             next_conversation=next_conversation,
-            directives=asked.directives,
-            model=asked.model,
-            plan_first=asked.plan_first,
+            directives=turn_request.directives,
+            model=turn_request.model,
+            plan_first=turn_request.plan_first,
         )
 
         previous = active.settings.projection
@@ -240,38 +240,39 @@ class TurnRunner:
         if next_conversation is not None:
             next_conversation.activate(active, draft.settings)
 
-        self.reruns.remember_start(asked.cell)
+        self.reruns.remember_start(turn_request.cell)
         active.notices += [*draft.changes.notices, *active.files.take_notices()]
         if next_conversation is not None and next_conversation.is_new:
             self._conversations.announce_left_settings(previous, asks=True)
         return draft
 
-    def _prepare_request(self, asked: TurnRequest, draft: TurnDraft) -> _PreparedTurn:
+    def _prepare_request(self, turn_request: TurnRequest, draft: TurnDraft) -> _PreparedTurn:
         """Prepare a new turn of the active conversation, which has its options already."""
         stream = self.contexts.repair_conversation()
         context = self.contexts.continue_context(stream, draft.resolved)
-        answer = self._make_answer_reader(asked.request.response_schema)
+        answer = self._make_answer_reader(turn_request.request.response_schema)
         loop = self._make_loop(
             draft.resolved,
             context,
             answer,
-            strict=asked.strict,
+            strict=turn_request.strict,
             config_changes=len(draft.changes.deltas),
-            compact_first=asked.compact,
-            plan=TurnPlan(is_required=asked.plan_first),
+            compact_first=turn_request.compact,
+            plan=TurnPlan(is_required=turn_request.plan_first),
         )
 
         author = draft.resolved.basis.config.user.name
-        request = asked.request.model_copy(update={"author": author})
-        if asked.plan_first:
+        request = turn_request.request.model_copy(update={"author": author})
+        if turn_request.plan_first:
             request = add_plan_note(request, TURN_NOTE)
+        shown_request = request.content if turn_request.shows_request else ""
         return _PreparedTurn(
             number=stream.turn_count,
             loop=loop,
-            start=partial(loop.run, request, asked.images),
+            start=partial(loop.run, request, turn_request.images),
             context=context,
             answer=answer,
-            shown_request=request.content if asked.shows_request else "",
+            shown_request=shown_request,
         )
 
     def _remember_request(self, cell: CellRun, number: int, option_count: int) -> None:
@@ -284,8 +285,8 @@ class TurnRunner:
 
     def resume(
         self,
-        found: InterruptedTurn,
-        again: Sequence[OpenCall],
+        turn: InterruptedTurn,
+        repeated: Sequence[OpenCall],
         abandoned: Sequence[ToolCallResponse],
         *,
         resolved: Resolved,
@@ -293,8 +294,8 @@ class TurnRunner:
     ) -> Turn:
         """Continue an interrupted turn and show that in the cell.
 
-        The calls `again` run, with the answers that were `recorded` for them. `abandoned` are the
-        responses of its other open calls.
+        The calls `repeated` run, with the answers that were `recorded` for them. `abandoned` are
+        the responses of its other open calls.
 
         Raises:
             AnswerError: The answer does not fit the schema of the request.
@@ -302,20 +303,20 @@ class TurnRunner:
         stream = self.contexts.repair_conversation(resumes=True)
         self.contexts.clear()  # the context now includes the last turn
         context = self.contexts.build(stream, resolved, in_turn=True)
-        answer = self._make_answer_reader(found.request.response_schema)
+        answer = self._make_answer_reader(turn.request.response_schema)
         loop = self._make_loop(
             resolved,
             context,
             answer,
-            config_changes=len(found.taken_back),
+            config_changes=len(turn.taken_back),
             recorded=recorded,
-            plan=read_turn_plan(found.request, stream, trusted=self._active.trust.trusted),
+            plan=read_turn_plan(turn.request, stream, trusted=self._active.trust.trusted),
         )
 
         prepared = _PreparedTurn(
-            number=found.turn,
+            number=turn.turn,
             loop=loop,
-            start=partial(loop.resume, again, abandoned),
+            start=partial(loop.resume, repeated, abandoned),
             context=context,
             answer=answer,
         )
@@ -378,11 +379,12 @@ class TurnRunner:
                         status = end.status
                         reason = end.why
             except ProviderError as exc:
+                # The request for another answer failed. The rejected answer is the problem.
                 if answer is None or not answer.is_rejected:
                     raise
-                failed_retry = exc  # the request for another answer
+                failed_retry = exc
             finally:
-                self._note_sent(prepared)
+                self._remember_sent(prepared)
                 result = self._read_last_turn(prepared, status)
                 if result is not None:
                     self._on_end(result)
@@ -391,15 +393,15 @@ class TurnRunner:
         if status == "stopped":
             raise KeyboardInterrupt("You stopped the turn")
         if status == "interrupted":
-            reasons = [reason] if reason else []
-            raise KeyboardInterrupt(*reasons)
+            message = [reason] if reason else []
+            raise KeyboardInterrupt(*message)
 
         assert result is not None  # a turn that completed has begun
         if answer is not None:
             answer.raise_problem(text=result.text, failed_request=failed_retry)
         return result
 
-    def _note_sent(self, prepared: _PreparedTurn) -> None:
+    def _remember_sent(self, prepared: _PreparedTurn) -> None:
         """Remember the requests and the host of the turn that ends, and the next context."""
         record = prepared.loop.turn.record
         self.last_request = record.sent or self.last_request
@@ -438,6 +440,6 @@ def _find_last_request_id(stream: ConversationStream) -> str | None:
     """Return the `event_id` of the last request; None if it has none."""
     for raw in reversed(stream.raw):
         if raw.get("type") == "chat_request":
-            found = raw.get("event_id")
-            return found if isinstance(found, str) else None
+            event_id = raw.get("event_id")
+            return event_id if isinstance(event_id, str) else None
     return None

@@ -42,66 +42,74 @@ UNKNOWN_NOTE: Final = (
 
 
 class EditResults:
-    """Describes the outcome of each edit of a `decision`."""
+    """Describes the outcome of each edit of a `decision`.
+
+    Sources and outputs are sections of data below the result. Describing an edit may add one.
+    """
 
     def __init__(self, decision: EditDecision, hide: NotebookSecrets) -> None:
         self._decision = decision
         self._hide = hide
         self._plan = decision.plan
-        self._final = {each.edit.target: each.after for each in self._plan.edits}
+        self._final_sources = {planned.edit.target: planned.after for planned in self._plan.edits}
         self._sections: list[DataSection] = []
         self._images: list[Image] = []
-        self._ran: dict[int, str] = {}
+        self._run_texts: dict[int, str] = {}  # the end of each run, by the number of the edit
 
     async def run_cells(
         self, notebook: NotebookAccess, cell: CellThread, changed: ChangeResult
     ) -> None:
         """Run the cells that the model wants to run, in order, up to the first error."""
-        ids = changed.ids
-        merged = changed.merged
-        failed = False
-        done = set[str]()
+        has_failed = False
+        finished = set[str]()
 
-        for each in self._plan.edits:
-            target = each.edit.target
-            if not each.edit.is_run or target in done or each.edit.kind == "delete":
-                continue
-            if ids.get(target, target) in merged:
-                self._ran[each.edit.number] = "not run, because another user edited it"
-                continue
-            if failed:
-                self._ran[each.edit.number] = "not run, because a cell before failed"
+        for planned in self._plan.edits:
+            edit = planned.edit
+            if not edit.is_run or edit.target in finished or edit.kind == "delete":
                 continue
 
-            done.add(target)
-            source = self._final[target]
-            cell_id = ids.get(target, target)
+            cell_id = changed.ids.get(edit.target, edit.target)
+            if cell_id in changed.merged:
+                self._run_texts[edit.number] = "not run, because another user edited it"
+                continue
+            if has_failed:
+                self._run_texts[edit.number] = "not run, because a cell before failed"
+                continue
+
+            finished.add(edit.target)
+            source = self._final_sources[edit.target]
             run = await cell.call(partial(notebook.run_cell, cell_id, source))
-            outcome = make_run_outcome(run)
-            failed = isinstance(outcome, ToolFailure)
-            self._ran[each.edit.number] = "its run failed" if failed else "it ran"
-            text = outcome.message if isinstance(outcome, ToolFailure) else outcome.content
-            self._add_section(f"output of the cell of edit {each.edit.number}", text)
-            if isinstance(outcome, Success):
-                self._images += outcome.images
+            has_failed = self._add_run(edit, make_run_outcome(run))
+
+    def _add_run(self, edit: CellEdit, outcome: Success | ToolFailure) -> bool:
+        """Keep the outputs of the cell of `edit`; return True if its run failed."""
+        title = f"output of the cell of edit {edit.number}"
+        if isinstance(outcome, ToolFailure):
+            self._run_texts[edit.number] = "its run failed"
+            self._add_section(title, outcome.message)
+            return True
+
+        self._run_texts[edit.number] = "it ran"
+        self._add_section(title, outcome.content)
+        self._images += outcome.images
+        return False
 
     def make_outcome(self, changed: ChangeResult | None) -> Success | ToolFailure:
         """Return the result for the model. It is a failure if nothing was applied."""
-        applied = changed is not None and changed.outcome == "applied"
-        lines = [
-            self._describe_planned(each, changed)
-            for each in self._plan.edits
-            if changed is not None
-        ]
-        lines += [self._describe_other(edit) for edit in self._list_others()]
-        lines.sort(key=lambda line: line[0])
+        lines: dict[int, str] = {}  # by the number of the edit
+        if changed is not None:
+            for planned in self._plan.edits:
+                lines[planned.edit.number] = self._describe_planned(planned, changed)
+        for edit in self._list_unplanned():
+            lines[edit.number] = self._describe_unplanned(edit)
 
-        text = "\n".join(f"{number}. {line}" for number, line in lines)
+        text = "\n".join(f"{number}. {lines[number]}" for number in sorted(lines))
         about = f"{self._summarize(changed)}\n{text}"
         if self._sections:
             about = frame_sections(about, self._sections)
 
-        if applied and self._plan.edits and changed is not None:
+        is_applied = changed is not None and changed.outcome == "applied"
+        if changed is not None and is_applied and self._plan.edits:
             record = self.make_record(changed.ids, changed.operation)
             return Success(about, structured=record, images=tuple(self._images))
         return ToolFailure(about)
@@ -122,90 +130,99 @@ class EditResults:
                 summary = "No edit was applied: cells have changed since you read them."
         return f"{summary} {changed.note}".strip()
 
-    def _list_others(self) -> list[CellEdit]:
-        planned = {each.edit.number for each in self._plan.edits}
-        return [each for each in self._decision.review.edits if each.number not in planned]
+    def _list_unplanned(self) -> list[CellEdit]:
+        """Return the edits that the plan does not have: rejected, dropped, and open ones."""
+        planned_numbers = {planned.edit.number for planned in self._plan.edits}
+        edits = self._decision.review.edits
+        return [edit for edit in edits if edit.number not in planned_numbers]
 
-    def _describe_other(self, edit: CellEdit) -> tuple[int, str]:
+    def _describe_unplanned(self, edit: CellEdit) -> str:
         number = edit.number
         review = self._decision.review
         if number in review.conflicts:
             self._add_present_source(edit)
-            return number, f"conflict, not applied: {review.conflicts[number]}"
+            return f"conflict, not applied: {review.conflicts[number]}"
         if number in self._plan.dropped:
-            return number, f"not applied: {self._plan.dropped[number]}"
-
+            return f"not applied: {self._plan.dropped[number]}"
         if number in self._decision.open:
-            return number, f"not applied: {self._decision.undecided}"
+            return f"not applied: {self._decision.undecided}"
 
         who = "the user" if self._decision.decider == "user" else "the user's answers file"
         reason = f": {self._decision.reason}" if self._decision.reason else "."
-        return number, f"rejected by {who}{reason}"
+        return f"rejected by {who}{reason}"
 
-    def _describe_planned(self, each: PlannedEdit, changed: ChangeResult) -> tuple[int, str]:
-        number = each.edit.number
+    def _describe_planned(self, planned: PlannedEdit, changed: ChangeResult) -> str:
         match changed.outcome:
             case "offered":
-                return number, "not applied."
+                return "not applied."
             case "unknown":
-                return number, "unknown."
+                return "unknown."
             case "conflict":
-                reasons = {one.cell_id: one for one in changed.conflicts}
-                conflict = reasons.get(each.edit.cell)
-                if conflict is None:
-                    return number, "not applied, because of the conflict."
+                return self._describe_conflict(planned.edit, changed)
+            case "applied":
+                return self._describe_applied(planned, changed)
+
+    def _describe_conflict(self, edit: CellEdit, changed: ChangeResult) -> str:
+        for conflict in changed.conflicts:
+            if conflict.cell_id == edit.cell:
                 if conflict.source is not None:
                     self._add_section(f"present source of `{conflict.cell_id}`", conflict.source)
-                return number, f"conflict: {conflict.reason}"
-            case "applied":
-                return number, self._describe_applied(each, changed)
+                return f"conflict: {conflict.reason}"
+        return "not applied, because of the conflict."  # of another edit
 
-    def _describe_applied(self, each: PlannedEdit, changed: ChangeResult) -> str:
-        edit = each.edit
+    def _describe_applied(self, planned: PlannedEdit, changed: ChangeResult) -> str:
+        edit = planned.edit
         cell_id = changed.ids.get(edit.target, edit.target)
         if cell_id in changed.merged:
-            return self._describe_merged(cell_id, each, changed)
+            return self._describe_merged(cell_id, edit, changed)
         if edit.kind == "delete":
             return f"applied: cell `{cell_id}` is deleted."
 
-        version = cell_version(self._final[edit.target])
-        text = f"applied: cell `{cell_id}`, version {version}."
-        if edit.kind == "run":
-            text = f"cell `{cell_id}`, version {version}."
+        version = cell_version(self._final_sources[edit.target])
+        cell_text = f"cell `{cell_id}`, version {version}."
         if edit.number in self._decision.sources:
-            text = f"applied after the user edited it: cell `{cell_id}`, version {version}."
-            proposed = self._get_proposed(edit, each)
-            self._add_section(
-                f"difference of the user to edit {edit.number}",
-                format_diff(proposed, self._decision.sources[edit.number]),
-            )
+            self._add_user_difference(planned)
+            text = f"applied after the user edited it: {cell_text}"
+        elif edit.kind == "run":
+            text = cell_text
+        else:
+            text = f"applied: {cell_text}"
 
         if edit.is_run:
-            default = "The user did not run it"
-            if edit.target in [one.edit.target for one in self._plan.edits if one is not each]:
-                default = "it runs once, after its last edit" if self._ran else default
-            ran = self._ran.get(edit.number, default)
-            text += f" {ran[0].upper()}{ran[1:]}."
+            run_text = self._run_texts.get(edit.number) or self._explain_missing_run(planned)
+            text += f" {_make_sentence(run_text)}"
         return text
 
-    def _describe_merged(self, cell_id: str, each: PlannedEdit, changed: ChangeResult) -> str:
-        present = changed.merged[cell_id]
-        if present is None:
+    def _explain_missing_run(self, planned: PlannedEdit) -> str:
+        others = [other for other in self._plan.edits if other is not planned]
+        has_other_edit = any(other.edit.target == planned.edit.target for other in others)
+        if has_other_edit and self._run_texts:
+            return "it runs once, after its last edit"
+        return "the user did not run it"
+
+    def _describe_merged(self, cell_id: str, edit: CellEdit, changed: ChangeResult) -> str:
+        present_source = changed.merged[cell_id]
+        if present_source is None:
             return f"applied, and then merged with an edit of {changed.merged_by}: it is gone."
 
         title = f"present source of `{cell_id}`"
         if not any(section.title == title for section in self._sections):
-            self._add_section(title, present)
-        text = f"cell `{cell_id}` now has version {cell_version(present)}."
-        ran = self._ran.get(each.edit.number, "")
-        if ran:
-            text += f" {ran[0].upper()}{ran[1:]}."
+            self._add_section(title, present_source)
+        text = f"cell `{cell_id}` now has version {cell_version(present_source)}."
+        run_text = self._run_texts.get(edit.number)
+        if run_text:
+            text += f" {_make_sentence(run_text)}"
         return f"applied, and then merged with an edit of {changed.merged_by}: {text}"
 
-    def _get_proposed(self, edit: CellEdit, each: PlannedEdit) -> str:
-        if edit.kind != "patch":
-            return edit.source
-        return each.before.replace(edit.old, edit.new, 1)
+    def _add_user_difference(self, planned: PlannedEdit) -> None:
+        """Add the difference between the model's proposal and the user's source."""
+        edit = planned.edit
+        proposed = edit.source
+        if edit.kind == "patch":
+            proposed = planned.before.replace(edit.old, edit.new, 1)
+
+        difference = format_diff(proposed, self._decision.sources[edit.number])
+        self._add_section(f"difference of the user to edit {edit.number}", difference)
 
     def _add_present_source(self, edit: CellEdit) -> None:
         cell = self._decision.review.document.find(edit.cell)
@@ -214,44 +231,54 @@ class EditResults:
 
     def _add_section(self, title: str, text: str) -> None:
         shown = self._hide.text(text)
-        if len(shown) > MAX_KEPT_SOURCE_CHARS:
-            cut = len(shown) - MAX_KEPT_SOURCE_CHARS
-            shown = f"{shown[:MAX_KEPT_SOURCE_CHARS]}\n… {cut:,} characters omitted"
+        omitted_count = len(shown) - MAX_KEPT_SOURCE_CHARS
+        if omitted_count > 0:
+            shown = f"{shown[:MAX_KEPT_SOURCE_CHARS]}\n… {omitted_count:,} characters omitted"
         self._sections.append(DataSection(title, shown))
 
     def make_record(self, ids: Mapping[str, str], operation: str) -> JsonValue:
         """Return the edits for the record, with the `ids` of new cells by key."""
         edits: list[JsonValue] = []
 
-        for each in self._plan.edits:
-            edit = each.edit
-            entry: dict[str, JsonValue] = {
-                "edit": edit.number,
-                "op": edit.kind,
-                "cell": ids.get(edit.target, edit.target),
-                "type": each.cell_kind,
-            }
-            if edit.kind != "insert":
-                entry["version_before"] = cell_version(each.before)
-            if edit.kind != "delete":
-                entry["version"] = cell_version(each.after)
-            if edit.kind in ("replace", "patch", "delete") and self._may_keep(each.before):
-                entry["source_before"] = each.before
-            if each.place:
-                entry["after"] = ids.get(each.place, each.place)
-            if each.place_before:
-                entry["place_before"] = ids.get(each.place_before, each.place_before)
-            if edit.number in self._decision.sources and self._may_keep(each.after):
-                entry["edited"] = each.after
-            edits.append(entry)
+        for planned in self._plan.edits:
+            edits.append(self._make_entry(planned, ids))
 
         record: dict[str, JsonValue] = {"edits": edits, "decided_by": self._decision.decider}
         if operation:
             record["operation"] = operation
-        if self._decision.may_run and any(each.edit.is_run for each in self._plan.edits):
+        has_runs = any(planned.edit.is_run for planned in self._plan.edits)
+        if self._decision.may_run and has_runs:
             record["runs"] = True
         return record
+
+    def _make_entry(self, planned: PlannedEdit, ids: Mapping[str, str]) -> dict[str, JsonValue]:
+        edit = planned.edit
+        entry: dict[str, JsonValue] = {
+            "edit": edit.number,
+            "op": edit.kind,
+            "cell": ids.get(edit.target, edit.target),
+            "type": planned.cell_kind,
+        }
+
+        if edit.kind != "insert":
+            entry["version_before"] = cell_version(planned.before)
+        if edit.kind != "delete":
+            entry["version"] = cell_version(planned.after)
+        if edit.kind in ("replace", "patch", "delete") and self._may_keep(planned.before):
+            entry["source_before"] = planned.before
+
+        if planned.place:
+            entry["after"] = ids.get(planned.place, planned.place)
+        if planned.place_before:
+            entry["place_before"] = ids.get(planned.place_before, planned.place_before)
+        if edit.number in self._decision.sources and self._may_keep(planned.after):
+            entry["edited"] = planned.after
+        return entry
 
     def _may_keep(self, source: str) -> bool:
         # A key that the user removes from a cell must not stay in the record.
         return len(source) <= MAX_KEPT_SOURCE_CHARS and self._hide.text(source) == source
+
+
+def _make_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

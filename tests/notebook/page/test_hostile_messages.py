@@ -100,7 +100,7 @@ def test_no_message_loses_entries_or_writes_elsewhere(pages: PagesInProcess, see
             pages.post(message)
         pages.say(text)
         pages.flush()
-        assert pages.store.saved_entries(stream) == 0  # nothing was saved
+        assert pages.store.count_saved_entries(stream) == 0  # nothing was saved
     pages.until(lambda: pages.view.jp and pages.view.contents() == texts)
     assert {message["path"] for message in pages.view.received} == {"talk.ipynb"}
 
@@ -121,9 +121,9 @@ def test_forged_state_of_a_saved_file_does_not_end_the_journal(
         pages.store.flush(0.1)
         forged = pages.view.received[-1]["state"].replace(".", ".9")
     pages.post({"type": "saved", "page": "page-1", "state": forged})
-    assert pages.store.saved_entries(stream) == 0
+    assert pages.store.count_saved_entries(stream) == 0
     pages.post({"type": "saved", "page": "page-1", "state": pages.view.state})
-    assert pages.store.saved_entries(stream) == entries
+    assert pages.store.count_saved_entries(stream) == entries
 
 
 def test_page_of_another_notebook_answers_nothing(pages: PagesInProcess) -> None:
@@ -139,7 +139,7 @@ def test_page_of_another_notebook_answers_nothing(pages: PagesInProcess) -> None
             answer = {"type": kind, "page": "other", "seq": number, "state": state}
             pages.post(answer)
     assert not pages.store.flush(0.1)
-    assert pages.store.saved_entries(stream) == 0
+    assert pages.store.count_saved_entries(stream) == 0
     pages.view.awake = True
     assert pages.flush()
     assert pages.view.contents() == ["one"]

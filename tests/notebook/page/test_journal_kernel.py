@@ -59,7 +59,7 @@ def killed(front: PageFrontEnd) -> None:
 
 UNTIL_SAVED = """
 import time
-while get_ipython()._jp_nb_session.active.store.saved_entries({stream!r}) < {count}:
+while get_ipython()._jp_nb_session.active.store.count_saved_entries({stream!r}) < {count}:
     time.sleep(0.01)
 """
 

@@ -290,18 +290,18 @@ def test_entries_saved_before_a_repair_are_not_counted(pages: PagesInProcess) ->
     stream = pages.document.conversation.id
     entries = len(pages.view.jp["events"])
     saved = {"type": "saved", "state": pages.view.state}
-    assert pages.store.saved_entries(stream) == entries
+    assert pages.store.count_saved_entries(stream) == entries
     pages.view.awake = False
     pages.store.replaced()
-    assert pages.store.saved_entries(stream) == 0
+    assert pages.store.count_saved_entries(stream) == 0
     pages.send(pages.view, saved)  # the page does not know yet
     pages.view.awake = True
     assert pages.flush()
-    assert pages.store.saved_entries(stream) == 0
+    assert pages.store.count_saved_entries(stream) == 0
     pages.send(pages.view, saved)  # the message was late
-    assert pages.store.saved_entries(stream) == 0
+    assert pages.store.count_saved_entries(stream) == 0
     pages.send(pages.view, {"type": "saved", "state": pages.view.state})
-    assert pages.store.saved_entries(stream) == entries
+    assert pages.store.count_saved_entries(stream) == entries
 
 
 def test_values_that_no_file_can_hold_are_replaced(pages: PagesInProcess) -> None:
@@ -458,7 +458,7 @@ def test_text_notebook_does_not_keep_the_record(name: str, pages: PagesInProcess
     assert pages.opened.without_notebook  # its journal keeps the conversation
     pages.say("one")
     assert pages.stays_silent()
-    assert pages.store.saved_entries(pages.document.conversation.id) == 0
+    assert pages.store.count_saved_entries(pages.document.conversation.id) == 0
 
 
 def test_text_notebook_with_a_paired_notebook_keeps_the_record(
@@ -572,7 +572,7 @@ def test_record_of_an_older_page_is_read_and_its_journal_is_kept(pages: PagesInP
     assert pages.opened.restored
     pages.say("after")
     assert pages.stays_silent()
-    assert pages.store.saved_entries("jp-c1") == 0
+    assert pages.store.count_saved_entries("jp-c1") == 0
     assert pages.view.contents() == ["before"]
 
     reloaded = View(pages.view.jp, page="page-2")
