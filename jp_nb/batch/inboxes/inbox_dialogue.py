@@ -59,7 +59,7 @@ AskPrompt = Callable[[AnyPrompt], AnyEnd]
 PAGE_SIZE: Final = 25
 """Number of decisions in the list at a time."""
 _NOT_SENT: Final = frozenset({"auto", "timed_out"})
-"""Marks of answers that a time limit has sent, and not the user."""
+"""Marks of answers that something else than the user has sent, such as a time limit."""
 
 
 class _Ended(Exception):  # noqa: N818 - not an error

@@ -108,9 +108,10 @@ class WorkerProcess:
         return self._process
 
     async def _describe_death(self, process: asyncio.subprocess.Process) -> str:
-        last = ""
+        """Wait for the end of the process, and return its reason with the last output."""
+        last_output = ""
         if self._output is not None and not self._is_killed:
-            last = plain((await self._output.read_rest()).decode(errors="replace").strip())
+            last_output = plain((await self._output.read_rest()).decode(errors="replace").strip())
         _close_stderr(process)
 
         try:
@@ -125,8 +126,8 @@ class WorkerProcess:
             reason = f"signal {_name_signal(-code)}"
 
         text = f"the worker process ended ({reason})"
-        if last:
-            text += f"; its last output: {last.splitlines()[-1]}"
+        if last_output:
+            text += f"; its last output: {last_output.splitlines()[-1]}"
         return text
 
     def interrupt(self) -> None:

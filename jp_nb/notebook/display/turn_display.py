@@ -278,12 +278,13 @@ class TurnDisplay:
                 self._transcript.set_printed(call_id, text)
 
     def _handle_function_begins(self, event: FunctionBegins) -> None:
+        """Show everything now: the function occupies the thread, and its output comes below."""
         with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = event
             self._waiting.apply(event, monotonic())
             self._apply_events()
             if self._live and not self._outputs.last_is_shown:
-                self._update()  # the function's output comes below
+                self._update()
 
             if self._tools is not None:
                 self._tools.begin_function()
@@ -294,6 +295,7 @@ class TurnDisplay:
         self._clock.start_ticks_in_agent_loop()
 
     def _handle_function_ends(self, event: FunctionEnds) -> None:
+        """Start a new part below the output of the function, if it has any."""
         with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = None
             self._waiting.apply(event, monotonic())

@@ -233,10 +233,9 @@ class Pages:
     def must_prove_presence(self, session: str, now: float) -> bool:
         """Return True if the page with `session` must be asked whether it is still open.
 
-        If it has left, this is about the page that writes the outputs of its cells since then. Call
-        it when another page lacks outputs that this page should have written. If the page sends no
-        message within `patience` seconds after the first call, it has left without `bye`, and is
-        removed.
+        Call it when another page lacks outputs that this page should have written. If it has left,
+        its successor should have written them, and is asked instead. A page that sends no message
+        within `patience` seconds after the first call has left without `bye`, and is removed.
         """
         page = next((page for page, known in self._sessions.items() if known == session), None)
         if page is None:

@@ -132,12 +132,12 @@ class HeadlessStorage:
         continues = continues or os.environ.get(environment.CONTINUE_VARIABLE) == "1"
         stored, damaged, notices = _read_record(self.path)
         loaded: Document | None = None
-        store: RecordStore | None = None  # by default a carrier, which the runner saves
+        refusal = ""  # why the record of the notebook must not be replaced
 
         try:
             loaded = Document.load(stored, clock=clock) if stored is not None else None
         except NewerVersionError as exc:
-            store = MemoryStore(str(exc))
+            refusal = str(exc)
         except StorageError as exc:
             notices.append(
                 f"The record is damaged ({exc}). It is kept, and a new conversation starts."
@@ -147,20 +147,21 @@ class HeadlessStorage:
         if continues and self.path is None:
             notices.append("No conversation is continued: the runner does not name the notebook.")
 
-        if loaded is not None and continues and len(loaded.conversation):
+        restored = loaded is not None and continues and len(loaded.conversation) > 0
+        if loaded is not None and restored:
             document = loaded
-            document.others += damaged
         else:
             document = begin_headless(loaded, clock=clock, base_config=base_config)
-            if store is None:  # a record of a newer version is not replaced at all
-                document.others += damaged
+        if not refusal:
+            document.others += damaged
 
-        if store is None:
+        store: RecordStore
+        if refusal:
+            store = MemoryStore(refusal)
+        else:
             seen = count_entries(stored)
             named = self.path is not None
             store = CarrierStore(document, seen=seen, named=named, shell=self.shell, clock=clock)
-
-        restored = document is loaded and len(document.conversation) > 0
         return OpenedConversation(document, store, restored, notices)
 
 

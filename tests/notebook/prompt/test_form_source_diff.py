@@ -23,7 +23,7 @@ ROW = re.compile(r"<(?:del|ins|span|i)>(?=<span|…).*?(?=<(?:del|ins|i)>|<span>
 def make_detail(before: str, after: str, language: str = "python") -> Any:
     diff = make("source_diff", before, after)
     size = diff.describe_size()
-    return make("prompt_detail", "Edit 1", diff.format(), language, size=size, diff=diff)
+    return make("prompt_detail", "Edit 1", diff.format(), language, size_text=size, diff=diff)
 
 
 @contextmanager

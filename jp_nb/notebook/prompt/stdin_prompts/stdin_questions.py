@@ -125,6 +125,7 @@ def _format_full_values(prompt: ActionPrompt) -> Iterator[str]:
 
 
 def _make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
+    """Return the dialogue of a decision: a key for each action, and one for full values."""
     answers = {action.key: Answered(action.value, STDIN) for action in prompt.actions}
     meanings = {action.key: one_line(action.label) for action in prompt.actions}
     details = [] if DETAILS_KEY in answers else [*_format_full_values(prompt)]
@@ -141,6 +142,7 @@ def _make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
     if prompt.last_line is None:
         return replace(dialogue, key_help=key_help)
 
+    # A prompt with a last line also takes keys in upper case.
     if details:
         key_help[DETAILS_KEY.upper()] = details
 
@@ -173,6 +175,7 @@ def _make_boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
 
 def _make_text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
+    """Return the dialogue of a text in one line, or of code."""
     if prompt.is_code:
         return _make_code_dialogue(prompt)
 
@@ -181,8 +184,10 @@ def _make_text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     preset = prompt_text.get_preselected(prompt)
     draft = prompt_text.make_editable_text(prompt)
     default = preset if isinstance(preset, str) else ""
-    shown_above = "\n" in default or prompt.consents
-    words = "the text above" if shown_above else plain(spell_invisible(default), limit=80)
+    is_shown_above = "\n" in default or prompt.consents
+    default_words = _describe_default(default, is_shown_above=is_shown_above)
+
+    # Enter sends a default, but an exclusive question or a consent needs `=`, which is explicit.
     sent_by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
     sent_by_key = prompt.consents or (bool(default) and not sent_by_enter)
 
@@ -213,23 +218,29 @@ def _make_text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
     suggested = ""
     if sent_by_key:
-        suggested = f" ({UNCHANGED} sends: {words})"
-        help_lines.append(f"  {UNCHANGED} sends: {words}")
+        suggested = f" ({UNCHANGED} sends: {default_words})"
+        help_lines.append(f"  {UNCHANGED} sends: {default_words}")
 
     if not kind.misfit(""):
         help_lines.append(f"  Type {EMPTY_TEXT_KEY} for an empty text.")
 
-    shown = draft.shown.split("\n") if shown_above else []
-    entered = Answered(default, STDIN) if sent_by_enter else None
+    lines_above = draft.shown.split("\n") if is_shown_above else []
+    answer_of_enter = Answered(default, STDIN) if sent_by_enter else None
 
     return StdinDialogue(
         prompt=f"{caption}{suggested}: ",
         parse=parse,
-        above=_format_lines_above(draft, shown),
+        above=_format_lines_above(draft, lines_above),
         key_help={HELP_KEY: help_lines},
-        default=entered,
-        default_words=words,
+        default=answer_of_enter,
+        default_words=default_words,
     )
+
+
+def _describe_default(default: str, *, is_shown_above: bool) -> str:
+    if is_shown_above:
+        return "the text above"
+    return plain(spell_invisible(default), limit=80)
 
 
 def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
@@ -243,15 +254,18 @@ def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         "  To replace it, type the new text line by line. Empty lines are part of the text.",
         f"  A line with only {END} ends the text. As the first line, it cancels the edit.",
     ]
-    typed: list[str] = []
+    typed_lines: list[str] = []
 
     def parse(line: str) -> Parsed:
-        if line.strip() == UNCHANGED and not typed:
+        if line.strip() == UNCHANGED and not typed_lines:
             return Answered(preset, STDIN)
         if line.strip() == END:
-            return Answered(draft.unspell_edited("\n".join(typed)), STDIN)
-        typed.append(line)
-        return StdinDialogue(prompt=f"{len(typed) + 1}: ", parse=parse, key_help={}, inner=True)
+            return Answered(draft.unspell_edited("\n".join(typed_lines)), STDIN)
+
+        # The next line has a dialogue of its own, without keys.
+        typed_lines.append(line)
+        number = len(typed_lines) + 1
+        return StdinDialogue(prompt=f"{number}: ", parse=parse, key_help={}, inner=True)
 
     return StdinDialogue(
         prompt=f"Text [{UNCHANGED} keeps it, {END} ends a new text]: ",
@@ -296,12 +310,12 @@ def _make_number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         return Answered(number, STDIN)
 
     suggested = f" ({prompt_text.SUGGESTED}: {preset})" if preset != default else ""
-    entered = None if default is None else Answered(default, STDIN)
+    answer_of_enter = None if default is None else Answered(default, STDIN)
     return StdinDialogue(
         prompt=f"{_format_caption(kind)}{suggested}: ",
         parse=parse,
         key_help={HELP_KEY: [f"  Type {prompt_text.describe_expected(kind)}."]},
-        default=entered,
+        default=answer_of_enter,
         default_words=str(default),
     )
 
