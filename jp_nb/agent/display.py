@@ -63,10 +63,12 @@ class ToolBegins:
 class ToolEnds:
     """A tool call has its response.
 
-    `skipped` is True if the user skipped or stopped it. `result_lines` is the number of lines of
-    `content` to display; None: all. With `folds_result`, the user can unfold the content instead.
-    `omitted_images` are lines that replace images for the model. `edits` are the
-    edits of cells that were applied without a review.
+    Attributes:
+        skipped: True if the user skipped or stopped it.
+        result_lines: Number of lines of `content` to display; None: all.
+        folds_result: True if the user can unfold the content instead.
+        omitted_images: Lines that replace images for the model.
+        edits: The edits of cells that were applied without a review.
     """
 
     call_id: str

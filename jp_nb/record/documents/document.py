@@ -86,7 +86,8 @@ def split_damaged(damaged: JsonValue) -> list[JsonValue]:
     """Return the damaged object without `others`, then each of `others`, which may be intact."""
     if not isinstance(damaged, dict) or not get_others(damaged):
         return [damaged]
-    return [{k: v for k, v in damaged.items() if k != "others"}, *get_others(damaged)]
+    without_others = {key: item for key, item in damaged.items() if key != "others"}
+    return [without_others, *get_others(damaged)]
 
 
 def as_other(document: Mapping[str, JsonValue]) -> JsonObject:
@@ -112,17 +113,18 @@ def count_entries(document: JsonValue, *, with_headless: bool = False) -> dict[s
     """
     if not isinstance(document, dict):
         return {}
-    found: dict[str, int] = {}
 
+    counts: dict[str, int] = {}
     for entry in [as_other(document), *get_others(document)]:
+        identifier = get_conversation_id(entry)
         is_counted = with_headless or not is_headless_conversation(entry)
-        if is_counted and (identifier := get_conversation_id(entry)):
-            found[identifier] = max(len(get_events(entry)), found.get(identifier, 0))
+        if is_counted and identifier:
+            counts[identifier] = max(len(get_events(entry)), counts.get(identifier, 0))
 
-    return found
+    return counts
 
 
-_OURS = DOCUMENT_KEYS - {"signature"}
+_OWN_KEYS = DOCUMENT_KEYS - {"signature"}
 
 
 @dataclass(slots=True)
@@ -205,7 +207,7 @@ class Document:
                 tolerant=tolerant,
             ),
             list(_get_of_type(value, "others", list)),
-            {key: item for key, item in value.items() if key not in _OURS},
+            {key: item for key, item in value.items() if key not in _OWN_KEYS},
         )
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -256,15 +258,16 @@ def _get_of_type(value: dict[str, JsonValue], key: str, kind: type[Any]) -> Any:
 
 def list_notices(stream: ConversationStream) -> list[str]:
     """Return a line for each entry that is kept but not fully used, with its path."""
-    found = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
+    notices = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
 
     for index in stream.find_unresolved():
-        why = "the request of this response is unknown, so it is not sent to the model"
-        found.append((index, f"events[{index}].request_id: {why}"))
+        reason = "the request of this response is unknown, so it is not sent to the model"
+        notices.append((index, f"events[{index}].request_id: {reason}"))
 
     for index, (entry, raw) in enumerate(zip(stream.entries, stream.raw, strict=True)):
         if isinstance(entry, InquiryResponse) and raw.get("outcome", "answered") not in OUTCOMES:
-            why = f"this jp_nb does not know {raw['outcome']!r}; the question is treated as closed"
-            found.append((index, f"events[{index}].outcome: {why}"))
+            outcome = raw["outcome"]
+            reason = f"this jp_nb does not know {outcome!r}; the question is treated as closed"
+            notices.append((index, f"events[{index}].outcome: {reason}"))
 
-    return [text for _, text in sorted(found)]
+    return [text for _, text in sorted(notices)]

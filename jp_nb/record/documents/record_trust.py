@@ -101,8 +101,8 @@ class Trust:
         self._document = document
         self._keys = keys
         self._workspace = workspace
-        self._signs = can_sign
-        self._left_states: set[bytes] = set()
+        self._can_sign = can_sign
+        self._left_states: set[bytes] = set()  # digests of conversations when they were left
         self._stream = document.conversation
         self._signer: Signer | None = None
         self.unsigned_reason: str | None = None
@@ -131,14 +131,14 @@ class Trust:
         if self._document.conversation is not stream or not (self.trusted and len(stream)):
             return False
 
-        if not self._signs:
+        if not self._can_sign:
             self._document.extra.pop(SIGNATURE_KEY, None)  # it does not cover new entries
             return False
 
         signer = self._signer
-        if self.unsigned_reason or (
-            signer and signer.is_current(stream) and SIGNATURE_KEY in self._document.extra
-        ):
+        has_signature = SIGNATURE_KEY in self._document.extra
+        is_signed = signer is not None and signer.is_current(stream) and has_signature
+        if self.unsigned_reason or is_signed:
             return False
 
         try:
@@ -175,7 +175,7 @@ class Trust:
             NoKeyError: There is no usable key. Nothing is changed.
             StorageError: The conversation cannot be signed. Nothing is changed.
         """
-        if not self._signs:
+        if not self._can_sign:
             raise NoKeyError("a reproducible record is never signed")
         stream = self._document.conversation
         signer = Signer.of(self._keys.obtain(), stream)
@@ -195,17 +195,19 @@ class Trust:
         """
         if self._workspace is not None:
             self._workspace.forget(self._document.conversation)
-        had = self._document.extra.pop(SIGNATURE_KEY, None) is not None or self.trusted
+        had_signature = self._document.extra.pop(SIGNATURE_KEY, None) is not None
+        was_trusted = self.trusted
         self._stream = self._document.conversation
         self._signer = None
         self.why_not = "you revoked your signature"
-        return had
+        return had_signature or was_trusted
 
     # --- internals ---------------------------------------------------------------------------
 
     def _adopt(self, *, is_local: bool) -> None:
         self._stream = self._document.conversation
-        self._signer = self.unsigned_reason = None
+        self._signer = None
+        self.unsigned_reason = None
         if is_local and not len(self._stream):
             self._document.extra.pop(SIGNATURE_KEY, None)  # of another conversation
         self.why_not = None if is_local else self._find_untrusted_reason()
@@ -260,8 +262,8 @@ class Trust:
 
     def _write(self, signer: Signer) -> bool:
         self._signer = signer
-        before = self._document.extra.get(SIGNATURE_KEY)
+        previous = self._document.extra.get(SIGNATURE_KEY)
         self._document.extra[SIGNATURE_KEY] = signer.signature()
         if self._workspace is not None:
             self._workspace.remember(self._stream)
-        return self._document.extra[SIGNATURE_KEY] != before
+        return self._document.extra[SIGNATURE_KEY] != previous

@@ -22,6 +22,8 @@ from jp_nb.json_values import canonical_json
 from jp_nb.record.entries.events import RawEntry
 from jp_nb.record.stream import ConversationStream
 
+SIGNATURE_KEY = "signature"
+"""Key of the signature in the `jp` object."""
 SCHEME = "2"
 _EARLIER = re.compile(r"1:[0-9a-f]{64}")  # it covered no message
 _WRITTEN = re.compile(rf"{SCHEME}:[0-9a-f]{{64}}")
@@ -97,7 +99,7 @@ class Signer:
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
     def digest(self) -> bytes:
-        """Return the hash without the key: the result of `_compute_digest`."""
+        """Return the hash without the key: that of `compute_stream_digest`."""
         return self._hash.digest()
 
     def _add_lines(self, *values: Any) -> None:
@@ -114,7 +116,3 @@ def compute_stream_digest(stream: ConversationStream) -> bytes:
     """Return the digest of the signed text of `stream` in its current state."""
     lines = _encode_lines(_PURPOSE, stream.id, stream.base_config, *stream.raw)
     return sha256(lines).digest()
-
-
-SIGNATURE_KEY = "signature"
-"""Key of the signature in the `jp` object."""

@@ -74,7 +74,7 @@ def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str
     taken = set(taken_ids)
     tenths = int(moment.timestamp() * 10)
     candidates = (f"jp-c{number}" for number in count(tenths))
-    return next(each for each in candidates if each not in taken)
+    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 IdFactory = Callable[[], str]
@@ -127,10 +127,10 @@ class ReproducibleClock:
         It is later than `last`, the timestamp of the entry before it.
         """
         moment = self.epoch + min(position * REPRODUCIBLE_STEP, _LATEST - self.epoch)
-        before = parse_timestamp(last)
-        if before is None or before < moment:
+        last_moment = parse_timestamp(last)
+        if last_moment is None or last_moment < moment:
             return moment
-        return min(before, _LATEST) + REPRODUCIBLE_STEP
+        return min(last_moment, _LATEST) + REPRODUCIBLE_STEP
 
     def ids(self, conversation: str) -> IdFactory:
         """Return a factory of the ids of a conversation's entries."""

@@ -87,7 +87,7 @@ def with_times(entry: EntryT, times: MeasuredTimes) -> EntryT:
     for name in _GROUPS:
         spans: Sequence[MeasuredSpan] = getattr(times, name)
         if spans:
-            stored[name] = [each.to_json() for each in spans[-MAX_MEASURED_SPANS:]]
+            stored[name] = [span.to_json() for span in spans[-MAX_MEASURED_SPANS:]]
 
     return entry.with_metadata(**{TIMES_KEY: stored}) if stored else entry
 
@@ -106,7 +106,7 @@ def _read_spans(stored: JsonValue) -> tuple[MeasuredSpan, ...]:
     if not isinstance(stored, list):
         return ()
 
-    spans = (_read_span(each) for each in stored[:MAX_MEASURED_SPANS])
+    spans = (_read_span(item) for item in stored[:MAX_MEASURED_SPANS])
     return tuple(span for span in spans if span is not None)
 
 
@@ -122,11 +122,13 @@ def _read_span(stored: JsonValue) -> MeasuredSpan | None:
     first_ms = _read_ms(stored.get("first_ms"))
     if first_ms is not None and first_ms > ms:
         first_ms = None
+
     failed = stored.get("failed")
-    kind = ""
-    if isinstance(failed, str) and failed:
-        kind = failed if failed in FAILURE_WORDS else OTHER_FAILURE
-    return MeasuredSpan(before_ms, ms, first_ms, kind)
+    if not isinstance(failed, str):
+        failed = ""
+    elif failed and failed not in FAILURE_WORDS:
+        failed = OTHER_FAILURE
+    return MeasuredSpan(before_ms, ms, first_ms, failed)
 
 
 def _read_ms(value: JsonValue) -> int | None:

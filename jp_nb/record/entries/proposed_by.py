@@ -12,11 +12,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.entries.events import (
-    ConfigDelta,
-    Entry,
-    read_recorded_by,
-)
+from jp_nb.record.entries.events import ConfigDelta, Entry, read_recorded_by
 
 PROPOSED_BY = "proposed_by"
 """Key in the metadata of a configuration change."""
@@ -47,7 +43,7 @@ class ProposedBy:
 
 def make_proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
     """Return the metadata of a change with its proposals, or `{}`."""
-    fields = [asdict(one) | {"paths": list(one.paths)} for one in proposed]
+    fields = [asdict(call) | {"paths": list(call.paths)} for call in proposed]
     written: JsonValue = list(map(_without_none, fields))
     return {PROPOSED_BY: written} if written else {}
 
@@ -58,9 +54,12 @@ def _without_none(fields: JsonObject) -> JsonObject:
 
 def read_proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
     """Return the calls that proposed a change, in call order, without malformed ones."""
-    found = entry.metadata.get(PROPOSED_BY)
-    read = map(_read_call, map(as_object, found[:MAX_READ])) if isinstance(found, list) else ()
-    return tuple(one for one in read if one is not None)
+    stored = entry.metadata.get(PROPOSED_BY)
+    if not isinstance(stored, list):
+        return ()
+
+    calls = [_read_call(as_object(item)) for item in stored[:MAX_READ]]
+    return tuple(call for call in calls if call is not None)
 
 
 def _read_call(item: JsonObject) -> ProposedBy | None:

@@ -43,9 +43,12 @@ def add_shape(metadata: Mapping[str, JsonValue], **fields: JsonValue) -> JsonObj
     `fields` are `arguments` or `data` of the entry.
     """
     shapes = _find_shapes(fields)
-    if below := _find_shapes(metadata):
-        shapes["metadata"] = below
-    if not shapes or len(text := compact_json(shapes)) > MAX_SHAPE_CHARS:
+    metadata_shapes = _find_shapes(metadata)
+    if metadata_shapes:
+        shapes["metadata"] = metadata_shapes
+
+    text = compact_json(shapes)
+    if not shapes or len(text) > MAX_SHAPE_CHARS:
         return dict(metadata)
     return {**metadata, SHAPE: text}
 
@@ -99,9 +102,9 @@ def _remove_texts(value: JsonValue) -> JsonValue:
         case str():
             return ""
         case list():
-            return [_remove_texts(each) for each in value]
+            return [_remove_texts(item) for item in value]
         case dict():
-            return {key: _remove_texts(each) for key, each in value.items()}
+            return {key: _remove_texts(item) for key, item in value.items()}
     return value
 
 
@@ -109,16 +112,16 @@ def _apply_shapes(values: JsonObject, shapes: JsonObject) -> JsonObject:
     changed = dict(values)
     for name, shape in shapes.items():
         with suppress(KeyError, ValueError, OverflowError):
-            changed[name] = _apply(shape, values[name])
+            changed[name] = _apply_shape(shape, values[name])
     return changed
 
 
-def _apply(shape: JsonValue, value: JsonValue) -> JsonValue:
+def _apply_shape(shape: JsonValue, value: JsonValue) -> JsonValue:
     match shape, value:
         case dict(), dict() if shape.keys() == value.keys():
-            return {key: _apply(each, value[key]) for key, each in shape.items()}
+            return {key: _apply_shape(part, value[key]) for key, part in shape.items()}
         case list(), list() if len(shape) == len(value):
-            return [_apply(each, item) for each, item in zip(shape, value, strict=True)]
+            return [_apply_shape(part, item) for part, item in zip(shape, value, strict=True)]
         case "", str():
             return value
         case (bool() | None, _) | (_, bool()):

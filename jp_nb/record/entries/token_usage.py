@@ -34,9 +34,13 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sums. A sum is None only if neither number was reported."""
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in USAGE_FIELDS}
-        known = {name: pair for name, pair in pairs.items() if pair != (None, None)}
-        return Usage(**{name: (one or 0) + (more or 0) for name, (one, more) in known.items()})
+        sums: dict[str, int] = {}
+        for name in USAGE_FIELDS:
+            counts = [getattr(self, name), getattr(other, name)]
+            reported = [count for count in counts if count is not None]
+            if reported:
+                sums[name] = sum(reported)
+        return Usage(**sums)
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the reported numbers as records and reports store them."""
@@ -44,7 +48,7 @@ class Usage:
         return {name: count for name, count in counts.items() if count is not None}
 
 
-USAGE_FIELDS: Final = tuple(each.name for each in fields(Usage))
+USAGE_FIELDS: Final = tuple(count.name for count in fields(Usage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +62,30 @@ class ModelUsage:
 def with_usage(entry: EntryT, *used: ModelUsage) -> EntryT:
     """Return `entry` with usage in its metadata, or `entry` itself if no number was reported."""
     stored: list[JsonValue] = []
-    for each in used:
-        if each.tokens != Usage():
-            model: JsonObject = {"model": each.model} if each.model else {}
-            stored.append(model | each.tokens.to_json())
+    for usage in used:
+        if usage.tokens != Usage():
+            model: JsonObject = {"model": usage.model} if usage.model else {}
+            stored.append(model | usage.tokens.to_json())
 
     if not stored:
         return entry
 
-    usage = stored[0] if len(stored) == 1 else stored
-    return entry.with_metadata(**{USAGE_KEY: usage})
+    value = stored[0] if len(stored) == 1 else stored
+    return entry.with_metadata(**{USAGE_KEY: value})
 
 
 def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
     """Return the valid usage in the `metadata` of an entry."""
     stored = metadata.get(USAGE_KEY) if isinstance(metadata, Mapping) else None
-    several = stored if isinstance(stored, list) else [stored]
-    return tuple(_read(one) for one in several if isinstance(one, dict))
+    items = stored if isinstance(stored, list) else [stored]
+    return tuple(_read_model_usage(item) for item in items if isinstance(item, dict))
 
 
-def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
+def _read_model_usage(stored: Mapping[str, JsonValue]) -> ModelUsage:
     model = stored.get("model")
 
-    # A longer text is no name of a model.
-    named = model if isinstance(model, str) and len(model) <= 300 else ""
+    # A longer text is not the name of a model.
+    name_of_model = model if isinstance(model, str) and len(model) <= 300 else ""
 
     counts: dict[str, int] = {}
     for name in USAGE_FIELDS:
@@ -89,7 +93,7 @@ def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
         if type(count) is int and 0 <= count <= MAX_INTEGER:
             counts[name] = count
 
-    return ModelUsage(named, Usage(**counts))
+    return ModelUsage(name_of_model, Usage(**counts))
 
 
 def sum_usage(entries: Iterable[Entry]) -> Usage:
@@ -97,6 +101,6 @@ def sum_usage(entries: Iterable[Entry]) -> Usage:
     total = Usage()
     for entry in entries:
         if USAGE_KEY in entry.metadata:
-            for one in read_usage(entry.metadata):
-                total += one.tokens
+            for usage in read_usage(entry.metadata):
+                total += usage.tokens
     return total

@@ -37,6 +37,8 @@ def format_recorded_answer(answer_type: JsonValue, answer: JsonValue) -> str:
 
 
 class _Formatter:
+    """Formats answers to one kind of question. A form has a formatter for each of its fields."""
+
     def __init__(self, answer_type: JsonValue) -> None:
         kind = as_object(answer_type)
         self._labels: dict[str, str] = {}
@@ -54,8 +56,10 @@ class _Formatter:
     def format(self, answer: JsonValue, levels: int) -> str:
         key = sorted_json(answer)
 
-        if levels == 0 or key in self._labels:
-            return self._labels[key] if levels else key
+        if levels == 0:
+            return key
+        if key in self._labels:
+            return self._labels[key]
 
         match answer:
             case bool():
@@ -65,13 +69,15 @@ class _Formatter:
             case None:
                 return EMPTY
             case list():
-                return ", ".join(self.format(each, levels - 1) for each in answer) or NONE_OF_THESE
+                return ", ".join(self.format(item, levels - 1) for item in answer) or NONE_OF_THESE
             case {"selected": picked, **rest} if not self._is_form and set(rest) <= {"custom"}:
                 texts = [self.format(picked, levels - 1)] if picked not in (None, []) else []
                 texts += [f'"{custom}"' for custom in rest.values() if isinstance(custom, str)]
                 return ", ".join(texts) or NONE_OF_THESE
             case dict():
-                texts = [self._format_field(*each, levels - 1) for each in answer.items()]
+                texts = [
+                    self._format_field(name, value, levels - 1) for name, value in answer.items()
+                ]
                 return "; ".join(texts) or self._no_answer
         return key
 
@@ -85,4 +91,4 @@ class _Formatter:
 def _list_objects(value: JsonValue) -> list[JsonObject]:
     if not isinstance(value, list):
         return []
-    return [each for each in value if isinstance(each, dict)]
+    return [item for item in value if isinstance(item, dict)]

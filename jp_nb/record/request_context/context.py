@@ -55,11 +55,13 @@ IMAGE_LIMIT_REACHED = (
 class ContextItem:
     """A visible entry, and the provider that was configured when it was recorded.
 
-    Metadata of the entry, such as signatures, is from that `provider`. Another provider receives
-    reasoning as text. The text of the entry has notes about missing images. If not `is_bound`, what
-    was sent before the entry has changed, so its signatures are not valid.
+    Metadata of the entry, such as signatures, is from that provider. Another provider receives
+    reasoning as text.
 
     Attributes:
+        entry: The entry. Its text has notes about missing images.
+        is_bound: False if the content that was sent before the entry has changed. The signatures of
+            the entry are then not valid.
         host: Mark of the server that the metadata is from (`LastHost`); "" if it is unknown.
         is_vouched: False if someone else may have written the metadata. It is never sent.
     """
@@ -100,7 +102,7 @@ class RequestContext:
     items: list[ContextItem] = field(default_factory=list)
     heads: list[HeadPosition] = field(default_factory=list)
     contents: dict[AttachmentDigest, Attachment] = field(default_factory=dict)
-    _shown: int = field(default=0, init=False)
+    _shown_count: int = field(default=0, init=False)  # number of images
     _shown_bytes: int = field(default=0, init=False)
 
     def __len__(self) -> int:
@@ -122,7 +124,7 @@ class RequestContext:
         """Note the contents of the current `attachments`, and forget those that are not needed."""
         for mark in self.contents.keys() - self._list_sent_attachments().keys():
             del self.contents[mark]
-        self.contents.update((digest_attachment(each), each) for each in attachments)
+        self.contents |= {digest_attachment(attachment): attachment for attachment in attachments}
 
     def list_missing_attachments(self) -> list[AttachmentDigest]:
         """Return the attachments of earlier requests that this kernel has not read."""
@@ -187,8 +189,8 @@ class RequestContext:
         omitted = list[Image]()
         for image in shown.images:  # an image that was sent once stays in the context
             size = self._shown_bytes + len(image.content)
-            if self._shown < MAX_ENTRY_IMAGES and size <= MAX_CONTEXT_IMAGE_BYTES:
-                self._shown = self._shown + 1
+            if self._shown_count < MAX_ENTRY_IMAGES and size <= MAX_CONTEXT_IMAGE_BYTES:
+                self._shown_count += 1
                 self._shown_bytes = size
                 kept.append(image)
             else:

@@ -22,9 +22,7 @@ from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.entries.unanswered_turns import is_unanswered
 from jp_nb.record.request_context.context import RequestContext, UntrustedProviders
 from jp_nb.record.request_context.host_marks import HOST
-from jp_nb.record.request_context.request_head import (
-    begins_head,
-)
+from jp_nb.record.request_context.request_head import begins_head
 from jp_nb.record.stream import ConversationStream
 
 
@@ -65,13 +63,13 @@ def _build(
 ) -> RequestContext:
     context = RequestContext()
     is_trusted = not isinstance(providers, UntrustedProviders)
-    changes = 0
+    change_count = 0
     start = _find_last_restart(stream.entries)
     host = ""
 
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
-            changes += 1
+            change_count += 1
             continue
 
         if index >= start:
@@ -84,7 +82,7 @@ def _build(
             for shown in replaced.get(index, (entry,)):
                 context.add(
                     shown,
-                    providers[min(changes, len(providers) - 1)],
+                    providers[min(change_count, len(providers) - 1)],
                     stream.images,
                     is_bound=index >= start,
                     host=host,
@@ -95,7 +93,7 @@ def _build(
 
 
 def _find_last_restart(entries: Sequence[Entry]) -> int:
-    # Requests from this entry on do not begin with the earlier ones.
+    """Return the index of the entry from which on requests do not begin with the earlier ones."""
     start = 0
     has_head = False
 
@@ -104,7 +102,8 @@ def _find_last_restart(entries: Sequence[Entry]) -> int:
             start = index
             has_head = False
         elif begins_head(entry):
-            start = index if has_head else start
+            if has_head:
+                start = index
             has_head = True
 
     return start

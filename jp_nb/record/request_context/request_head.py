@@ -116,8 +116,8 @@ class RequestHead:
             "system": list(self.system),
             "tools": [_mark_tool(tool, known) for tool in self.tools],
             "attachments": [
-                {"source": each.source, "type": each.media_type, "digest": each.digest}
-                for each in self.attachments
+                {"source": mark.source, "type": mark.media_type, "digest": mark.digest}
+                for mark in self.attachments
             ],
             "reasoning": self.reasoning,
             "schema": schema,
@@ -143,7 +143,7 @@ class RequestHead:
                     head = replace(head, system=tuple(map(str, value)))
                 case "tools", list():
                     known = {tool.name: tool for tool in self.tools}
-                    head = replace(head, tools=tuple(_read_tool(each, known) for each in value))
+                    head = replace(head, tools=tuple(_read_tool(item, known) for item in value))
                 case "attachments", list():
                     head = replace(head, attachments=tuple(map(_read_attachment, value)))
                 case "reasoning", _:
@@ -225,12 +225,17 @@ def read_request_head(entry: Entry, before: RequestHead | None) -> RequestHead |
 
     Without a valid mark, it is that of the last request (`before`).
     """
+    # A head replaces all parts, a change only those that it has.
     for key, base in ((HEAD_KEY, RequestHead()), (HEAD_CHANGE_KEY, before)):
-        if base is not None and isinstance(parts := entry.metadata.get(key), dict):
-            try:
-                return base.with_parts(parts)
-            except (ValueError, RecursionError):
-                return before
+        parts = entry.metadata.get(key)
+        if base is None or not isinstance(parts, dict):
+            continue
+
+        try:
+            return base.with_parts(parts)
+        except (ValueError, RecursionError):
+            return before
+
     return before
 
 
