@@ -70,7 +70,7 @@ class Attachments:
         found: dict[str, _AttachedFile] = {}
 
         for url in urls:
-            for file in _find(url, folder):
+            for file in _find_files(url, folder):
                 found.setdefault(file.path, file)
                 if len(found) > MAX_ATTACHED_FILES:
                     raise AttachmentError(url, f"more than {MAX_ATTACHED_FILES} files are attached")
@@ -86,7 +86,8 @@ class Attachments:
 # --- finding files ---------------------------------------------------------------------------
 
 
-def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
+def _find_files(url: str, folder: Path) -> Iterator[_AttachedFile]:
+    """Yield the file of `url`, or the files that match its pattern."""
     parts = parse_attachment_url(url)
     if parts.type.lower() != "file":
         kind = escape_invisible(parts.type)
@@ -97,10 +98,11 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
 
     if parts.params:
         raise AttachmentError(url, "a file takes no parameters; write `?` in its name as `%3F`")
-    path = folder / os.path.expanduser(parts.path)
 
-    if not glob.has_magic(parts.path) or os.path.lexists(path):
-        yield _file(url, path, parts.path)
+    path = folder / os.path.expanduser(parts.path)
+    is_pattern = glob.has_magic(parts.path) and not os.path.lexists(path)
+    if not is_pattern:
+        yield _examine_file(url, path, parts.path)
         return
 
     try:
@@ -110,41 +112,42 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
 
     if not matches:
         raise AttachmentError(url, f"file {escape_invisible(str(path))} does not exist")
-    home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
 
+    home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
     for match in matches:
         shown = match.relative_to(folder) if match.is_relative_to(folder) else match
         source = str(shown)
         if home:  # keep `~`: the model does not need the path of the home directory
             source = home + str(match).removeprefix(os.path.expanduser(home))
-        yield _file(url, match, source)
+        yield _examine_file(url, match, source)
 
 
-def _file(url: str, path: Path, source: str) -> _AttachedFile:
+def _examine_file(url: str, path: Path, source: str) -> _AttachedFile:
+    """Return the file at `path`, which the model knows as `source`; raise if it cannot be sent."""
     shown = escape_invisible(str(path))
 
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         raise AttachmentError(url, f"file {shown} does not exist") from None
     except (OSError, ValueError) as exc:
         raise AttachmentError(url, f"{shown}: {describe_os_error(exc)}") from exc
 
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
         raise AttachmentError(
             url, f"{shown} is a folder; attach its files with {escape_invisible(inside)}"
         )
 
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise AttachmentError(url, f"{shown} is not a regular file")
 
-    changed = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+    times = (status.st_mtime_ns, status.st_ctime_ns)
     return _AttachedFile(
         url,
         Path(source).as_posix(),
         os.path.realpath(path),
-        (found.st_dev, found.st_ino, *changed),
+        (status.st_dev, status.st_ino, *times, status.st_size),
     )
 
 
@@ -166,7 +169,7 @@ def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
     for file in files:
         data = _read_bytes(file)
         total = check_total_size(file, total + len(data))
-        yield _attachment(file, data)
+        yield _make_attachment(file, data)
 
 
 def _read_bytes(file: _AttachedFile) -> bytes:
@@ -184,15 +187,15 @@ def _read_bytes(file: _AttachedFile) -> bytes:
     return data
 
 
-def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
-    kind = detect_media_type(data)
-    if kind is not None:
-        return Attachment(file.source, kind, data)
+def _make_attachment(file: _AttachedFile, data: bytes) -> Attachment:
+    media_type = detect_media_type(data)
+    if media_type is not None:
+        return Attachment(file.source, media_type, data)
 
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = "\0"
+        text = "\0"  # refused below, as other binary files
 
     if "\0" in text:
         known = "nor an image (PNG, JPEG, GIF, WebP), nor a PDF"

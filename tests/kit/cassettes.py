@@ -35,6 +35,6 @@ class CassetteFile:
         """Return the exchanges of the file, with their requests."""
         content = read_cassette(self._path)
         return [
-            make("exchange", content.asked(stored), stored.events, stored.end)
+            make("exchange", content.rebuild_request(stored), stored.events, stored.end)
             for stored in content.exchanges
         ]

@@ -254,7 +254,7 @@ def test_size_limit_counts_the_bytes_that_were_read(
 
 
 def test_file_removed_before_it_is_read_is_named(folder: Path) -> None:
-    [file] = attachments._find("file:notes.md", folder)
+    [file] = attachments._find_files("file:notes.md", folder)
     (folder / "notes.md").unlink()
     with pytest.raises(jp.JpNbError, match=r"notes.md: No such file"):
         attachments._read_bytes(file)

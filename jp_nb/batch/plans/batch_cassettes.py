@@ -141,4 +141,4 @@ def _list_exchanges(content: CassetteContent) -> Iterator[tuple[str, Exchange]]:
     """Yield each exchange of a cassette with a key that is the same for equal exchanges."""
     for stored in content.exchanges:
         key = repr((stored.request, stored.events, stored.end))
-        yield key, Exchange(content.asked(stored), stored.events, stored.end)
+        yield key, Exchange(content.rebuild_request(stored), stored.events, stored.end)

@@ -40,8 +40,8 @@ def parse_attachment_url(url: str) -> AttachmentParts:
     values = parse_qs(query, keep_blank_values=True)
 
     params: dict[str, str | list[str]] = {}
-    for name, given in values.items():
-        params[name] = given[0] if len(given) == 1 else given
+    for name, texts in values.items():
+        params[name] = texts[0] if len(texts) == 1 else texts
 
     return AttachmentParts(match["type"], unquote(path), params)
 
@@ -58,28 +58,38 @@ def format_attachment_url(value: Any) -> str:
             "a URL such as file://notes.md, or a table of type, path, and params", value
         )
 
+    has_both = "kind" in value and "type" in value
     table = dict(value)
     if "kind" in value:
         table["type"] = table.pop("kind")
+
     unknown = [str(key) for key in table if key not in ("type", "path", "params")]
-    if unknown or len(table) != len(value):
-        wrong = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
-        raise UnexpectedValueError("type, path, and params", cause=wrong)
+    if unknown or has_both:
+        problem = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
+        raise UnexpectedValueError("type, path, and params", cause=problem)
 
     for key in ("type", "path"):
         if not isinstance(table.get(key), str) or not table[key]:
             raise UnexpectedValueError(f"a text for {key!r}", table.get(key))
 
     params = {} if table.get("params") is None else table["params"]
-    values = params.values() if isinstance(params, dict) else [None]
-
-    texts: list[Any] = []
-    for each in values:
-        texts += each if isinstance(each, list) else [each]
-    if not all(isinstance(text, str) for text in texts):
+    if not _are_params(params):
         raise ValueError("expected for 'params' a table of texts and lists of texts")
 
-    return format_attachment_url(AttachmentParts(table["type"], table["path"], params).url)
+    url = AttachmentParts(table["type"], table["path"], params).url
+    parse_attachment_url(url)  # raises for a type that is not valid in a URL
+    return url
+
+
+def _are_params(params: Any) -> bool:
+    """Return True for a table of texts and lists of texts."""
+    if not isinstance(params, dict):
+        return False
+
+    texts: list[Any] = []
+    for value in params.values():
+        texts += value if isinstance(value, list) else [value]
+    return all(isinstance(text, str) for text in texts)
 
 
 def parse_attachment_argument(text: str, *, within: str = "") -> str:
@@ -97,6 +107,6 @@ def parse_attachment_argument(text: str, *, within: str = "") -> str:
 
     path = posixpath.normpath(posixpath.join(within, text))
     if path.startswith("~"):
-        path = f"./{path}"
+        path = f"./{path}"  # a file of this name, not a home folder
 
     return AttachmentParts("file", path).url

@@ -75,9 +75,10 @@ class AnthropicDecoder(Decoder):
         self._parameter_names = parameter_names or {}
         self._find_signatures = find_signatures
         self._transformations: object = None
-        self._blocks: dict[object, _OpenBlock] = {}  # by the server's index
+        self._blocks: dict[object, _OpenBlock] = {}  # that are not stopped, by the server's index
         self._item_count = 0
         self._has_answer = False
+        # The end of a call with incomplete arguments. The stop reason tells whether it is valid.
         self._pending_flush: Flush | None = None
         self._usage: dict[str, int] = {}
         self._stop_reason: str | None = None
@@ -131,8 +132,10 @@ class AnthropicDecoder(Decoder):
             self._stop_block(index, out)
         self._flush_pending_call(out)
 
-        block = self._blocks[index] = self._open_block(content["type"])
+        block = self._open_block(content["type"])
         block.tool = content.get("name") or ""
+        self._blocks[index] = block
+
         match block.type:
             case "text":
                 self._add_piece(block, "message", content.get("text"), out)
@@ -161,7 +164,8 @@ class AnthropicDecoder(Decoder):
         kind = delta["type"]
         block = self._blocks.get(index)
         if block is None and kind in _BLOCK_OF_DELTA:
-            block = self._blocks[index] = self._open_block(_BLOCK_OF_DELTA[kind])
+            block = self._open_block(_BLOCK_OF_DELTA[kind])
+            self._blocks[index] = block
         if block is None:
             raise LookupError  # `StreamDecoder` reports it
 
@@ -239,6 +243,7 @@ class AnthropicDecoder(Decoder):
             out.add_text(block.items[kind], kind, text)
 
     def _find_item(self, block: _OpenBlock, kind: TextKind) -> int:
+        """Return the output item for texts of `kind` in `block`: its own, or a new one."""
         if _KIND_OF_BLOCK.get(block.type) == kind:
             return block.index
         self._item_count += 1
@@ -250,9 +255,11 @@ class AnthropicDecoder(Decoder):
             out.held_chars += len(signature)
 
     def _flush_pending_call(self, out: EventBuffer) -> None:
+        """End a call with incomplete arguments, unless the limit of tokens has cut it."""
         flush = self._pending_flush
         self._pending_flush = None
-        if flush is not None and _FINISH_REASONS.get(self._stop_reason or "") != "max_tokens":
+        is_cut = _FINISH_REASONS.get(self._stop_reason or "") == "max_tokens"
+        if flush is not None and not is_cut:
             out.add(flush)
 
     def _apply_message_delta(self, message: WireObject, out: EventBuffer) -> None:
@@ -265,17 +272,22 @@ class AnthropicDecoder(Decoder):
         self._add_usage(message.get("usage"), out)
 
     def _report_transformations(self, out: EventBuffer) -> None:
+        """Tell about thinking that the server did not pass to the model."""
         listed = self._transformations if isinstance(self._transformations, list) else []
-        found = [x for x in map(as_object, listed) if x.get("type") in _TRANSFORMATIONS]
-        if found:
-            signatures = self._find_signatures([str(each.get("path")) for each in found])
-            for each, signature in zip(found, signatures, strict=True):
-                reason = str(each.get("reason")).removesuffix("_binding_mismatch")
-                is_dropped = _TRANSFORMATIONS[str(each["type"])]
-                out.add(InputChange(reason, is_dropped, signature))
+        known = [
+            change for change in map(as_object, listed) if change.get("type") in _TRANSFORMATIONS
+        ]
+        if not known:
+            return
+
+        signatures = self._find_signatures([str(change.get("path")) for change in known])
+        for change, signature in zip(known, signatures, strict=True):
+            reason = str(change.get("reason")).removesuffix("_binding_mismatch")
+            is_dropped = _TRANSFORMATIONS[str(change["type"])]
+            out.add(InputChange(reason, is_dropped, signature))
 
     def _add_usage(self, usage: WireObject | None, out: EventBuffer) -> None:
-        # Input tokens include cached ones, as with the other providers.
+        """Add the usage so far. Input tokens include cached ones, as with the other providers."""
         if not usage:
             return
 

@@ -153,10 +153,14 @@ def _format_sampling(
 def _format_thinking(
     request: ModelRequest, max_tokens: int, abilities: Abilities, betas: str, omitted: Omitted
 ) -> tuple[WireMessage | None, str | None]:
-    """Return the members `thinking` and `output_config.effort`; None: not sent."""
+    """Return the members `thinking` and `output_config.effort`; None: not sent.
+
+    A model thinks with an effort (`adaptive`), or with a number of tokens (`enabled`).
+    """
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is None:
         return None, None
+
     if reasoning.is_off:
         thinking = _NO_THINKING if "disabled" in abilities.thinking else None
         return thinking, None

@@ -97,20 +97,17 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
-        appends = "tool_choice" in rendering.appended
-        fields = self._build_fields(request, answer, omitted, appends=appends)
-
+        appends_tool_choice = "tool_choice" in rendering.appended
+        fields = self._build_fields(request, answer, omitted, appends=appends_tool_choice)
         if self._diagnostics.are_wanted:
             fields["diagnostics"] = {"previous_message_id": rendering.last_message_id}
 
         messages = rendering.encode(request.context, user_parts=attached.user_parts)
+
         headers = {}
-
-        late = (message for message in messages if message.startswith(_SYSTEM_MESSAGE))
-        if any(b'"type":"tool_' in message for message in late):
-            given = self._http.endpoint.headers.get("anthropic-beta")
-            headers["anthropic-beta"] = ",".join(filter(None, (given, *_TOOL_CHANGE_BETAS)))
-
+        if any(map(_changes_tools, messages)):
+            configured = self._http.endpoint.headers.get("anthropic-beta")
+            headers["anthropic-beta"] = ",".join(filter(None, (configured, *_TOOL_CHANGE_BETAS)))
         return RequestBody(fields, messages, headers=headers)
 
     def _build_fields(
@@ -122,7 +119,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         appends: bool = False,
     ) -> WireMessage:
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
-        abilities = self._list_abilities(request.model)
+        abilities = self._get_abilities(request.model)
         return build_request_fields(
             request,
             answer=answer,
@@ -141,7 +138,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
         return find_max_pdf_pages(model, self._listed.get(model), betas)
 
-    def _list_abilities(self, model: str) -> Abilities:
+    def _get_abilities(self, model: str) -> Abilities:
         known = self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
         return known if self._strict_tools else replace(known, strict=False)
 
@@ -174,40 +171,52 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             return super()._recover(error, request, rendering)
 
         text = str(error).lower()
-        is_stale = "thinking" in text and ("signature" in text or "cannot be modified" in text)
-        if is_stale and rendering.signed_items:
-            first = self._find_rejected_item(text, request, rendering)
-            unsigned = rendering.rejected_items.union(range(first, len(request.context)))
-            self._renderings.keep(request.context, rendering.copy_without_messages(unsigned))
+        if _is_about_signatures(text) and rendering.signed_items:
+            self._drop_signatures(text, request, rendering)
             return Retry(error.without_address, drop_metadata=THINKING_SIGNATURE_KEY)
 
         if "diagnostics" in text and self._diagnostics.are_wanted:
             self._diagnostics.is_accepted = False
             return Retry(error.without_address)
 
-        abilities = self._list_abilities(request.model)
-        sent = self._build_fields(request, self._make_answer_schema(request), {})
-        corrected = abilities.correct(text, sent)
+        if self._correct_abilities(text, request):
+            return Retry(error.without_address)
+        return super()._recover(error, request, rendering)
 
-        if corrected == abilities:
-            return super()._recover(error, request, rendering)
-        self._corrected[request.model] = corrected
-        return Retry(error.without_address)
+    def _drop_signatures(
+        self, error: str, request: ModelRequest, rendering: AnthropicRendering
+    ) -> None:
+        """Render the conversation again, with thinking as text from the rejected item on.
+
+        A valid signature covers everything before it, so all later thinking is invalid as well.
+        """
+        first = self._find_rejected_item(error, request, rendering)
+        rejected = rendering.rejected_items.union(range(first, len(request.context)))
+        self._renderings.keep(request.context, rendering.copy_without_messages(rejected))
 
     def _find_rejected_item(
         self, error: str, request: ModelRequest, rendering: AnthropicRendering
     ) -> int:
-        """Return the first item whose thinking is not sent as such again.
-
-        A valid signature covers everything before it, so all later thinking is invalid as well.
-        If the error does not name a block, or the API also rejects an earlier block, no thinking of
-        the context stays signed.
-        """
+        """Return the position of the first item with rejected thinking; 0 if it is unknown."""
+        # The end of the context was rejected before, and the API rejects an earlier block as well.
         if len(request.context) - 1 in rendering.rejected_items:
             return 0
+
         sent = self._build_body(request, rendering, self._make_answer_schema(request)).body
         signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
-        return rendering.signed_items.get(next(filter(None, signatures), ""), 0)
+        first_signature = next(filter(None, signatures), "")
+        return rendering.signed_items.get(first_signature, 0)
+
+    def _correct_abilities(self, error: str, request: ModelRequest) -> bool:
+        """Learn from `error` what the model does not accept. Return False if it is not known."""
+        abilities = self._get_abilities(request.model)
+        sent = self._build_fields(request, self._make_answer_schema(request), {})
+        corrected = abilities.correct(error, sent)
+        if corrected == abilities:
+            return False
+
+        self._corrected[request.model] = corrected
+        return True
 
     def open_batches(self) -> ModelBatches:
         """Return the Message Batches API."""
@@ -229,6 +238,16 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             UsageError: It cannot.
         """
         check_anthropic(schema)
+
+
+def _changes_tools(message: bytes) -> bool:
+    """Return True for an encoded system message with changes of tools, which are a beta."""
+    return message.startswith(_SYSTEM_MESSAGE) and b'"type":"tool_' in message
+
+
+def _is_about_signatures(error: str) -> bool:
+    """Return True for an error such as `Invalid signature in thinking block`, in lower case."""
+    return "thinking" in error and ("signature" in error or "cannot be modified" in error)
 
 
 def _find_signatures(paths: Sequence[str], body: bytes) -> list[str]:

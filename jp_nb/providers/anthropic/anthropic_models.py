@@ -60,7 +60,8 @@ class Abilities:
     of the model, if it is known.
     """
 
-    thinking: frozenset[str] = frozenset({"adaptive", "disabled"})  # values of `thinking.type`
+    # Accepted values of `thinking.type`: `adaptive` by effort, `enabled` by a number of tokens.
+    thinking: frozenset[str] = frozenset({"adaptive", "disabled"})
     efforts: tuple[str, ...] = EFFORT_LEVELS  # ascending
     sampling: bool = False  # `temperature`, `top_p`, and `top_k`
     strict: bool = True  # tools whose arguments the API enforces
@@ -124,7 +125,9 @@ class Abilities:
         """Return the highest effort up to `level`, or else the lowest; None if there is none."""
         if not self.efforts:
             return None
-        lower = [x for x in self.efforts if EFFORT_LEVELS.index(x) <= EFFORT_LEVELS.index(level)]
+
+        highest = EFFORT_LEVELS.index(level)
+        lower = [effort for effort in self.efforts if EFFORT_LEVELS.index(effort) <= highest]
         return lower[-1] if lower else self.efforts[0]
 
     def correct(self, error: str, sent: Mapping[str, Any]) -> Self:
@@ -140,20 +143,17 @@ class Abilities:
             tokens = max(int(limit[2]), 1)
             return self._correct(max_output=tokens, max_tokens=min(self.max_tokens, tokens))
 
+        # The API rejects a forced tool, because the model thinks although it was not asked to.
         if "thinking" in error and "tool_choice" in error:
             return self._correct(thinks_unasked=True)
 
         if "thinking" in error and thinking and re.search(f"{thinking}|budget_tokens", error):
-            others = self.thinking - {thinking}
-            if thinking == "disabled":
-                return self._correct(thinking=others, thinks_unasked=True)
-            if not others & {"adaptive", "enabled"}:
-                others |= {"enabled"} if thinking == "adaptive" else {"adaptive"}
-            return self._correct(thinking=others)
+            return self._without_thinking(thinking)
 
+        # The error names the efforts that the model has.
         if "effort" in error and effort:
             named = {*re.findall(r"[a-z]+", error)} - {effort}
-            return self._correct(efforts=tuple(x for x in self.efforts if x in named))
+            return self._correct(efforts=tuple(level for level in self.efforts if level in named))
 
         if re.search("temperature|top_p|top_k", error):
             return self._correct(sampling=False)
@@ -161,8 +161,22 @@ class Abilities:
             return self._correct(strict=False)
         return self
 
+    def _without_thinking(self, rejected: str) -> Self:
+        """Return the abilities without the `rejected` value of `thinking.type`."""
+        others = self.thinking - {rejected}
+        if rejected == "disabled":
+            return self._correct(thinking=others, thinks_unasked=True)
+
+        # A model that thinks accepts one of the two ways.
+        if not others & {"adaptive", "enabled"}:
+            others |= {"enabled"} if rejected == "adaptive" else {"adaptive"}
+        return self._correct(thinking=others)
+
     def _correct(self, **fields: Any) -> Self:
-        # Each field once, so that a server cannot cause endless repairs.
+        """Return the abilities with these `fields`. Each is corrected once.
+
+        So a server cannot cause endless repairs.
+        """
         if self.corrected & fields.keys():
             return self
         changed = replace(self, **fields)

@@ -90,7 +90,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         local: Local | None = None,
     ) -> None:
         # Chat templates of other servers may know only `system`.
-        role = self._system_role = "developer" if endpoint.is_openai else "system"
+        role = "developer" if endpoint.is_openai else "system"
         super().__init__(
             endpoint,
             lambda: ResponsesRendering(
@@ -101,6 +101,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             ),
             lambda attachments: format_attachments(attachments, media_types),
         )
+        self._system_role = role
         self._local = local
         self._media_types = media_types
         self._refused: dict[str, frozenset[str]] = {}  # by model; see `build_request_fields`
@@ -129,7 +130,8 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         omitted: Omitted,
     ) -> RequestBody:
         if "schema" in rendering.appended:
-            answer = None
+            answer = None  # an item among the messages has it
+
         fields = build_request_fields(
             request,
             answer=answer,
@@ -177,11 +179,14 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return super()._stream_body(request, body, decoder, headers)
 
     async def _fetch_as_stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        """Yield a response that is not streamed as a stream with its last event."""
         url = self._http.endpoint.url
         task = asyncio.ensure_future(self._http.fetch(url, read_json(body.decode())))
         try:
-            while not (await asyncio.wait({task}, timeout=KEEP_ALIVE_SECONDS))[0]:
-                yield b": waiting\n\n"
+            while not task.done():
+                await asyncio.wait({task}, timeout=KEEP_ALIVE_SECONDS)
+                if not task.done():
+                    yield b": waiting\n\n"
             message = {"type": "response.completed", "response": task.result()}
         finally:
             task.cancel()
@@ -237,9 +242,15 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         self, request: ModelRequest, rendering: ResponsesRendering, error: str
     ) -> None:
         """Render the conversation again without encrypted items from the first that is invalid."""
-        named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in error]
+        named = [
+            position
+            for item_id, position in rendering.encrypted_items.items()
+            if item_id.lower() in error
+        ]
+
         # Valid encrypted content covers all before it, so all that is later is invalid as well.
-        stale = frozenset(range(min(named, default=0), len(request.context)))
+        first = min(named, default=0)
+        stale = frozenset(range(first, len(request.context)))
         self._renderings.keep(request.context, rendering.copy_without(stale))
 
     def open_batches(self) -> ModelBatches:

@@ -230,6 +230,7 @@ class ResponsesDecoder(Decoder):
         if item is None:
             item = self._items.open_item(message, kind)
 
+        # The event that ends a part repeats its text, which may not have come in pieces.
         part = (family, message.get("summary_index", message.get("content_index")))
         if is_end and not item.has_part(part):
             text = message.get("text") or message.get("refusal")
@@ -291,6 +292,7 @@ class ResponsesDecoder(Decoder):
         self._flush_other_text(item, out)
 
     def _add_missing_parts(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
+        """Add the parts of a complete item that were not streamed."""
         streamed = {family for family, _ in item.parts}
         if item.kind == "reasoning" and item.has_text:
             return
@@ -377,13 +379,14 @@ class ResponsesDecoder(Decoder):
             return Finished("refused", refusal) if refusal else Finished()
 
         details = response.get("incomplete_details") or {}
-        given = details.get("reason") if status == "incomplete" else None
-        word = str(given or status)
+        wire_reason = details.get("reason") if status == "incomplete" else None
+        word = str(wire_reason or status)
         reason = _INCOMPLETE.get(word, "other")
         detail = None if reason == "max_tokens" else word
         return Finished(reason, detail)
 
     def _fail(self, error: Any, out: EventBuffer) -> None:
+        """Add `Finished` if the server refused the request, or raise its `error`."""
         details: Mapping[str, Any] = error if isinstance(error, dict) else {}
         code = details.get("code")
         if code in _REFUSAL_CODES:

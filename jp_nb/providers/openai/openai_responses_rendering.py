@@ -133,7 +133,7 @@ def _make_user_message(parts: list[WireMessage]) -> WireMessage:
 
 
 class ResponsesRendering(Rendering):
-    """Input items of a context.
+    """Input items of a context. The methods override steps of `Rendering`, see `messages.py`.
 
     The reasoning of `stale_items`, which are positions in the context, is sent as text: the API has
     rejected its encrypted content. `images_in_results` is False if the API has rejected images in
@@ -186,9 +186,12 @@ class ResponsesRendering(Rendering):
     def settle(self, request: ModelRequest) -> ModelRequest:
         """Return `request` with the head at the beginning; see `Rendering.settle`."""
         tools = chain.from_iterable(head.tools for _, head in request.context.heads)
-        offered = {tool.name for tool in tools}
+        offered_before = {tool.name for tool in tools}
         names = tuple(tool.name for tool in request.tools)
-        is_limited = "tools" in self.appended and not offered <= {*names}
+
+        # A tool that was removed stays in the list, and must not be called.
+        has_removed_tools = not offered_before <= {*names}
+        is_limited = "tools" in self.appended and has_removed_tools
         self.allowed_tools = names if is_limited else None
         return super().settle(request)
 
@@ -301,11 +304,12 @@ class ResponsesRendering(Rendering):
 
         item_id = self._read_id(metadata, "rs_")
         encrypted = read_own_text(metadata, ENCRYPTED_KEY)
+        position = self.item_count
         is_complete = bool(item_id and encrypted and self.has_valid_signatures)
-        if not is_complete or self.item_count in self.stale_items:
+        if not is_complete or position in self.stale_items:
             return False
 
-        self.encrypted_items[item_id] = self.item_count
+        self.encrypted_items[item_id] = position
         self._follows_reasoning = True
         parts = _split_summary(text, metadata.get(SUMMARY_LENGTHS_KEY))
         item = {
@@ -319,7 +323,8 @@ class ResponsesRendering(Rendering):
 
     def _add_call(self, call: ToolCallRequest) -> None:
         call_id = self._ids.assign(call.id, len(self.messages))
-        name = self._tool_names[call_id] = self._rules.format_name(call.name)
+        name = self._rules.format_name(call.name)
+        self._tool_names[call_id] = name
 
         item: WireMessage = {
             "type": "function_call",
@@ -363,7 +368,10 @@ class ResponsesRendering(Rendering):
             self._insert_message(place + 1, _make_user_message(parts))
 
     def _find_batch_end(self, call_id: str, call_index: int) -> int:
-        # Items that were inserted before a call have moved it.
+        """Return the index after the calls and results around the call `call_id`.
+
+        Items that were inserted before the call have moved it from `call_index` to a later place.
+        """
         place = call_index
         while self.messages[place].get("call_id") != call_id:
             place += 1
@@ -373,22 +381,26 @@ class ResponsesRendering(Rendering):
 
 
 def _split_summary(text: str, lengths: JsonValue) -> Iterator[str]:
+    """Yield the parts of a summary with these `lengths`; the whole `text` if they do not fit."""
     if isinstance(lengths, list):
         sizes = [size for size in lengths if isinstance(size, int)]
         if not sizes:  # the text is not a summary
             return
-        if sum(sizes) + len(PART_SEPARATOR) * (len(sizes) - 1) == len(text):
+
+        joined_length = sum(sizes) + len(PART_SEPARATOR) * (len(sizes) - 1)
+        if joined_length == len(text):
             start = 0
             for size in sizes:
                 yield text[start : start + size]
                 start += size + len(PART_SEPARATOR)
             return
+
     if text:
         yield text
 
 
 def _has_arguments(item: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue]) -> bool:
-    # The arguments of the record count: they may have been edited.
+    """Return True if `item` has these `arguments`. Those of the record may have been edited."""
     text = item.get("arguments")
     try:
         return isinstance(text, str) and read_json(text) == arguments

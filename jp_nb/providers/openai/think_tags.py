@@ -22,6 +22,7 @@ class ThinkSplitter:
     """
 
     def __init__(self, *, has_tags: bool = True) -> None:
+        # `answer start` is the line break after the closing tag.
         self._state: Literal["start", "thinking", "answer start", "answer"]
         self._state = "start" if has_tags else "answer"
         self._held = ""
@@ -54,11 +55,9 @@ class ThinkSplitter:
         if self._state == "thinking":
             thought, tag, text = text.partition(_CLOSE)
             if not tag:
-                sizes = range(min(len(_CLOSE) - 1, len(thought)), 0, -1)
-                held = next((size for size in sizes if _CLOSE.startswith(thought[-size:])), 0)
-                cut = len(thought) - held
-                self._held = thought[cut:]
-                thought = thought[:cut]
+                end = len(thought) - _count_beginning_of_tag(thought)
+                self._held = thought[end:]
+                thought = thought[:end]
             if thought:
                 pieces.append(("reasoning", thought))
             if not tag:
@@ -76,3 +75,11 @@ class ThinkSplitter:
         self._held = ""
         kind: TextKind = "reasoning" if self._state == "thinking" else "message"
         return [(kind, text)] if text else []
+
+
+def _count_beginning_of_tag(text: str) -> int:
+    """Return how many characters at the end of `text` may be the beginning of `</think>`."""
+    for size in range(min(len(_CLOSE) - 1, len(text)), 0, -1):
+        if _CLOSE.startswith(text[-size:]):
+            return size
+    return 0

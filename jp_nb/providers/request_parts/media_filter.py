@@ -76,7 +76,11 @@ class MediaFilter:
     def _replace(
         self, attachments: Sequence[Attachment], pages: int
     ) -> tuple[tuple[Attachment, ...], int]:
-        # `pages` are those of the PDFs before them. The second value includes theirs.
+        """Return `attachments` with a text for each file to omit, and the number of pages.
+
+        `pages` is the number of pages of the PDFs before them. The one that is returned includes
+        theirs.
+        """
         sent: list[Attachment] = []
         for attachment in attachments:
             image = as_image(attachment)
@@ -97,7 +101,7 @@ class MediaFilter:
     def _find_omission(self, image: Image, pages_before: int) -> str:
         """Return the reason to send a text instead of `image`; "" to send it."""
         if image.media_type in self._shown_types:
-            reason = self.rules.find_reason(image, pages_before)
+            reason = self.rules.find_omission_reason(image, pages_before)
         else:
             reason = f"this provider takes no {image.noun}s"
         if reason:

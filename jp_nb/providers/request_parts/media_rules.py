@@ -26,10 +26,10 @@ class MediaRules:
     refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     max_pages: int | None = None
 
-    def find_reason(self, image: Image, pages_before: int) -> str:
+    def find_omission_reason(self, image: Image, pages_before: int) -> str:
         """Return the reason to omit `image`, which may be a PDF; "" to send it.
 
-        `pages_before` is the number of known pages that the request already has.
+        `pages_before` is the number of pages of the PDFs before it, as far as it is known.
         """
         reason = self.refused.get(image.digest)
         if reason is not None:

@@ -18,9 +18,9 @@ MAX_WATCHED_CONVERSATIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _SentBefore:
     request: ModelRequest
-    items: int  # of its context, which grows afterwards
+    item_count: int  # of its context, which grows afterwards
     body: RequestBody
 
 
@@ -28,7 +28,7 @@ class PrefixWatch:
     """Compares the requests of each conversation."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, _Sent] = {}  # the last one, by conversation
+        self._sent: dict[str, _SentBefore] = {}  # the last request, by conversation
 
     def compare(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
         """Return what the `body` of `request` lost of the previous one, if it is much.
@@ -39,11 +39,11 @@ class PrefixWatch:
         context = request.context
         last = self._sent.pop(key, None)
 
-        self._sent[key] = _Sent(request, len(context), body)
+        self._sent[key] = _SentBefore(request, len(context), body)
         if len(self._sent) > MAX_WATCHED_CONVERSATIONS:
             del self._sent[next(iter(self._sent))]
 
-        if last is None or not context.continues(last.request.context, last.items):
+        if last is None or not context.continues(last.request.context, last.item_count):
             return None
 
         if last.request.model != request.model:

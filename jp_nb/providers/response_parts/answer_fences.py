@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 MAX_FENCES: Final = 50
 """Maximum number of code fences of an answer that are read."""
 FENCE_MARKS: Final = ("```", "~~~")
+_MARK_CHARS: Final = 3
 _OPENING: Final = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:[A-Za-z][\w+.-]*)?\s*")
 _CLOSING: Final = re.compile(r"\s*(?:`{3,}[ \t]*|~{3,}[ \t]*|\Z)")
 _DECODER: Final = json.JSONDecoder()
@@ -29,18 +30,21 @@ class FencedAnswer(NamedTuple):
     after: str
 
 
-def find_fence(text: str) -> int:
-    """Return the position from which `text` may contain a code fence; its length if none.
+def find_possible_fence(text: str) -> int:
+    """Return how many characters of the streamed `text` are surely before a code fence.
 
-    The rest of a mark may follow at the end of `text`.
+    One or two characters at its end, such as ` `` `, may be the beginning of a mark, so they do not
+    count.
     """
-    found = [place for place in map(text.find, FENCE_MARKS) if place >= 0]
-    if found:
-        return min(found)
-    rest = len(text)
-    while rest and len(text) - rest < 2 and text[rest - 1] in "`~":
-        rest -= 1
-    return rest
+    starts = [start for start in map(text.find, FENCE_MARKS) if start >= 0]
+    if starts:
+        return min(starts)
+
+    max_partial = _MARK_CHARS - 1
+    end = len(text)
+    while end and len(text) - end < max_partial and text[end - 1] in "`~":
+        end -= 1
+    return end
 
 
 def find_fenced_answer(text: str, first_chars: str) -> FencedAnswer | None:
@@ -48,28 +52,30 @@ def find_fenced_answer(text: str, first_chars: str) -> FencedAnswer | None:
 
     None if there is none. Several are ambiguous, unless they are equal: then the last one counts.
     """
-    found = list(_find_values(text, first_chars))
-    texts = {each.json for each in found}
-    return found[-1] if len(texts) == 1 else None
+    answers = list(_iter_fenced_values(text, first_chars))
+    texts = {answer.json for answer in answers}
+    return answers[-1] if len(texts) == 1 else None
 
 
-def _find_values(text: str, first_chars: str) -> Iterator[FencedAnswer]:
-    place = 0
+def _iter_fenced_values(text: str, first_chars: str) -> Iterator[FencedAnswer]:
+    """Yield the JSON values that fill a code fence. The end of `text` closes the last fence."""
+    position = 0
     for _ in range(MAX_FENCES):
-        opening = _OPENING.search(text, place)
+        opening = _OPENING.search(text, position)
         if opening is None:
             return
 
         start = opening.end()
-        place = start
+        position = start
         end = _find_end_of_value(text, start, first_chars)
         closing = None if end is None else _CLOSING.match(text, end)
         if end is not None and closing is not None:
-            place = closing.end()
-            yield FencedAnswer(text[: opening.start()], text[start:end], text[place:])
+            position = closing.end()
+            yield FencedAnswer(text[: opening.start()], text[start:end], text[position:])
 
 
 def _find_end_of_value(text: str, start: int, first_chars: str) -> int | None:
+    """Return the end of the JSON value at `start`; None if there is no such value."""
     if not text.startswith(tuple(first_chars), start):
         return None
     try:

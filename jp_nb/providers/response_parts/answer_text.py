@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import Literal
 
 from jp_nb.agent.provider import Flush
-from jp_nb.providers.response_parts.answer_fences import FENCE_MARKS, find_fence, find_fenced_answer
+from jp_nb.providers.response_parts.answer_fences import (
+    FENCE_MARKS,
+    find_fenced_answer,
+    find_possible_fence,
+)
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
@@ -25,9 +29,9 @@ class AnswerText:
 
     def __init__(self, schema: AnswerSchema | None) -> None:
         self._schema = schema
-        self._kind: Literal["message", "structured"] | None = None
-        self._has_fence = False
-        self._has_message = False  # in `out`, without the text that is held back
+        self._kind: Literal["message", "structured"] | None = None  # None: only spaces so far
+        self._has_fence = False  # the text that is held back begins with a code fence
+        self._has_message = False  # a part of the message is in `out`
         self._held: list[str] = []
 
     def feed(self, index: int, text: str, out: EventBuffer) -> None:
@@ -51,15 +55,16 @@ class AnswerText:
             self._hold(text, out)
 
     def _feed_message(self, index: int, text: str, out: EventBuffer) -> None:
+        """Add the text before the first code fence to `out`, and hold the rest back."""
         if self._has_fence:
             self._hold(text, out)
             return
 
         text = self._take_held(out) + text
-        place = find_fence(text)
-        before = text[:place]
-        self._has_fence = text.startswith(FENCE_MARKS, place)
-        self._hold(text[place:], out)
+        fence = find_possible_fence(text)
+        before = text[:fence]
+        self._has_fence = text.startswith(FENCE_MARKS, fence)
+        self._hold(text[fence:], out)
 
         if before.strip() or (before and self._has_message):
             self._has_message = True
@@ -68,11 +73,11 @@ class AnswerText:
     def finish(self, index: int, out: EventBuffer) -> None:
         """Add the text that was held back to `out`. The next `feed` begins a new text."""
         kind = self._kind
-        self._kind = None
         has_message = self._has_message
+        text = self._take_held(out)
+        self._kind = None
         self._has_message = False
         self._has_fence = False
-        text = self._take_held(out)
         if not text or kind is None or self._schema is None:
             return
 
@@ -85,6 +90,7 @@ class AnswerText:
             out.add_text(index, kind, text)
             return
 
+        # The message before the fence, the data, and the message after it are an item each.
         if answer.before:
             out.add_text(index, "message", answer.before)
         if has_message or answer.before.strip():

@@ -35,10 +35,10 @@ class CacheDiagnostics:
         """True if the next request asks for diagnostics."""
         return self.is_accepted and self._logger.isEnabledFor(logging.DEBUG)
 
-    def log(self, found: JsonValue) -> None:
+    def log(self, diagnostics: JsonValue) -> None:
         """Log the diagnostics of a response, if there are any, without the key."""
-        if isinstance(found, dict):
-            shown = self._redactor().hide(compact_json(found))
+        if isinstance(diagnostics, dict):
+            shown = self._redactor().hide(compact_json(diagnostics))
             self._logger.debug("Cache diagnostics: %s", shown[:_MAX_LOGGED])
 
 

@@ -28,12 +28,12 @@ class SseDecoder:
     def __init__(self, redactor: KeyRedactor = NO_KEY) -> None:
         self.comments = 0
         self._redactor = redactor
-        self._tail = bytearray()
-        self._data: list[str] = []
-        self._size = 0
-        self._skip_newline = False
-        self._at_start = True
-        self._is_utf8 = True
+        self._tail = bytearray()  # the line that has not ended
+        self._data: list[str] = []  # of the event that has not ended
+        self._size = 0  # of this event, in bytes
+        self._skip_newline = False  # the last chunk ended with `\r`
+        self._at_start = True  # no line was processed
+        self._is_utf8 = True  # all lines of this stream so far
 
     def feed(self, chunk: bytes) -> Iterator[str]:
         """Yield the events that `chunk` completes. Exhaust the iterator before the next call.

@@ -133,25 +133,27 @@ class StreamDecoder:
         if not self._decoder.is_complete:  # the end has its own limit
             self._check_overhead()
         events = self.events
-        comments = self._sse.comments
-        before = self.progress
-        states = events.state_reports
+        earlier_comments = self._sse.comments
+        earlier_progress = self.progress
+        earlier_states = events.state_reports
 
         for data in self._sse.feed(chunk):
             self._decode(data)
             if events.finished:
                 return
-            if (progress := events.chars + events.held_chars) != before:
-                before = progress
+
+            # A message has content, or reports a state, or is part of the protocol.
+            if (progress := events.chars + events.held_chars) != earlier_progress:
+                earlier_progress = progress
                 self._bytes_at_content = self._wire_bytes
                 self._framing = 0
-            elif events.state_reports != states:
-                states = events.state_reports
+            elif events.state_reports != earlier_states:
+                earlier_states = events.state_reports
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
                 events.keep_alives += 1
 
-        if self._sse.comments != comments:
+        if self._sse.comments != earlier_comments:
             events.add(KeepAlive())
 
     def _check_overhead(self) -> None:
@@ -191,6 +193,7 @@ class StreamDecoder:
             raise problem
 
     def _decode(self, data: str) -> None:
+        """Decode the data of one event: a message, or a word such as `[DONE]`."""
         word = data.strip() if len(data) <= MAX_WORD_CHARS else ""
         if word == "[DONE]":
             if not self._decoder.is_continued:

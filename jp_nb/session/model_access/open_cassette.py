@@ -180,7 +180,7 @@ class OpenCassette:
             return f"the cassette {name} is empty. {MISS_ADVICE}"
 
         kind = "closest unused recording" if unused else "closest recording (all were used)"
-        differences = format_mismatch(self.content.asked(nearest), request)
+        differences = format_mismatch(self.content.rebuild_request(nearest), request)
         has_marks = any(line.startswith(("    - ", "    + ")) for line in differences)
         legend = "- on the cassette, + now" if has_marks else "on the cassette → now"
 

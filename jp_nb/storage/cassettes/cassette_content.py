@@ -82,18 +82,20 @@ class CassetteContent:
     parts: dict[tuple[str, str], RequestPart] = field(default_factory=dict)
     exchanges: list[StoredExchange] = field(default_factory=list)
 
-    def asked(self, exchange: StoredExchange) -> NormalizedRequest:
+    def rebuild_request(self, exchange: StoredExchange) -> NormalizedRequest:
         """Return the request of `exchange`, with its parts."""
         listed: dict[str, tuple[RequestPart, ...]] = {}
         for name, kind in _LISTED.items():
             ids = _iter_texts(exchange.summary.get(name))
-            listed[name] = tuple(self.parts[kind, str(each)] for each in ids)
+            listed[name] = tuple(self.parts[kind, part_id] for part_id in ids)
 
+        # From the last message back to the first one.
         messages: list[RequestPart] = []
-        last = exchange.last_message
-        while last != NO_MESSAGE:
-            messages.append(self.parts["message", last])
-            last = messages[-1].after
+        message_id = exchange.last_message
+        while message_id != NO_MESSAGE:
+            message = self.parts["message", message_id]
+            messages.append(message)
+            message_id = message.after
 
         settings = {key: value for key, value in exchange.summary.items() if key in _SETTINGS}
         return NormalizedRequest(settings, **listed, messages=tuple(reversed(messages)))
@@ -107,24 +109,27 @@ class CassetteContent:
         self, request: NormalizedRequest, stored: Iterable[StoredExchange]
     ) -> StoredExchange | None:
         """Return the first of the `stored` exchanges with the fewest differences from `request`."""
+        # For each stored message: the length of the conversation up to it, and how many of these
+        # messages `request` begins with.
         positions = {part.id: number for number, part in enumerate(request.messages, 1)}
         lengths = {NO_MESSAGE: 0}
         shared = {NO_MESSAGE: 0}
-        for (kind, message), part in self.parts.items():  # a message comes after its predecessor
+        for (kind, message_id), part in self.parts.items():  # a message follows the one before it
             if kind == "message":
-                lengths[message] = lengths[part.after] + 1
+                lengths[message_id] = lengths[part.after] + 1
                 # An id covers all earlier messages, so a known id is a common beginning.
-                shared[message] = positions.get(message, shared[part.after])
+                shared[message_id] = positions.get(message_id, shared[part.after])
 
-        def distance(other: StoredExchange) -> int:
+        def measure_distance(other: StoredExchange) -> int:
             last = other.last_message
-            messages = len(request.messages) + lengths[last] - 2 * shared[last]
+            differing_messages = len(request.messages) + lengths[last] - 2 * shared[last]
+
             keys = request.summary.keys() | other.summary.keys()
             differing = [key for key in keys if request.summary.get(key) != other.summary.get(key)]
             important = sum(key in IMPORTANT_KEYS for key in differing)
-            return messages + 2 * important + len(differing)
+            return differing_messages + 2 * important + len(differing)
 
-        return min(stored, key=distance, default=None)
+        return min(stored, key=measure_distance, default=None)
 
 
 def parse_cassette(path: Path, content: bytes) -> CassetteContent:
@@ -137,10 +142,13 @@ def parse_cassette(path: Path, content: bytes) -> CassetteContent:
 
 
 class _CassetteReader:
+    """Reads the lines of one cassette. Between a request and its `end` are lines of a response."""
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._line = 0
         self._cassette = CassetteContent()
+        # The line, the id, and the summary of a request whose response is being read:
         self._request: tuple[int, str, JsonObject] | None = None
         self._response: list[JsonObject] = []
 
@@ -196,18 +204,18 @@ class _CassetteReader:
             raise self._error("the header line has unknown keys", RECORD_AGAIN_HINT)
 
     def _read_part(self, line_value: JsonObject) -> None:
-        kind = next((each for each in PART_KINDS if each in line_value), None)
+        kind = next((kind for kind in PART_KINDS if kind in line_value), None)
         if kind is None:
             raise self._error("the line is not a part, a request, or a response", RECORD_AGAIN_HINT)
 
-        given = line_value[kind]
-        value = {key: each for key, each in line_value.items() if key != kind}
+        stored_id = line_value[kind]
+        value = {key: item for key, item in line_value.items() if key != kind}
         after = value.pop("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
         if not isinstance(after, str):
             raise self._error("`after` of the message is not a text", RECORD_AGAIN_HINT)
 
         part = make_part(kind, value, after)
-        if part.id != given:
+        if part.id != stored_id:
             raise self._changed_error(f"this {kind}")
 
         if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:
@@ -216,24 +224,24 @@ class _CassetteReader:
         self._cassette.parts[kind, part.id] = part
 
     def _read_request(self, line_value: JsonObject) -> None:
-        summary = {key: each for key, each in line_value.items() if key != "request"}
+        summary = {key: value for key, value in line_value.items() if key != "request"}
         request = line_value["request"]
 
         if not isinstance(request, str) or make_digest(summary) != request:
             raise self._changed_error("this request")
-        if odd := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
-            raise self._error(f"unknown key `{odd[0][:60]}` in a request", RECORD_AGAIN_HINT)
+        if unknown := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
+            raise self._error(f"unknown key `{unknown[0][:60]}` in a request", RECORD_AGAIN_HINT)
         if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
             raise self._error(f"the request has no {missing[0]}", RECORD_AGAIN_HINT)
 
         parts: list[tuple[str, str]] = []
         for key, kind in _LISTED.items():
-            parts += [(kind, each) for each in _iter_texts(summary.get(key))]
+            parts += [(kind, part_id) for part_id in _iter_texts(summary.get(key))]
         if (last := summary["messages"]) != NO_MESSAGE:
             parts.append(("message", str(last)))
 
-        for kind, part in parts:
-            if (kind, part) not in self._cassette.parts:
+        for kind, part_id in parts:
+            if (kind, part_id) not in self._cassette.parts:
                 raise self._error(f"a {kind} of this request is missing", RECORD_AGAIN_HINT)
 
         self._request = (self._line, request, summary)
@@ -251,12 +259,12 @@ class _CassetteReader:
             self._response.append(line_value)
             return
 
-        given = line_value.pop("seal", None)
-        if make_digest([request, *self._response, line_value]) != given:
+        seal = line_value.pop("seal", None)
+        if make_digest([request, *self._response, line_value]) != seal:
             raise self._changed_error(f"the response to the request of line {line}")
 
         try:
-            events = tuple(event_from_json(each, "event") for each in self._response)
+            events = tuple(event_from_json(stored, "event") for stored in self._response)
             end: End = event_from_json(line_value, "end")
         except ValueError as exc:
             raise self._error(

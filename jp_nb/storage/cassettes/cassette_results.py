@@ -25,8 +25,8 @@ class CassetteResults:
     """
 
     def __init__(self, content: CassetteContent) -> None:
-        self._next: dict[str, list[RequestPart]] = {}
-        self._given: Counter[str] = Counter()
+        self._next: dict[str, list[RequestPart]] = {}  # messages, by the id of the one before
+        self._replayed: Counter[str] = Counter()  # how often `of` was asked, by message
         seen = {NO_MESSAGE}
 
         for exchange in content.exchanges:
@@ -40,20 +40,23 @@ class CassetteResults:
                 part = content.parts.get(("message", part.after))
 
     def of(self, last_message: str) -> list[RecordedResult]:
-        """Return the next recorded results after `last_message`; the last ones are repeated."""
-        ways = [part for part in self._next.get(last_message, ()) if _is_result(part)]
-        way = min(self._given[last_message], len(ways) - 1)
-        self._given[last_message] += 1
-        part = ways[way] if ways else None
+        """Return the next recorded results after `last_message`; the last ones are repeated.
 
-        found = list[RecordedResult]()
+        A conversation can have several continuations, for example after an undo.
+        """
+        first_results = [part for part in self._next.get(last_message, ()) if _is_result(part)]
+        index = min(self._replayed[last_message], len(first_results) - 1)
+        self._replayed[last_message] += 1
+        part = first_results[index] if first_results else None
+
+        results = list[RecordedResult]()
         while part is not None:
             text = str(part.value.get("text", ""))
-            failed = part.value["role"] == "error"
-            found.append(RecordedResult(text, failed))
+            has_failed = part.value["role"] == "error"
+            results.append(RecordedResult(text, has_failed))
             part = next(filter(_is_result, self._next.get(part.id, ())), None)
 
-        return found
+        return results
 
 
 def _is_result(part: RequestPart) -> bool:

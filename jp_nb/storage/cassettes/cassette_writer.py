@@ -106,7 +106,7 @@ class CassetteWriter:
 
     def _settle(self) -> None:
         """Write concurrent inquiries in their final order."""
-        in_order = sorted(self._last, key=lambda each: each.request.id)
+        in_order = sorted(self._last, key=lambda exchange: exchange.request.id)
 
         if in_order != self._last:
             block, _ = _format_exchanges(in_order, self._settled_parts)
@@ -162,24 +162,24 @@ def _format_exchanges(
     added: set[tuple[str, str]] = set()
 
     def is_new(part: RequestPart) -> bool:
-        return not any((part.kind, part.id) in each for each in (*known, added))
+        return not any((part.kind, part.id) in keys for keys in (*known, added))
 
     lines: list[JsonObject] = []
 
     for exchange in exchanges:
-        asked = exchange.request
+        request = exchange.request
 
         # A known message implies all before it.
-        messages = reversed(list(takewhile(is_new, reversed(asked.messages))))
-        for part in (*asked.system, *asked.attachments, *asked.tools, *messages):
+        messages = reversed(list(takewhile(is_new, reversed(request.messages))))
+        for part in (*request.system, *request.attachments, *request.tools, *messages):
             if is_new(part):
                 added.add((part.kind, part.id))
                 chain: JsonObject = {"after": part.after} if part.kind == "message" else {}
                 lines.append({part.kind: part.id, **chain, **part.value})
 
-        response = [event_to_json(each) for each in (*exchange.events, exchange.end)]
-        sealed = {**response[-1], "seal": make_digest([asked.id, *response])}
-        lines += [{"request": asked.id, **asked.summary}, *response[:-1], sealed]
+        response = [event_to_json(event) for event in (*exchange.events, exchange.end)]
+        sealed_end = {**response[-1], "seal": make_digest([request.id, *response])}
+        lines += [{"request": request.id, **request.summary}, *response[:-1], sealed_end]
 
     return b"".join(map(_format_line, lines)), added
 
