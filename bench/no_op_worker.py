@@ -63,9 +63,9 @@ def main() -> None:
 
 def dask_setup(worker: Any) -> None:
     """Replace the worker processes; Dask calls it in each Dask worker that preloads this module."""
-    from jp_nb.batch.workers import dask_task
+    from jp_nb.batch.workers import dask_processes
 
-    vars(dask_task)["WorkerProcess"] = partial(WorkerProcess, program=PROGRAM)
+    vars(dask_processes)["WorkerProcess"] = partial(WorkerProcess, program=PROGRAM)
 
 
 if __name__ == "__main__":

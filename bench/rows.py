@@ -1,13 +1,18 @@
 """Rows per second of `jp.complete_all` beside a loop with httpx at the same concurrency.
 
     python -m bench.rows [ROWS] [WORKERS] [LATENCY_MS]
+    python -m bench.rows --calls
 
 A server in another process answers each request after the latency. Both clients run in turns, three
 times, and the medians are printed with their ratio.
+
+With `--calls`, the calls of functions for each further row are counted and printed as JSON. They do
+not depend on the load of the machine, so a test compares them.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import multiprocessing
@@ -15,8 +20,12 @@ import os
 import resource
 import statistics
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -128,33 +137,86 @@ def measure(ask: Callable[[], list[str]], expected: int) -> float:
     return seconds
 
 
-def main() -> None:
-    """Measure and print."""
-    given = [int(argument) for argument in sys.argv[1:]]
-    count, workers, latency = (*given, *(2000, 8, 200)[len(given) :])
-    rows = [f"row {number}" for number in range(count)]
-    os.environ.setdefault("ANTHROPIC_API_KEY", "bench")
+class CallCounter:
+    """Counts the calls of functions, those of C included, on this thread and on later ones."""
 
+    def __init__(self) -> None:
+        self._calls = 0
+        threading.setprofile(self._note)
+
+    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event in ("call", "c_call"):
+            self._calls += 1
+
+    def count(self, function: Callable[[], Any]) -> int:
+        """Return the number of calls while `function` runs."""
+        before = self._calls
+        sys.setprofile(self._note)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+        return self._calls - before
+
+
+@contextmanager
+def running_server(latency: float) -> Iterator[str]:
+    """Run the server in another process, and yield its address."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
-    server = multiprocessing.Process(target=serve, args=(latency / 1000, sender), daemon=True)
+    server = multiprocessing.Process(target=serve, args=(latency, sender), daemon=True)
     server.start()
-    url = f"http://127.0.0.1:{receiver.recv()}"
+    try:
+        yield f"http://127.0.0.1:{receiver.recv()}"
+    finally:
+        server.terminate()
 
-    ways: dict[str, Callable[[], list[str]]] = {
-        "httpx": lambda: ask_with_httpx(url, rows, workers),
-        "complete_all": lambda: ask_with_jp(url, rows, workers),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS):
-        for name, ask in ways.items():
-            seconds[name].append(measure(ask, count))
-    server.terminate()
+
+WAYS = {"httpx": ask_with_httpx, "complete_all": ask_with_jp}
+
+
+def print_times(count: int, workers: int, latency: int) -> None:
+    """Measure both ways in turns, and print their medians."""
+    rows = [f"row {number}" for number in range(count)]
+    seconds: dict[str, list[float]] = {name: [] for name in WAYS}
+    with running_server(latency / 1000) as url:
+        for _ in range(ROUNDS):
+            for name, way in WAYS.items():
+                seconds[name].append(measure(partial(way, url, rows, workers), count))
 
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     for name, median in medians.items():
         print(f"{name:13} {median:8.2f} s  {count / median:9.1f} rows/s")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"ratio {medians['complete_all'] / medians['httpx']:.2f}, peak memory {memory:.0f} MB")
+
+
+def print_calls(few: int, many: int, workers: int) -> None:
+    """Print the calls for each row beyond `few`, so without those of the start."""
+    counter = CallCounter()
+    calls: dict[str, float] = {}
+    with running_server(0.005) as url:
+        for name, way in WAYS.items():
+            way(url, ["warm up"], workers)
+            of_few = counter.count(partial(way, url, ["row"] * few, workers))
+            of_many = counter.count(partial(way, url, ["row"] * many, workers))
+            calls[name] = round((of_many - of_few) / (many - few), 1)
+    print(json.dumps(calls))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rows", type=int, nargs="?", default=2000)
+    parser.add_argument("workers", type=int, nargs="?", default=8)
+    parser.add_argument("latency", type=int, nargs="?", default=200, help="in milliseconds")
+    parser.add_argument("--calls", action="store_true", help="count calls instead of seconds")
+    options = parser.parse_args()
+
+    os.environ.setdefault("ANTHROPIC_API_KEY", "bench")
+    if options.calls:
+        print_calls(20, 80, options.workers)
+    else:
+        print_times(options.rows, options.workers, options.latency)
 
 
 if __name__ == "__main__":

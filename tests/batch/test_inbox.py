@@ -222,9 +222,12 @@ def test_thousand_decisions_are_paged_and_filtered(tmp_path: Path) -> None:
         "close",
     )
     first, second, _, filtered = person.asked[:4]
-    assert first.exhibits[0].caption == "Decisions 1 to 25 of 1,000"
-    assert second.exhibits[0].caption == "Decisions 26 to 50 of 1,000"
-    assert filtered.exhibits[0].caption == "Decisions 1 to 19 of 19 that contain “question 77”"
+    assert first.exhibits[0].caption == "Decisions that the runs wait for"
+    assert first.exhibits[0].size_text == "1 to 25 of 1,000"
+    assert second.exhibits[0].size_text == "26 to 50 of 1,000"
+    caption = "Decisions that the runs wait for and that contain “question 77”"
+    assert filtered.exhibits[0].caption == caption
+    assert filtered.exhibits[0].size_text == "1 to 19 of 19"
     assert person.asked[4].text == "Question 77?"
 
 

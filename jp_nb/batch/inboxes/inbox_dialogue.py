@@ -155,11 +155,12 @@ class InboxDialogue:
 
         details: tuple[PromptDetail, ...] = ()
         if shown:
-            caption = f"Decisions {start + 1:,} to {start + len(shown):,} of {len(matching):,}"
+            caption = "Decisions that the runs wait for"
             if self._filter:
-                caption += f" that contain “{one_line(self._filter, limit=60)}”"
+                caption += f" and that contain “{one_line(self._filter, limit=60)}”"
+            place = f"{start + 1:,} to {start + len(shown):,} of {len(matching):,}"
             rows = list(self._format_rows(shown, start))
-            details = (PromptDetail(caption, join_lines(rows)),)
+            details = (PromptDetail(caption, join_lines(rows), size_text=place),)
 
         actions = tuple(self._list_page_actions(matching, shown, start, is_last=is_last))
         return ActionPrompt(text, actions, label="Inbox", exhibits=details)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -24,6 +25,10 @@ RESOURCE: Final = "jp_nb"
 """Resource of Dask workers that limits the runs on each, if a cluster defines it."""
 CONNECT_S: Final = 30.0
 """Time limit of the connection to a scheduler."""
+MESSAGE_LOG: Final = "distributed.admin.low-level-log-length"
+"""Setting of Dask for the number of messages that it keeps."""
+MAX_KEPT_MESSAGES: Final = 100
+"""Messages of which Dask keeps a copy for debugging, on each connection. They contain the runs."""
 MIN_WAITING_RUNS: Final = 2
 """Runs that wait at the scheduler: no worker is idle, and an adaptive cluster grows."""
 CLIENT_OPTIONS: Final[Mapping[str, Any]] = {
@@ -31,6 +36,23 @@ CLIENT_OPTIONS: Final[Mapping[str, Any]] = {
     "set_as_default": False,
     "name": "jp_nb",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """The question of a task if its run may start.
+
+    Attributes:
+        run: The id of the run.
+        worker: The address of the Dask worker.
+        number: The number of the answer, which later runs use again: the scheduler keeps few.
+        word: A random word of the task, by which it knows its answer.
+    """
+
+    run: str
+    worker: str
+    number: int
+    word: str
 
 
 class SchedulerLostError(Exception):
@@ -117,25 +139,25 @@ class DaskCluster:
             return None
         return returned
 
-    def listen(self, on_start_request: Callable[[str, str], None]) -> None:
+    def listen(self, on_start_request: Callable[[StartRequest], None]) -> None:
         """Call `on_start_request` when a task asks if its run may start.
 
-        It gets the id of the run, and the address of the Dask worker. The task waits then for
-        `answer_start_request`.
+        The task waits then for `answer_start_request`.
         """
 
         def on_event(event: Any) -> None:
             _, message = event  # its time, and what `dask_task.py` has logged
-            on_start_request(message["run"], message["worker"])
+            on_start_request(StartRequest(**message))
 
         self._client.subscribe_topic(self._batch, on_event)
 
-    async def answer_start_request(self, run: str, may_start: bool) -> None:
-        """Tell the task of a run if the run may start."""
+    async def answer_start_request(self, request: StartRequest, may_start: bool) -> None:
+        """Tell a task if its run may start."""
         from jp_nb.batch.workers.dask_task import NOTED
 
         with suppress(OSError):  # without a scheduler, the task ends by itself
-            await self._client.set_metadata([self._batch, NOTED, run], may_start)
+            key = [self._batch, NOTED, request.number]
+            await self._client.set_metadata(key, [request.word, may_start])
 
     async def cancel(self, futures: Iterable[Any], *, kills_runs: bool) -> None:
         """Cancel tasks. `kills_runs` also ends the runs of the batch that have started."""
@@ -167,10 +189,24 @@ async def connect_to_cluster(
     """
     try:
         import distributed
+        from dask import config
     except ImportError as exc:
         raise UsageError("`--dask` needs Dask: `pip install 'jp-nb[dask]'`") from exc
 
-    dask: Any = distributed  # its calls have no types
+    kept_messages = config.get(MESSAGE_LOG)
+    if kept_messages is None or kept_messages > MAX_KEPT_MESSAGES:
+        kept_messages = MAX_KEPT_MESSAGES
+
+    with config.set({MESSAGE_LOG: kept_messages}):
+        opening = _open_cluster(distributed, address, batch, worker_count, tell)
+        async with opening as cluster:
+            yield cluster
+
+
+@asynccontextmanager
+async def _open_cluster(
+    dask: Any, address: DaskAddress, batch: str, worker_count: int, tell: Callable[[str], None]
+) -> AsyncIterator[DaskCluster]:
     if address.scheduler:
         client = await _connect_client(dask, address.scheduler)
         try:

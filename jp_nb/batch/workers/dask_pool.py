@@ -5,8 +5,8 @@ executed by the same worker process, which a task starts on a Dask worker (`dask
 
 - Runs are submitted in windows: as many as the cluster has threads, and some that wait.
 - A run has effects, so it is not repeated once it has started. A task asks before it starts a run,
-  and gets the answer when the source has noted the start. If its Dask worker dies later, the end of
-  the run is unknown.
+  and gets the answer when the source has noted the start. If its Dask worker dies later, Dask
+  starts the task again, which is refused: the end of the run is unknown.
 - The source decides about a start when it knows the ends of all runs that the cluster has ended
   before. Otherwise, a failure that is still on its way would not stop the run after it.
 - Files travel with a run only if a worker does not see the folders of this machine.
@@ -17,16 +17,23 @@ Source: `docs/many-notebooks.md`, https://distributed.dask.org/en/stable/.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
 from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome
 from jp_nb.batch.workers.dask_address import DaskAddress
-from jp_nb.batch.workers.dask_cluster import DaskCluster, SchedulerLostError, connect_to_cluster
+from jp_nb.batch.workers.dask_cluster import (
+    DaskCluster,
+    SchedulerLostError,
+    StartRequest,
+    connect_to_cluster,
+)
 from jp_nb.batch.workers.run_parcel import RunParcel, pack, store
 from jp_nb.batch.workers.worker_pool import RunSource
 from jp_nb.errors import StorageError, UsageError
@@ -48,6 +55,8 @@ class _SubmittedRun:
     """A run at the cluster.
 
     Attributes:
+        answer_number: Where its task finds the answers of the batch; no other run at the cluster
+            has it.
         future: The future of its last submission; None before the first.
         is_handled: Set when the pool has taken the value of `future`, and the source knows the end.
         submissions: Number of submissions so far.
@@ -56,6 +65,7 @@ class _SubmittedRun:
     """
 
     spec: RunSpec
+    answer_number: int
     future: Any = None
     is_handled: asyncio.Event = field(default_factory=asyncio.Event)
     submissions: int = 0
@@ -131,8 +141,13 @@ class DaskPool:
     async def _run_all(self, cluster: DaskCluster, source: RunSource) -> None:
         """Keep as many runs at the cluster as it has slots, until the source has no further run."""
         tasks: set[asyncio.Task[None]] = set()
+        slots = 0
+        counted_at = -PAUSE_S
         while True:
-            slots = await self._count_slots(cluster)
+            if monotonic() - counted_at >= PAUSE_S:
+                slots = await self._count_slots(cluster)
+                counted_at = monotonic()
+
             while len(tasks) < slots and not self._is_stopped:
                 spec = source.take()
                 if spec is None:
@@ -160,7 +175,7 @@ class DaskPool:
 
     async def _run_one(self, cluster: DaskCluster, spec: RunSpec, source: RunSource) -> None:
         """Submit a run, and tell the source of its start and its end."""
-        run = _SubmittedRun(spec)
+        run = _SubmittedRun(spec, self._find_answer_number())
         self._submitted[spec.run] = run
 
         end: RunEnd | None = None
@@ -174,6 +189,11 @@ class DaskPool:
         del self._submitted[spec.run]
         self._tell_end(run, end, source)
         run.is_handled.set()
+
+    def _find_answer_number(self) -> int:
+        """Return the first unused number, so that the scheduler keeps few answers."""
+        used = {run.answer_number for run in self._submitted.values()}
+        return next(number for number in itertools.count() if number not in used)
 
     def _is_settled(self, run: _SubmittedRun) -> bool:
         """Return True if a run is not submitted again."""
@@ -194,12 +214,14 @@ class DaskPool:
     def _make_lost_end(self, spec: RunSpec) -> RunEnd:
         if self._is_killed:
             return _make_end(spec, "interrupted", "Ctrl+C ended the run")
-        return _make_end(spec, "unknown", "the Dask worker or the scheduler was lost")
+        if self._is_stopped:
+            return _make_end(spec, "unknown", "the Dask worker or the scheduler was lost")
+        return _make_end(spec, "unknown", "the Dask worker died")
 
     async def _execute(self, cluster: DaskCluster, run: _SubmittedRun) -> RunEnd | None:
         """Return the end of a run; None if the cluster has lost it, or if it did not start."""
         spec = run.spec
-        parcel = RunParcel(spec, self._batch, str(self._probe), self._limits)
+        parcel = RunParcel(spec, self._batch, str(self._probe), run.answer_number, self._limits)
         if self._ships_files:
             try:
                 parcel = replace(parcel, files=pack(spec))
@@ -241,27 +263,31 @@ class DaskPool:
 
     # --- starts ----------------------------------------------------------------------------------
 
-    def _on_start_request(self, run: str, worker: str) -> None:
-        """Answer the task on the Dask `worker` that asks if its run may start."""
-        answering = asyncio.create_task(self._decide_start(run, worker))
+    def _on_start_request(self, request: StartRequest) -> None:
+        """Answer the task that asks if its run may start."""
+        answering = asyncio.create_task(self._decide_start(request))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
 
-    async def _decide_start(self, name: str, worker: str) -> None:
-        """Let the run with the id `name` start if the source can note it."""
+    async def _decide_start(self, request: StartRequest) -> None:
+        """Let a run start if it has not started before, and if the source can note it."""
         # Ends are announced before later starts, but the value of an end is fetched afterwards.
         ended = [run for run in self._submitted.values() if run.has_ended]
         for event in [run.is_handled for run in ended]:
             await event.wait()
 
-        run = self._submitted.get(name)
-        if run is None or run.is_started or self._source is None or self._cluster is None:
+        run = self._submitted.get(request.run)
+        if run is None or self._source is None or self._cluster is None:
             return
 
-        number = self._worker_numbers.setdefault(worker, len(self._worker_numbers) + 1)
-        run.is_started = self._source.start(run.spec, number)
-        run.is_refused = not run.is_started
-        await self._cluster.answer_start_request(name, run.is_started)
+        may_start = False
+        if not run.is_started and not run.is_refused:
+            worker = request.worker
+            number = self._worker_numbers.setdefault(worker, len(self._worker_numbers) + 1)
+            may_start = self._source.start(run.spec, number)
+            run.is_started = may_start
+            run.is_refused = not may_start
+        await self._cluster.answer_start_request(request, may_start)
 
     # --- stopping --------------------------------------------------------------------------------
 

@@ -4,10 +4,9 @@
 in a pool of one machine (`worker_process.py`), so that a dead kernel does not end the Dask worker.
 The processes stay for later runs (`dask_processes.py`).
 
-Dask may start a task again whose Dask worker died. A run has effects, so a task claims its run at
-the scheduler first: a second one finds the claim, and reports that the end of the run is unknown.
-Then it waits until the batch has noted the start in its log, or has decided that the run must not
-start.
+A task asks the batch before it starts its run, and waits until the batch has noted the start in its
+log, or has decided that the run must not start. Dask may start a task again whose Dask worker died.
+A run has effects, so the batch refuses the second start.
 
 The task never raises for a run that failed: Dask would log its arguments.
 
@@ -27,6 +26,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from jp_nb.batch.plans.planned_notebook import digest_file
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
@@ -45,7 +45,7 @@ STOP: Final = "stop"
 STOP_PAUSE_S: Final = 1.0
 """Seconds between two looks at this key."""
 NOTED: Final = "noted"
-"""Key of the scheduler's metadata with the answer for each claimed run: may it start?"""
+"""Key of the scheduler's metadata with the answers of the batch, by their numbers."""
 NOTED_PAUSE_S: Final = 0.01
 """Seconds between two looks at this key."""
 NOTED_WAIT_S: Final = 60.0
@@ -78,8 +78,6 @@ def run_parcel(parcel: RunParcel) -> RunReturn:
         return RunReturn(None, needs_files=True)
 
     client: Any = get_client()
-    if not _claim(client, parcel):
-        return RunReturn(_make_end(parcel.spec.run, "unknown", "the Dask worker died"))
     if not _may_start(client, parcel):
         return RunReturn(None)
 
@@ -113,32 +111,29 @@ def _shares_folders(parcel: RunParcel) -> bool:
     return probe == parcel.batch.encode() and digest == parcel.spec.notebook_digest
 
 
-def _claim(client: Any, parcel: RunParcel) -> bool:
-    """Note at the scheduler that the run starts here; return False if it has started before."""
+def _may_start(client: Any, parcel: RunParcel) -> bool:
+    """Ask the batch if the run may start, and wait until it has noted the start.
+
+    An answer without the word of this task is for an earlier task with the same number.
+    """
     from distributed import get_worker
 
-    run = parcel.spec.run
+    word = uuid4().hex
     worker = get_worker()  # the Dask worker that executes this task
-    if client.get_metadata([parcel.batch, run], default=""):
-        return False
+    request = {
+        "run": parcel.spec.run,
+        "worker": worker.address,
+        "number": parcel.answer_number,
+        "word": word,
+    }
+    worker.log_event(parcel.batch, request)  # the pool hears it
 
-    client.set_metadata([parcel.batch, run], worker.address)
-    # The pool hears it, and asks its source for the start.
-    worker.log_event(parcel.batch, {"run": run, "worker": worker.address})
-    return True
-
-
-def _may_start(client: Any, parcel: RunParcel) -> bool:
-    """Wait until the batch has noted the start; return False if it could not, or does not."""
-    run = parcel.spec.run
     until = time.monotonic() + NOTED_WAIT_S
     while time.monotonic() < until:
-        may_start = client.get_metadata([parcel.batch, NOTED, run], default=None)
-        if may_start is not None:
-            return bool(may_start)
+        answer = client.get_metadata([parcel.batch, NOTED, parcel.answer_number], default=None)
+        if answer is not None and answer[0] == word:
+            return bool(answer[1])
         time.sleep(NOTED_PAUSE_S)
-
-    client.set_metadata([parcel.batch, run], "")  # it may be submitted again
     return False
 
 

@@ -37,6 +37,7 @@ class RunParcel:
         batch: A random word, the same for all runs of a batch.
         probe: A file in the output folder that contains this word. A machine that can read it
             shares the folder.
+        answer_number: Where the task finds the answer of the batch. Later runs use it again.
         files: Content of the files by the field of the specification; None if the other machine
             shares the folders.
     """
@@ -44,6 +45,7 @@ class RunParcel:
     spec: RunSpec
     batch: str
     probe: str
+    answer_number: int = 0
     limits: RequestLimits = field(default_factory=RequestLimits)
     files: Mapping[str, bytes] | None = None
 

@@ -38,23 +38,27 @@ class RowServer:
         arrivals: The requests, in order.
     """
 
-    def __init__(
-        self, url: str, arrivals: list[Arrival], received: list[Received], arrived: Event
-    ) -> None:
+    def __init__(self, server: LoopbackServer, arrivals: list[Arrival], arrived: Event) -> None:
         self.options: dict[str, Any] = {
             "model": MODEL,
             "cfg": [
-                f"providers.llm.anthropic.base_url={url}",
+                f"providers.llm.anthropic.base_url={server.url}",
                 "assistant.request.base_backoff_ms=1",
             ],
         }
         self.arrivals = arrivals
-        self.received = received
+        self.received = server.requests
+        self._server = server
         self._arrived = arrived
 
     def wait_for_request(self) -> None:
         """Wait until a request has arrived."""
         assert self._arrived.wait(30)
+
+    @property
+    def connections(self) -> int:
+        """The number of connections so far."""
+        return self._server.connections
 
     @property
     def prompts(self) -> list[str]:
@@ -78,7 +82,7 @@ def serve_rows(answer: Callable[[str, int], Reply]) -> Iterator[RowServer]:
         return answer(prompt, earlier)
 
     with LoopbackServer(reply) as server:
-        yield RowServer(server.url, arrivals, server.requests, arrived)
+        yield RowServer(server, arrivals, arrived)
 
 
 def echo(prompt: str, earlier: int) -> Reply:

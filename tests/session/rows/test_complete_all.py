@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from io import StringIO
 from itertools import pairwise
+from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from tests.support.images import png
 from tests.support.loopback import Reply
 from tests.support.sessions import Notebook
 
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = [f"row {number}" for number in range(40)]
 
 
@@ -417,3 +419,22 @@ def test_rows_are_read_when_they_are_asked_and_as_many_run_at_once_as_there_are_
     assert texts(answers) == [f"ROW {number}" for number in range(24)]
     assert max(ahead) <= 8
     assert times[7] < latency <= times[8]
+
+
+@pytest.mark.req("MAP-20")
+def test_row_costs_one_request_and_no_connection_of_its_own() -> None:
+    with serve_rows(lambda prompt, _: Reply(text="yes", delay=0.01)) as server:
+        answers = jp.complete_all(ROWS, workers=4, **server.options)
+    assert not answers.failures
+    assert len(server.arrivals) == len(ROWS)
+    assert server.connections <= 4
+
+
+@pytest.mark.req("MAP-20")
+def test_row_makes_about_as_many_calls_as_a_plain_loop_with_httpx() -> None:
+    """Calls do not depend on the load of the machine; `python -m bench.rows` has the times."""
+    command = [sys.executable, "-m", "bench.rows", "--calls"]
+    printed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    calls = json.loads(printed)
+    assert calls["httpx"] > 100
+    assert calls["complete_all"] <= 1.5 * calls["httpx"]
