@@ -27,6 +27,7 @@ from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.model_requests.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.model_requests.model_call import AnswerStream
 from jp_nb.agent.provider import Usage
+from jp_nb.agent.turn_edits import compare_edited_cells
 from jp_nb.agent.turn_interrupts import TurnInterrupts
 from jp_nb.agent.turn_plan import NOT_APPROVED_NOTICE
 from jp_nb.agent.turn_requests import MODEL_ID, TurnRequests, describe_tool_change
@@ -135,6 +136,7 @@ class TurnLoop:
             schema = request.response_schema
             choice = resolved.tool_choice
             self._completion = await self._run_cycles(resolved, schema, choice=choice)
+            await self._interrupts.run(compare_edited_cells(self.turn))
 
         return self._make_end()
 
@@ -167,6 +169,7 @@ class TurnLoop:
             choice = resolved.tool_choice if is_unanswered(turn) else "auto"
             calls = [_make_resumed_call(open_call, resolved) for open_call in open_calls]
             self._completion = await self._run_cycles(resolved, schema, choice=choice, calls=calls)
+            await self._interrupts.run(compare_edited_cells(self.turn))
 
         return self._make_end()
 

@@ -23,7 +23,7 @@ from jp_nb.record.entries.events import (
     InquiryEntry,
     ToolCallRequest,
 )
-from jp_nb.record.reading.marks import is_schema_retry
+from jp_nb.record.reading.marks import is_note_to_model, is_schema_retry
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.host_marks import LastHost
 from jp_nb.record.stream import ConversationStream
@@ -95,7 +95,7 @@ class TurnRecord:
         """The last text of the user to the model."""
         entries = reversed(self.stream.entries)
         requests = (entry for entry in entries if isinstance(entry, ChatRequest))
-        texts = (request.content for request in requests if not is_schema_retry(request))
+        texts = (request.content for request in requests if not _is_of_program(request))
         return next(texts, "")
 
     @property
@@ -115,6 +115,10 @@ class TurnRecord:
         """Append and show a text of the user to the model in the middle of a turn."""
         self.add(ChatRequest(content=text))
         display(UserMessage(text))
+
+
+def _is_of_program(request: ChatRequest) -> bool:
+    return is_schema_retry(request) or is_note_to_model(request)
 
 
 def sort_by_call(

@@ -85,6 +85,13 @@ class KernelNotebook:
     def _list_executed_cells(self, why: str) -> NotebookCells:
         return NotebookCells(tuple(self.executed), "kernel", why)
 
+    @property
+    def is_shared(self) -> bool:
+        """True if several users may edit the open notebook at the same time."""
+        if self.file is not None or not isinstance(self.store, LiveStore):
+            return False
+        return self.store.requests.is_shared
+
     async def document(self) -> DocumentCells:
         """Return the cells that may be edited.
 

@@ -26,6 +26,8 @@ from jp_nb.toolkit.editing.conflicts import find_merged
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_review import CellChange, CellConflict, ChangeResult
 from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
+from jp_nb.toolkit.editing.edit_steps import EditStep
+from jp_nb.toolkit.editing.source_ranges import SourceChange
 
 READ_TIMEOUT_S: Final = 10.0
 CHANGE_TIMEOUT_S: Final = 10.0
@@ -78,7 +80,11 @@ class PageDocument:
             why = str(exc) or NO_ANSWER.format(READ_TIMEOUT_S)
             raise ToolError(NOT_READ.format(why)) from exc
         return DocumentCells(
-            state.cells, self.this, operation=state.operation, new_ids=state.ids or {}
+            state.cells,
+            self.this,
+            operation=state.operation,
+            new_ids=state.ids or {},
+            other_users=tuple(self.store.requests.list_other_users()),
         )
 
     async def _read_state(self) -> _PageState:
@@ -88,16 +94,8 @@ class PageDocument:
     async def change(self, change: CellChange) -> ChangeResult:
         """Let the page apply `change`, and return its answer."""
         operation = change.operation or uuid.uuid4().hex
-        steps: list[Any] = [
-            {
-                "kind": step.kind,
-                "cell": step.cell,
-                "after": step.after,
-                "type": step.cell_kind,
-                "source": step.source,
-            }
-            for step in change.steps
-        ]
+        present = {cell.cell_id: cell.source for cell in change.expected}
+        steps: list[Any] = [_format_step(step, present.get(step.cell)) for step in change.steps]
         expected: list[Any] = [
             {
                 "id": cell.cell_id,
@@ -153,6 +151,21 @@ class PageDocument:
         if state.operation == operation:
             return ChangeResult("applied", state.ids or {}, operation=operation)
         return ChangeResult("unknown", operation=operation, note=NOT_THERE)
+
+
+def _format_step(step: EditStep, present: str | None) -> JsonObject:
+    """Return the step for the page. `present` is the source of its cell; None for a new cell."""
+    formatted: JsonObject = {
+        "kind": step.kind,
+        "cell": step.cell,
+        "after": step.after,
+        "type": step.cell_kind,
+        "source": step.source,
+    }
+    if step.kind == "set" and present is not None:
+        ranges = SourceChange(present, step.source).list_ranges()
+        formatted["ranges"] = [[*changed] for changed in ranges]
+    return formatted
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,11 @@ class NotebookAccess(Protocol):
         """
         ...
 
+    @property
+    def is_shared(self) -> bool:
+        """True if several users may edit the open notebook at the same time."""
+        ...
+
     async def document(self) -> DocumentCells:
         """Return the cells that may be edited, with their whole sources.
 

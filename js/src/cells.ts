@@ -32,6 +32,8 @@ interface IStep {
   after: string;
   type: CellType;
   source: string;
+  /** The parts of the present source that `set` replaces: start, end, text. */
+  ranges?: unknown;
 }
 
 /** A cell as the user saw it. */
@@ -236,9 +238,9 @@ function changeCells(
   undoManager?.stopCapturing();
   sharedModel.transact(() => {
     // First, because a moved cell gets another model.
-    for (const { kind, cell, source } of steps) {
+    for (const { kind, cell, source, ranges } of steps) {
       if (kind === 'set') {
-        setSource(cells.get(cell) as ICellModel, source);
+        setSource(cells.get(cell) as ICellModel, source, ranges);
       }
     }
     for (const { kind, cell, after, type, source } of steps) {
@@ -268,35 +270,49 @@ function changeCells(
   return order;
 }
 
-/** Replace the part that differs, so that cursors and concurrent changes elsewhere stay. */
-function setSource(cell: ICellModel, source: string): void {
+/**
+ * Replace the ranges that differ, so that cursors and concurrent changes elsewhere stay.
+ *
+ * Ranges that do not give `source` exactly are not used: then the whole source is replaced.
+ */
+function setSource(cell: ICellModel, source: string, ranges: unknown): void {
   const present = cell.sharedModel.getSource();
-  const most = Math.min(present.length, source.length);
-  let start = 0;
-  while (start < most && present[start] === source[start]) {
-    start++;
+  const parts = list(ranges).filter(isRange);
+  if (replaceRanges(present, parts) !== source) {
+    cell.sharedModel.updateSource(0, present.length, source);
+    return;
   }
-  let tail = 0;
-  while (
-    tail < most - start &&
-    present[present.length - 1 - tail] === source[source.length - 1 - tail]
-  ) {
-    tail++;
+  // From the end, because a replacement moves the positions after it.
+  for (const [start, end, text] of parts.reverse()) {
+    cell.sharedModel.updateSource(start, end, text);
   }
-  // Half a surrogate pair would be lost.
-  if (start > 0 && isHigh(present, start - 1)) {
-    start--;
-  }
-  if (tail > 0 && isHigh(present, present.length - tail - 1)) {
-    tail--;
-  }
-  const end = present.length - tail;
-  cell.sharedModel.updateSource(start, end, source.slice(start, source.length - tail));
 }
 
-function isHigh(text: string, index: number): boolean {
-  const unit = text.charCodeAt(index);
-  return unit >= 0xd800 && unit <= 0xdbff;
+type Range = [start: number, end: number, text: string];
+
+function isRange(value: unknown): value is Range {
+  return (
+    Array.isArray(value) &&
+    value.length === 3 &&
+    Number.isInteger(value[0]) &&
+    Number.isInteger(value[1]) &&
+    typeof value[2] === 'string'
+  );
+}
+
+/** The source with other texts in place of `ranges`, which are in order. */
+function replaceRanges(source: string, ranges: readonly Range[]): string | undefined {
+  const parts: string[] = [];
+  let position = 0;
+  for (const [start, end, text] of ranges) {
+    if (start < position || end < start || end > source.length) {
+      return undefined;
+    }
+    parts.push(source.slice(position, start), text);
+    position = end;
+  }
+  parts.push(source.slice(position));
+  return parts.join('');
 }
 
 /**

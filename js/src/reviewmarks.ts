@@ -87,6 +87,9 @@ export class ReviewMarks {
         });
       });
       button.title = `Show ${cell.label} in the notebook`;
+      if (slot) {
+        button.setAttribute('aria-label', `Show cell of ${cell.label}`);
+      }
       buttons.push(button);
       (slot ?? row).append(button);
     }

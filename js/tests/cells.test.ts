@@ -174,6 +174,49 @@ describe('applyEdits', () => {
     expect(notebook.sources[0]).toBe('');
   });
 
+  it('replaces only the ranges that differ, so that another edit beside them stays', () => {
+    const notebook = new Notebook('a = 1\nb = 2\nc = 3', 'x');
+    const changes: unknown[] = [];
+    notebook.shared.cells[0].changed.connect((_, { sourceChange }) => changes.push(sourceChange));
+    const ranges = [
+      [4, 5, '10'],
+      [16, 17, '30']
+    ];
+    const source = 'a = 10\nb = 2\nc = 30';
+    notebook.apply([{ kind: 'set', cell: 'a', source, ranges }], notebook.expected('a'));
+    expect(notebook.sources[0]).toBe(source);
+    expect(changes).toEqual([
+      [
+        { retain: 4 },
+        { insert: '10' },
+        { delete: 1 },
+        { retain: 11 },
+        { insert: '30' },
+        { delete: 1 }
+      ]
+    ]);
+  });
+
+  it.each([
+    [[[4, 5, '20']]],
+    [[[4, 99, '10']]],
+    [[[5, 4, '10']]],
+    [
+      [
+        [4, 5, ''],
+        [3, 4, '10']
+      ]
+    ],
+    [[['4', 5, '10']]],
+    ['forged'],
+    [undefined]
+  ])('gives exactly the source of the step with the ranges %j', ranges => {
+    const notebook = new Notebook('a = 1', 'x');
+    const step = { kind: 'set', cell: 'a', source: 'a = 10', ranges } as JsonObject;
+    notebook.apply([step], notebook.expected('a'));
+    expect(notebook.sources[0]).toBe('a = 10');
+  });
+
   it('refuses a read-only notebook and malformed operations', () => {
     const notebook = new Notebook('one');
     const step = { kind: 'set', cell: 'a', source: 'x' };

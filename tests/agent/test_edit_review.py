@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +50,10 @@ async def run(
 
 def response(bench: TurnBench, number: int = 0) -> Any:
     return bench.of("tool_call_response")[number]
+
+
+def version_of(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
 def details(prompt: Any) -> dict[str, Any]:
@@ -322,7 +328,7 @@ async def test_checked_edits_are_applied_and_others_rejected() -> None:
     bench, cells = await run(picked("apply", 2))
     [prompt] = bench.person.asked
     items = [each.item for each in prompt.exhibits if each.item is not None]
-    assert [(item.label, item.is_checked) for item in items] == [("Edit 1", True), ("Edit 2", True)]
+    assert [(item.key, item.is_checked) for item in items] == [("1", True), ("2", True)]
     assert cells.sources == ["one", "two", THIS, "new"]
     assert "1. rejected by the user." in response(bench).content
 
@@ -343,3 +349,76 @@ async def test_edit_that_looks_different_without_another_one_is_shown_again() ->
     items = [each.item for each in prompts[1].exhibits if each.item is not None]
     assert [item.is_checked for item in items] == [False, False, True]
     assert cells.sources == ["uno", "two", THIS]
+
+
+async def run_shared(
+    *meanwhile: Any, others: tuple[str, ...] | None = ("Ada",)
+) -> tuple[TurnBench, Any]:
+    """Run a turn that edits a shared document; `meanwhile` is called before its last response."""
+    cells = make("edited_cells", "one", "two", THIS)
+    cells.other_users = others
+    edits = [
+        {"op": "replace", "cell": "a", "version": cells.version("a"), "source": "uno"},
+        {"op": "delete", "cell": "b", "version": cells.version("b")},
+    ]
+
+    def change(step: str) -> None:
+        if step == "applied":
+            for each in meanwhile:
+                each(cells)
+
+    cells.on_change = change
+    return await run(yes("apply"), edits=edits, document=cells)
+
+
+@pytest.mark.req("CELL-17")
+async def test_change_after_the_edits_is_told_to_the_user_and_the_model_at_the_end() -> None:
+    bench, _ = await run_shared(lambda cells: cells.set("a", source="uno by Ada"))
+    assert "1. applied: cell `a`" in response(bench).content
+    [notice] = [str(each) for each in bench.shown if "No longer as" in str(each)]
+    assert "cell 0" in notice
+    assert "You or Ada changed it" in notice
+    [_request, note] = bench.of("chat_request")
+    assert note.metadata == {"note_to_model": True}
+    assert "the user or Ada changed cells" in note.content
+    assert f"Cell `a` now has version {version_of('uno by Ada')}." in note.content
+    assert "uno by Ada" not in note.content  # another user's text gives the model no orders
+
+
+@pytest.mark.req("CELL-17")
+async def test_cells_that_are_gone_or_there_again_are_told_at_the_end() -> None:
+    bench, cells = await run_shared(lambda cells: cells.drop("a"))
+    [_, note] = bench.of("chat_request")
+    assert "Cell `a` is gone." in note.content
+    assert "`b`" not in note.content
+    assert cells.ids == ["c"]
+
+
+@pytest.mark.req("CELL-17")
+@pytest.mark.parametrize("others", [("Ada",), None])
+async def test_nothing_is_told_at_the_end_without_a_change_or_another_user(
+    others: tuple[str, ...] | None,
+) -> None:
+    bench, _ = await run_shared(others=others)
+    assert len(bench.of("chat_request")) == 1
+    if others is None:
+        bench, _ = await run_shared(lambda cells: cells.set("a", source="x"), others=None)
+        assert len(bench.of("chat_request")) == 1
+
+
+@pytest.mark.req("CELL-17")
+async def test_merged_edit_that_the_model_knows_is_not_told_again_at_the_end() -> None:
+    cells = make("edited_cells", "one", THIS)
+    cells.other_users = ("Ada",)
+    apply = cells.change
+
+    def apply_and_merge(change: Any) -> Any:
+        applied = apply(change)
+        cells.set("a", source="uno by Ada")
+        return replace(applied, merged={"a": "uno by Ada"}, merged_by="Ada")
+
+    cells.change = apply_and_merge
+    edits = [{"op": "replace", "cell": "a", "version": cells.version("a"), "source": "uno"}]
+    bench, _ = await run(yes("apply"), edits=edits, document=cells)
+    assert "merged with an edit of Ada: cell `a`" in response(bench).content
+    assert len(bench.of("chat_request")) == 1

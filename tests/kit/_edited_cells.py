@@ -20,6 +20,7 @@ class EditedCells:
         changes: Number of changes that were applied.
         on_change: Called before and after a change, with `consented` and `applied`.
         operation: Id of the last change, as the page keeps it, and `new_ids` of its new cells.
+        other_users: Names of the users that share the document; None: it is not shared.
     """
 
     def __init__(self, *sources: str, can_change: bool = True) -> None:
@@ -28,12 +29,18 @@ class EditedCells:
         self.changes = 0
         self.operation = ""
         self.new_ids: dict[str, str] = {}
+        self.other_users: tuple[str, ...] | None = None
         self._can_change = can_change
         self._cells: tuple[DocumentCell, ...] = tuple(
             DocumentCell(chr(ord("a") + number), number, source)
             for number, source in enumerate(sources)
         )
         self._this = self._cells[-1].cell_id
+
+    @property
+    def is_shared(self) -> bool:
+        """True if other users may edit the document."""
+        return self.other_users is not None
 
     @property
     def sources(self) -> list[str]:
@@ -90,6 +97,7 @@ class EditedCells:
             why="there is no page",
             operation=self.operation,
             new_ids=self.new_ids,
+            other_users=self.other_users or (),
         )
 
     def change(self, change: Any) -> ChangeResult:

@@ -28,6 +28,7 @@ from jp_nb.toolkit.cell_thread import CallInterrupted
 from jp_nb.toolkit.command_tools.processes import ProcessRun
 from jp_nb.toolkit.editing import edit_review
 from jp_nb.toolkit.editing.source_diff import SourceDiff
+from jp_nb.toolkit.editing.source_ranges import SourceChange
 from jp_nb.toolkit.notebook_access import CellOutput
 from jp_nb.toolkit.outcome import NeedsInput, NeedsReview, Success, ToolFailure
 from jp_nb.toolkit.question import QUESTION_KINDS
@@ -115,6 +116,7 @@ PROMPTS: Mapping[str, type[Any]] = {
     "prompt_detail": prompts.PromptDetail,
     "prompt_item": prompts.PromptItem,
     "source_diff": SourceDiff,
+    "source_change": SourceChange,
     "proposed_change": prompts.ProposedChange,
     "model_inquiry": inquiry.ModelInquiry,
     "prompt_settings": PromptConfig,

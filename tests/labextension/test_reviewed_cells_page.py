@@ -83,3 +83,40 @@ def test_review_outlines_its_cells_and_shows_them(lab: Lab, open_notebook: OpenN
     page.output_text(1, contains="That is all.")
     wait_for_marks(page, [], [])
     assert page.page.locator(".jp-nb-show-cell").count() == 0
+
+
+@pytest.mark.req("CELL-10", "CELL-12")
+def test_screen_reader_hears_each_edit_and_if_its_difference_is_open(
+    lab: Lab, open_notebook: OpenNotebook
+) -> None:
+    page = open_notebook(LOAD, ASK)
+    long = "\n".join(f"line_{n} = {n}" for n in range(500))
+    propose(
+        lab,
+        page,
+        on("replace", "a", "one", source=long),
+        on("replace", "b", "two", source="due"),
+    )
+    form = page.form()
+    for title, size in (("Replace cell 2 (one)", "500 lines added"), ("Replace cell 3 (two)", "")):
+        box = form.get_by_role("checkbox", name=title)
+        assert size in box.locator("xpath=ancestor::label").inner_text()
+    names = [
+        [each.get_attribute("aria-label") or each.inner_text() for each in row.all()]
+        for row in [item.get_by_role("button") for item in form.locator(".jp-nb-item").all()]
+    ]
+    assert names == [[f"Change source of edit {n} …", f"Show cell of edit {n}"] for n in (1, 2)]
+
+    # With the keyboard alone: the button that opens the difference keeps the focus.
+    toggle = form.get_by_role("button", name="Show the difference", expanded=False)
+    toggle.focus()
+    for is_open in (True, False, True):
+        page.page.keyboard.press("Enter")
+        form.locator(f".jp-nb-toggle[aria-expanded={str(is_open).lower()}]:focus").wait_for()
+    page.page.emulate_media(forced_colors="active")
+    picture(page, "review-high-contrast")
+    page.page.emulate_media(forced_colors="none")
+    page.page.set_viewport_size({"width": 800, "height": 700})
+    picture(page, "review-800")
+    click(page, "Reject")
+    page.output_text(1, contains="That is all.")

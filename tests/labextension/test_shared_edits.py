@@ -25,12 +25,12 @@ COUNT_EDITS = f"""() => {{
         return set(key, value);
     }};
 }}"""
-TYPE_AFTER_THE_EDIT = f"""() => {{
+TYPE_AFTER_THE_EDIT = f"""milliseconds => {{
     const cell = {MODEL}.cells.get(2).sharedModel;
     const type = () => {{
         if (cell.getSource() === "uno") {{
             cell.changed.disconnect(type);
-            setTimeout(() => cell.updateSource(3, 3, " by Bo"), 50);
+            setTimeout(() => cell.updateSource(3, 3, " by Bo"), milliseconds);
         }}
     }};
     cell.changed.connect(type);
@@ -94,7 +94,7 @@ def test_edit_of_another_page_that_arrives_later_is_told_and_does_not_run(
         on("replace", "a", "one", source="uno", run=True),
         on("replace", "b", "two", source="due = 2", run=True),
     )
-    second.page.evaluate(TYPE_AFTER_THE_EDIT)
+    second.page.evaluate(TYPE_AFTER_THE_EDIT, 50)
     click(first, "Apply 2 edits and run")
     shown = first.output_text(1, contains="That is all.")
     for page in (first, second):
@@ -106,3 +106,21 @@ def test_edit_of_another_page_that_arrives_later_is_told_and_does_not_run(
     assert "2. applied: cell `b`" in text
     assert "It ran." in text
     assert "1 cell is not as applied" in shown
+
+
+@pytest.mark.req("CELL-17")
+def test_edit_of_another_page_later_in_the_turn_is_told_at_its_end(
+    shared_pages: SharedPages,
+) -> None:
+    first, second = propose(
+        shared_pages,
+        on("replace", "a", "one", source="uno"),
+        {"op": "insert", "source": "import time; time.sleep(5)", "after": "d", "run": True},
+    )
+    # The comparison one second after the edits finds nothing yet.
+    second.page.evaluate(TYPE_AFTER_THE_EDIT, 3000)
+    click(first, "Apply 2 edits and run")
+    shown = first.output_text(1, contains="No longer as the edits of this turn left it")
+    assert f"cell 2. You or {BO_SHOWN} changed it" in shown
+    assert "1. applied: cell `a`" in result(first)
+    first.wait_for_record("record.events.some(e => e.metadata?.note_to_model)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -123,4 +124,59 @@ def test_fix_without_an_error_is_refused_and_changes_no_setting(clean_folder: Pa
     with pytest.raises(jp_nb.UsageError, match="no cell has failed"):
         run_line(session, "fix")
     assert states(session) == [False] * 4
+    session.close()
+
+
+def kill_in_review(folder: Path, *choices: str) -> tuple[Session, Any]:
+    """Let the kernel die while the review of `%jp fix` is open; return a session of a new one."""
+    saved: list[Any] = []
+
+    async def save() -> Any:
+        saved.append(json.loads(json.dumps(session.document.to_json())))
+        return yes("reject")
+
+    session, host = open_session(folder)
+    host.person.prompter = FakePrompter(save)
+    run_line(session, "fix")
+    session.close()
+    for journal in Path(os.environ["XDG_DATA_HOME"]).rglob("*.jsonl"):
+        journal.unlink()  # it has the end of the turn, which the killed kernel did not reach
+
+    restarted = FakeHost(
+        FakePrompter(*map(yes, choices)), FakeHome(folder / "talk.ipynb", stored=saved[0])
+    )
+    restarted.edited = host.edited
+    (folder / "after.toml").write_text("[[replies]]\ntext = 'Nothing.'\n")
+    return Session(restarted), restarted
+
+
+@pytest.mark.req("CELL-36")
+def test_toolset_is_off_in_the_next_turn_after_the_kernel_died(clean_folder: Path) -> None:
+    session, _ = kill_in_review(clean_folder)
+    assert states(session) == [True] * 4
+    session.configure(model="scripted/after")
+    run_line(session, "q What now?")
+    assert states(session) == [False] * 4
+    session.close()
+
+
+@pytest.mark.req("CELL-36")
+def test_toolset_is_off_after_the_turn_is_resumed(clean_folder: Path) -> None:
+    session, host = kill_in_review(clean_folder, "apply")
+    run_line(session, "resume")
+    assert host.edited.sources[0] == FIXED
+    assert states(session) == [False] * 4
+    session.close()
+
+
+@pytest.mark.req("CELL-36")
+def test_toolset_that_the_user_switched_on_after_the_kernel_died_stays_on(
+    clean_folder: Path,
+) -> None:
+    session, _ = kill_in_review(clean_folder)
+    session.configure(directive("tool", "cells"))
+    session.configure(directive("no_tool", "notebook_search"))
+    session.configure(model="scripted/after")
+    run_line(session, "q What now?")
+    assert states(session) == [True, True, True, False]
     session.close()

@@ -137,6 +137,10 @@ class FakeNotebook:
     async def cells(self, whole: int | str | None = None) -> Any:
         return make("notebook_cells", self.listed, "kernel")
 
+    @property
+    def is_shared(self) -> bool:
+        return self.edited is not None and self.edited.is_shared
+
     async def document(self) -> Any:
         if self.edited is None:
             raise jp.ToolError("Nothing can be edited here.")

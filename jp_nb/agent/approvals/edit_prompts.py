@@ -163,8 +163,8 @@ def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
         number = planned.edit.number
         actions: tuple[Action, ...] = ()
         if can_edit(planned) and number in chosen:
-            actions = (Action("", f"Edit {number} …", f"{EDIT_ACTION}{number}"),)
-        item = PromptItem(str(number), f"Edit {number}", number in chosen, actions)
+            actions = (Action("", f"Change source of edit {number} …", f"{EDIT_ACTION}{number}"),)
+        item = PromptItem(str(number), number in chosen, actions)
         yield replace(detail, item=item)
 
     left_out = [f"Edit {number}: {reason}" for number, reason in sorted(plan.dropped.items())]

@@ -98,11 +98,10 @@ class PromptItem:
 
     Attributes:
         key: Its name in `Answered.picks`.
-        actions: Buttons beside the check box.
+        actions: Buttons beside the check box, which has the caption of the content as its name.
     """
 
     key: str
-    label: str
     is_checked: bool = True
     actions: tuple[Action, ...] = ()
 

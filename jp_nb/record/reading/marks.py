@@ -39,6 +39,7 @@ SERVER_TOOL: Final = "server_tool"
 """The server's own name of a called tool."""
 INPUT_CHANGES: Final = "input_changes"
 SCHEMA_RETRY: Final = "schema_retry"
+NOTE_TO_MODEL: Final = "note_to_model"
 _INPUT_CHANGES: Final = {"dropped": True, "kept": False}
 """Stored name of each kind of change: True if the model did not get the reasoning."""
 
@@ -91,6 +92,19 @@ def is_schema_retry(entry: Entry) -> bool:
     The first request of a turn never is one, whatever an untrusted record says about it.
     """
     return isinstance(entry, ChatRequest) and entry.metadata.get(SCHEMA_RETRY) is True
+
+
+def make_note_to_model(text: str) -> ChatRequest:
+    """Return a message of the program that the model reads with the next request."""
+    return ChatRequest(content=text, metadata={NOTE_TO_MODEL: True})
+
+
+def is_note_to_model(entry: Entry) -> bool:
+    """Return True if `entry` is a message of `make_note_to_model`.
+
+    The first request of a turn never is one, whatever an untrusted record says about it.
+    """
+    return isinstance(entry, ChatRequest) and entry.metadata.get(NOTE_TO_MODEL) is True
 
 
 def make_edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:

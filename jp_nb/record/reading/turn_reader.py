@@ -34,6 +34,7 @@ from jp_nb.record.entries.unanswered_turns import NoAnswer, is_unanswered, read_
 from jp_nb.record.reading.marks import (
     EDITED_ARGUMENTS_KEY,
     is_continuation,
+    is_note_to_model,
     is_schema_retry,
     is_skipped,
     read_rule,
@@ -41,6 +42,7 @@ from jp_nb.record.reading.marks import (
 from jp_nb.record.reading.turn_view import (
     ConfigChange,
     Inquiry,
+    NoteToModel,
     RejectedAnswer,
     StructuredData,
     ToolCall,
@@ -114,16 +116,8 @@ class _TurnReader:
 
     def add(self, entry: Entry) -> None:
         match entry:
-            case ChatRequest(content=content) if self._began and is_schema_retry(entry):
-                self.parts.append(RejectedAnswer(content))
-            case ChatRequest(content=content):
-                self._began = True
-                shown = self._find_images(entry)
-                self.request_images += shown.images
-                text = "\n".join([content, *shown.notes])
-                by = read_recorded_by(entry.metadata)
-                typed = read_typed(entry.metadata)
-                self.parts.append(TurnText(text, by_person=True, by=by, typed=typed))
+            case ChatRequest():
+                self._add_request(entry)
             case ChatResponse(kind="message", message=message):
                 self._add_text(message or "", continues=is_continuation(entry))
             case ChatResponse(kind="structured"):
@@ -141,6 +135,22 @@ class _TurnReader:
                 self._end_inquiry(self._inquiries[key].pop(0), entry)
             case ConfigDelta():
                 self._add_change(entry)
+
+    def _add_request(self, entry: ChatRequest) -> None:
+        if self._began and is_schema_retry(entry):
+            self.parts.append(RejectedAnswer(entry.content))
+            return
+        if self._began and is_note_to_model(entry):
+            self.parts.append(NoteToModel(entry.content))
+            return
+
+        self._began = True
+        shown = self._find_images(entry)
+        self.request_images += shown.images
+        text = "\n".join([entry.content, *shown.notes])
+        by = read_recorded_by(entry.metadata)
+        typed = read_typed(entry.metadata)
+        self.parts.append(TurnText(text, by_person=True, by=by, typed=typed))
 
     def _find_images(self, entry: Entry) -> EntryImages:
         return NO_ENTRY_IMAGES if self._images is None else self._images.images_of(entry)

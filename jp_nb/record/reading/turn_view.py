@@ -167,10 +167,26 @@ class RejectedAnswer:
     content: str
 
 
-TurnPart = TurnText | StructuredData | RejectedAnswer | ToolCall | Inquiry | ConfigChange
+@dataclass(frozen=True, slots=True)
+class NoteToModel:
+    """A message of the program to the model, such as a change of its edited cells."""
+
+    content: str
+
+
+TurnPart = (
+    TurnText | StructuredData | RejectedAnswer | NoteToModel | ToolCall | Inquiry | ConfigChange
+)
 """A part of a turn. The first text of the user is the request."""
 TurnPartT = TypeVar(
-    "TurnPartT", TurnText, StructuredData, RejectedAnswer, ToolCall, Inquiry, ConfigChange
+    "TurnPartT",
+    TurnText,
+    StructuredData,
+    RejectedAnswer,
+    NoteToModel,
+    ToolCall,
+    Inquiry,
+    ConfigChange,
 )
 UNTYPED: Final = object()
 """The value of a structured answer whose schema is not a type, or not known any more."""

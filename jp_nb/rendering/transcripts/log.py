@@ -19,6 +19,7 @@ from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.turn_view import (
     ConfigChange,
     Inquiry,
+    NoteToModel,
     RejectedAnswer,
     StructuredData,
     ToolCall,
@@ -132,6 +133,8 @@ def _replace_sent_texts(turn: Turn) -> Turn:
 def _get_speaker(part: TurnPart) -> str:
     if isinstance(part, RejectedAnswer):
         return "answer rejected"
+    if isinstance(part, NoteToModel):
+        return "note to the model"
     if not (isinstance(part, TurnText) and part.by_person):
         return "assistant"
 
@@ -202,7 +205,7 @@ def _render_part(part: TurnPart, image_hosts: Collection[str], toolsets: Toolset
             return Report(shown, indent_text(plain(content)))
         case StructuredData(data=data):
             return make_block(indented_json(data), "json", limit=MAX_PLAIN_CHARS)
-        case RejectedAnswer(content=content):
+        case RejectedAnswer(content=content) | NoteToModel(content=content):
             return Report(sanitize_markdown(content), indent_text(plain(content)))
         case ToolCall():
             return _render_call_part(part)

@@ -30,6 +30,7 @@ from jp_nb.record.reading.turn_reader import read_turns
 from jp_nb.record.reading.turn_view import (
     ConfigChange,
     Inquiry,
+    NoteToModel,
     RejectedAnswer,
     StructuredData,
     ToolCall,
@@ -237,6 +238,8 @@ def _list_part_lines(part: TurnPart) -> Iterator[str]:
             yield from _format_json("answer", data)
         case RejectedAnswer(content=content):
             yield from _format_text("answer rejected", content)
+        case NoteToModel(content=content):
+            yield from _format_text("note to the model", content)
         case ToolCall():
             yield from _list_call_lines(part)
         case Inquiry():

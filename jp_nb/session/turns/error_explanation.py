@@ -11,10 +11,8 @@ Source: `docs/guide.md`, `docs/cells.md`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from jp_nb.config.directives import Directive
 from jp_nb.json_values import JsonObject
@@ -24,8 +22,12 @@ from jp_nb.record.reading.turn_view import Turn
 from jp_nb.session.session import Session
 from jp_nb.session.turns.cell_requests import TurnRequest
 from jp_nb.session.turns.error_request import ErrorRequest
-
-CELLS_TOOLSET: Final = "cells"
+from jp_nb.session.turns.turn_tools import (
+    TURN_TOOLSET,
+    list_tools_for_turn,
+    mark_turn_tools,
+    switch_turn_tools_off,
+)
 
 
 class ErrorExplanation:
@@ -61,31 +63,22 @@ class ErrorExplanation:
         return self._session.active.line.run(partial(self._run_fix, question))
 
     def _run_fix(self, question: str) -> Turn:
-        switched_on: list[str] = []
+        active = self._session.active
 
         def read_turn_request() -> TurnRequest:
-            turn_request = self._read_turn_request(question, fixes=True)
-            switched_on.extend(self._list_tools_to_switch_on())
-            directives = [Directive("tool", CELLS_TOOLSET)] if switched_on else []
-            return replace(turn_request, directives=directives)
+            asked = self._read_turn_request(question, fixes=True)
+            switched = list_tools_for_turn(active)
+            if not switched:
+                return asked
+
+            request = asked.request.with_metadata(**mark_turn_tools(switched))
+            directives = [Directive("tool", TURN_TOOLSET)]
+            return replace(asked, request=request, directives=directives)
 
         try:
             return self._turns.run_request(read_turn_request)
         finally:
-            self._switch_off(switched_on)
-
-    def _list_tools_to_switch_on(self) -> list[str]:
-        """Return the tools of `cells`, and those that it needs, which are off."""
-        conversation = self._session.config.conversation
-        names = conversation.list_switched_tools(CELLS_TOOLSET, on=True)
-        return [name for name in names if not conversation.get_tool_state(name)[0]]
-
-    def _switch_off(self, names: Sequence[str]) -> None:
-        """Switch the tools off that were on for one turn. A failed turn has done so already."""
-        conversation = self._session.config.conversation
-        still_on = [name for name in names if conversation.get_tool_state(name)[0]]
-        if still_on:
-            self._session.configure(*[Directive("no_tool", name) for name in still_on])
+            switch_turn_tools_off(active)
 
     def _read_turn_request(self, question: str, *, fixes: bool = False) -> TurnRequest:
         max_chars = self._session.config.interpolation.max_chars

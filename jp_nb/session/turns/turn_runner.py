@@ -54,6 +54,7 @@ from jp_nb.session.turns.cell_requests import TurnRequest, TurnRequestReader
 from jp_nb.session.turns.cell_reruns import CellReruns
 from jp_nb.session.turns.request_contexts import RequestContexts
 from jp_nb.session.turns.turn_draft import TurnDraft, TurnDrafter
+from jp_nb.session.turns.turn_tools import switch_turn_tools_off
 from jp_nb.storage import environment
 from jp_nb.toolkit.builtin.submit_plan import TURN_NOTE
 
@@ -210,6 +211,7 @@ class TurnRunner:
         """
         self.require_ready()
         with self.runner.output.ending_early():
+            switch_turn_tools_off(self._active)  # of a turn that a dying kernel left
             with self._active.files.read_once():
                 turn_request = read_turn_request()
                 draft = self._record_options(turn_request)
@@ -320,7 +322,10 @@ class TurnRunner:
             context=context,
             answer=answer,
         )
-        return self._run_until_end(prepared)
+        try:
+            return self._run_until_end(prepared)
+        finally:
+            switch_turn_tools_off(self._active)
 
     def _make_answer_reader(self, schema: Mapping[str, Any] | None) -> AnswerReader | None:
         return None if schema is None else self._answer_forms.make_reader(schema)

@@ -15,6 +15,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.images import Image
+from jp_nb.json_values import JsonObject
 from jp_nb.text import pluralize
 from jp_nb.toolkit.builtin.run_python import make_run_outcome
 from jp_nb.toolkit.cell_thread import CellThread
@@ -23,6 +24,7 @@ from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import cell_version
 from jp_nb.toolkit.editing.edit_plan import PlannedEdit
 from jp_nb.toolkit.editing.edit_review import ChangeResult, EditDecision
+from jp_nb.toolkit.editing.later_changes import MERGED_VERSION_KEY
 from jp_nb.toolkit.editing.source_diff import format_diff
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.toolkit.outcome import Success, ToolFailure
@@ -39,6 +41,8 @@ UNKNOWN_NOTE: Final = (
     "It is unknown whether the edits were applied: the page did not answer. Read the cells with "
     "notebook_cells before you propose anything else."
 )
+
+NOTHING_MERGED: Final[Mapping[str, str | None]] = {}
 
 
 class EditResults:
@@ -110,7 +114,7 @@ class EditResults:
 
         is_applied = changed is not None and changed.outcome == "applied"
         if changed is not None and is_applied and self._plan.edits:
-            record = self.make_record(changed.ids, changed.operation)
+            record = self.make_record(changed.ids, changed.operation, changed.merged)
             return Success(about, structured=record, images=tuple(self._images))
         return ToolFailure(about)
 
@@ -236,13 +240,17 @@ class EditResults:
             shown = f"{shown[:MAX_KEPT_SOURCE_CHARS]}\n… {omitted_count:,} characters omitted"
         self._sections.append(DataSection(title, shown))
 
-    def make_record(self, ids: Mapping[str, str], operation: str) -> JsonValue:
-        """Return the edits for the record, with the `ids` of new cells by key."""
-        edits: list[JsonValue] = []
+    def make_record(
+        self,
+        ids: Mapping[str, str],
+        operation: str,
+        merged: Mapping[str, str | None] = NOTHING_MERGED,
+    ) -> JsonValue:
+        """Return the edits for the record, with the `ids` of new cells by key.
 
-        for planned in self._plan.edits:
-            edits.append(self._make_entry(planned, ids))
-
+        `merged` has the present sources of cells that another user edited, by id.
+        """
+        edits: list[JsonValue] = [self._make_entry(each, ids, merged) for each in self._plan.edits]
         record: dict[str, JsonValue] = {"edits": edits, "decided_by": self._decision.decider}
         if operation:
             record["operation"] = operation
@@ -251,12 +259,15 @@ class EditResults:
             record["runs"] = True
         return record
 
-    def _make_entry(self, planned: PlannedEdit, ids: Mapping[str, str]) -> dict[str, JsonValue]:
+    def _make_entry(
+        self, planned: PlannedEdit, ids: Mapping[str, str], merged: Mapping[str, str | None]
+    ) -> JsonObject:
         edit = planned.edit
-        entry: dict[str, JsonValue] = {
+        cell_id = ids.get(edit.target, edit.target)
+        entry: JsonObject = {
             "edit": edit.number,
             "op": edit.kind,
-            "cell": ids.get(edit.target, edit.target),
+            "cell": cell_id,
             "type": planned.cell_kind,
         }
 
@@ -264,15 +275,19 @@ class EditResults:
             entry["version_before"] = cell_version(planned.before)
         if edit.kind != "delete":
             entry["version"] = cell_version(planned.after)
+        if cell_id in merged:
+            present = merged[cell_id]
+            entry[MERGED_VERSION_KEY] = None if present is None else cell_version(present)
+
         if edit.kind in ("replace", "patch", "delete") and self._may_keep(planned.before):
             entry["source_before"] = planned.before
+        if edit.number in self._decision.sources and self._may_keep(planned.after):
+            entry["edited"] = planned.after
 
         if planned.place:
             entry["after"] = ids.get(planned.place, planned.place)
         if planned.place_before:
             entry["place_before"] = ids.get(planned.place_before, planned.place_before)
-        if edit.number in self._decision.sources and self._may_keep(planned.after):
-            entry["edited"] = planned.after
         return entry
 
     def _may_keep(self, source: str) -> bool:

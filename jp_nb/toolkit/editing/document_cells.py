@@ -71,6 +71,7 @@ class DocumentCells:
         why: The reason why no program can change the document; "" if one can.
         operation: The id of the last change that a program made; "" if there was none.
         new_ids: The ids of the cells that this change inserted, by their keys in the proposal.
+        other_users: The names of users that share the document.
     """
 
     cells: tuple[DocumentCell, ...]
@@ -80,6 +81,7 @@ class DocumentCells:
     why: str = ""
     operation: str = ""
     new_ids: Mapping[str, str] = field(default_factory=dict)
+    other_users: tuple[str, ...] = ()
 
     def find(self, cell_id: str) -> DocumentCell | None:
         """Return the cell with this id."""

@@ -39,16 +39,12 @@ def diff_lines(before: str, after: str) -> list[SourceDiffLine]:
 
     Line ends are part of a line: a source that only loses its last line break is a change.
     """
-    old = _split(before)
-    new = _split(after)
-    if len(old) + len(new) > MAX_COMPARED_LINES:
-        removed = [SourceDiffLine("removed", line) for line in old]
-        return removed + [SourceDiffLine("added", line) for line in new]
-
+    old = split_source_lines(before)
+    new = split_source_lines(after)
     lines: list[SourceDiffLine] = []
     old_start = 0
     new_start = 0
-    for same in _match_lines(old, new):
+    for same in match_source_lines(old, new):
         lines += [SourceDiffLine("removed", line) for line in old[old_start : same.old]]
         lines += [SourceDiffLine("added", line) for line in new[new_start : same.new]]
         lines.append(SourceDiffLine("same", old[same.old]))
@@ -60,24 +56,28 @@ def diff_lines(before: str, after: str) -> list[SourceDiffLine]:
     return list(_fold(lines))
 
 
-class _Match(NamedTuple):
+class LineMatch(NamedTuple):
     """The indexes of one line that is the same in the old and the new source."""
 
     old: int
     new: int
 
 
-def _match_lines(old: list[str], new: list[str]) -> list[_Match]:
+def match_source_lines(old: list[str], new: list[str]) -> list[LineMatch]:
     """Return the lines that are the same in both sources, in order.
 
     Lines that occur once in both are found first, so that the time grows with the number of lines.
-    Between them, `difflib` compares as many lines as `MAX_COMPARISON_COST` allows.
+    Between them, `difflib` compares as many lines as `MAX_COMPARISON_COST` allows. Of more than
+    `MAX_COMPARED_LINES`, no line counts as the same.
     """
+    if len(old) + len(new) > MAX_COMPARED_LINES:
+        return []
+
     start = _count_common_start(old, new)
     end_count = _count_common_end(old, new, start)
-    end = _Match(len(old) - end_count, len(new) - end_count)
+    end = LineMatch(len(old) - end_count, len(new) - end_count)
 
-    matches = [_Match(index, index) for index in range(start)]
+    matches = [LineMatch(index, index) for index in range(start)]
     cost = 0
     old_start = start
     new_start = start
@@ -87,14 +87,14 @@ def _match_lines(old: list[str], new: list[str]) -> list[_Match]:
         cost += len(old_part) * len(new_part) * min(len(old_part), len(new_part))
         if old_part and new_part and cost <= MAX_COMPARISON_COST:
             for match in _compare(old_part, new_part):
-                matches.append(_Match(old_start + match.old, new_start + match.new))
+                matches.append(LineMatch(old_start + match.old, new_start + match.new))
 
         if anchor != end:
             matches.append(anchor)
         old_start = anchor.old + 1
         new_start = anchor.new + 1
 
-    matches += [_Match(end.old + index, end.new + index) for index in range(end_count)]
+    matches += [LineMatch(end.old + index, end.new + index) for index in range(end_count)]
     return matches
 
 
@@ -115,14 +115,16 @@ def _count_common_end(old: list[str], new: list[str], start: int) -> int:
     return count
 
 
-def _compare(old: list[str], new: list[str]) -> Iterator[_Match]:
+def _compare(old: list[str], new: list[str]) -> Iterator[LineMatch]:
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for block in matcher.get_matching_blocks():
         for offset in range(block.size):
-            yield _Match(block.a + offset, block.b + offset)
+            yield LineMatch(block.a + offset, block.b + offset)
 
 
-def _find_unique_lines(old: list[str], new: list[str], start: int, end: _Match) -> list[_Match]:
+def _find_unique_lines(
+    old: list[str], new: list[str], start: int, end: LineMatch
+) -> list[LineMatch]:
     """Return the longest list of lines that occur once in both sources, in order.
 
     Only the lines between `start` and `end` are searched.
@@ -135,14 +137,14 @@ def _find_unique_lines(old: list[str], new: list[str], start: int, end: _Match) 
         if new_counts[line] == 1
     }
     unique = [
-        _Match(index, new_indexes[line])
+        LineMatch(index, new_indexes[line])
         for index, line in enumerate(old[start : end.old], start)
         if old_counts[line] == 1 and line in new_indexes
     ]
     return _find_longest_increase(unique)
 
 
-def _find_longest_increase(matches: list[_Match]) -> list[_Match]:
+def _find_longest_increase(matches: list[LineMatch]) -> list[LineMatch]:
     """Return the longest part of `matches` whose indexes in the new source increase.
 
     Source: https://en.wikipedia.org/wiki/Longest_increasing_subsequence#Efficient_algorithms
@@ -159,7 +161,7 @@ def _find_longest_increase(matches: list[_Match]) -> list[_Match]:
         end_indexes[length : length + 1] = [match.new]
         end_positions[length : length + 1] = [position]
 
-    increasing: list[_Match] = []
+    increasing: list[LineMatch] = []
     position = end_positions[-1] if end_positions else -1
     while position >= 0:
         increasing.append(matches[position])
@@ -167,7 +169,8 @@ def _find_longest_increase(matches: list[_Match]) -> list[_Match]:
     return increasing[::-1]
 
 
-def _split(source: str) -> list[str]:
+def split_source_lines(source: str) -> list[str]:
+    """Return the lines of a source with their line ends."""
     """Return the lines of `source`, each with its line break."""
     if not source:
         return []

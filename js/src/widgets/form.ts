@@ -361,6 +361,7 @@ class FormView {
     this.model.off('msg:custom', this.onMessage);
     this.titleWatcher?.disconnect();
     this.problemWatcher?.disconnect();
+    this.toggleWatcher?.disconnect();
     this.notice?.close();
     waiting.delete(this.el);
     markTitle();
@@ -689,6 +690,24 @@ class FormView {
       labelControl(box, root);
     }
     this.markProblems(root);
+    this.watchToggles(root);
+  }
+
+  /** Tell screen readers which buttons show and hide a part of the form, and if it is open. */
+  private watchToggles(root: HTMLElement): void {
+    const toggles = [...root.querySelectorAll('.jp-nb-toggle')];
+    const mark = () => {
+      for (const toggle of toggles) {
+        toggle.setAttribute('aria-expanded', String(toggle.matches('.jp-nb-expanded')));
+      }
+    };
+
+    this.toggleWatcher?.disconnect();
+    this.toggleWatcher = new MutationObserver(mark);
+    for (const toggle of toggles) {
+      this.toggleWatcher.observe(toggle, { attributeFilter: ['class'] });
+    }
+    mark();
   }
 
   private markProblems(root: Element): void {
@@ -865,6 +884,7 @@ class FormView {
   private attachedWatcher: ResizeObserver | null = null;
   private focused: HTMLElement | null = null;
   private problemWatcher: MutationObserver | null = null;
+  private toggleWatcher: MutationObserver | null = null;
   private titleWatcher: MutationObserver | null = null;
   private notice: Notification | null = null;
   private isWriting = false;

@@ -122,6 +122,8 @@ def test_long_difference_opens_on_demand_and_shows_every_line_in_parts() -> None
             user.click("Next part")
         user.click("Hide the difference")
         assert read_rows(user) == []
+        user.click("Show the difference (6,667 lines)")
+        assert len(read_rows(user)) == 400
 
     added = [row[1:].replace("[", "").replace("]", "") for row in rows if row.startswith("+")]
     assert added == [line for n, line in enumerate(changed) if n % 3 == 0]
@@ -134,6 +136,19 @@ def test_differences_beyond_the_limit_are_closed_with_a_line_that_says_so() -> N
         assert len(read_rows(user)) == 400
         closed = [x for x in user.widgets if getattr(x, "description", "").startswith("Show the")]
         assert [each.description for each in closed] == ["Show the difference (20 lines)"] * 30
+
+
+@pytest.mark.req("CELL-12")
+def test_button_that_opens_a_difference_stays_and_tells_if_it_is_open() -> None:
+    # A button that is replaced loses the focus, and `form.ts` reads the class.
+    with shown(make_detail("", "\n".join(["x"] * 401))) as user:
+        [toggle] = [x for x in user.widgets if "jp-nb-toggle" in getattr(x, "_dom_classes", ())]
+        assert toggle.tooltip == "Edit 1: 401 lines added"
+        for is_open in (True, False, True):
+            toggle.click()
+            assert toggle in user.widgets
+            assert ("jp-nb-expanded" in toggle._dom_classes) == is_open
+            assert bool(read_rows(user)) == is_open
 
 
 @given(st.text(alphabet="ab \n<", max_size=40), st.text(alphabet="ab \n&", max_size=40))

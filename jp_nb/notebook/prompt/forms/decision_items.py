@@ -12,28 +12,36 @@ import ipywidgets as widgets
 
 from jp_nb.agent.prompting.prompts import Action, PromptItem
 from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage
-from jp_nb.notebook.prompt.controls.form_widgets import close_widgets, make_button
+from jp_nb.notebook.prompt.controls.form_widgets import SharedLook, close_widgets, make_button
 
 
 class DecisionItem:
     """The row of an item. A page sends the state of its check box with each click.
+
+    The check box has the caption of the item as its name.
 
     Attributes:
         actions: The actions of the buttons beside the check box.
         row: The check box. `add_buttons` adds the buttons.
     """
 
-    def __init__(self, item: PromptItem, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, item: PromptItem, caption: str, changed: Callable[[], None], look: SharedLook
+    ) -> None:
         self.actions: tuple[Action, ...] = item.actions
+        self._look = look
         self._box = widgets.Checkbox(
-            value=item.is_checked, description=item.label, indent=False, layout={"width": "auto"}
+            value=item.is_checked,
+            description=caption,
+            indent=False,
+            _dom_classes=("jp-nb-control",),
+            **look.make_traits(widgets.Checkbox, width="auto"),
         )
         self._box.observe(lambda _: changed(), names="value")
         self._control = FormControl(widget=self._box)
-        self.row = widgets.HBox([self._box])
-        self.row.add_class("jp-nb-item")
-        # The lab extension adds a button that shows the cell.
-        self.row.add_class(f"jp-nb-item-{item.key}")
+        # The lab extension finds the row by its class, and adds a button that shows the cell.
+        classes = ("jp-nb-item", f"jp-nb-item-{item.key}")
+        self.row = widgets.HBox([self._box], _dom_classes=classes, **look.make_traits(widgets.HBox))
 
     @property
     def model_id(self) -> str:
@@ -54,7 +62,7 @@ class DecisionItem:
         """Add a button for each action: `press` is called with `decide-N`, counted from `first`."""
         names = [f"decide-{first + index}" for index in range(len(self.actions))]
         buttons = [
-            make_button(action.label, partial(press, name), does=name)
+            make_button(action.label, partial(press, name), does=name, look=self._look)
             for action, name in zip(self.actions, names, strict=True)
         ]
         earlier_buttons = self.row.children[1:]

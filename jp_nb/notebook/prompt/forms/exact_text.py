@@ -15,6 +15,7 @@ import ipywidgets as widgets
 
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import (
+    SharedLook,
     close_widgets,
     make_box,
     make_button,
@@ -83,19 +84,18 @@ def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
         yield ExactPart(tuple(part), first, len(lines), continues)
 
 
-def show_exact_text(
-    caption: str, lines: Sequence[str], language: str | None = None
+def show_exact_lines(
+    lines: Sequence[str], language: str | None, look: SharedLook
 ) -> Iterator[widgets.Widget]:
-    """Yield widgets that show `caption` and, below it, all of `lines`.
+    """Yield widgets that show all of `lines`.
 
     The caller has made invisible characters visible. Code of a known `language` is highlighted.
     """
-    yield make_text(caption, "caption")
     parts = list(split_parts(lines))
     if len(parts) > 1:
         yield from _PagedText(parts, language).widgets
     else:
-        yield _make_text_box(parts[0], language)
+        yield _make_text_box(parts[0], language, look)
 
 
 class _PagedText:
@@ -134,7 +134,10 @@ class _PagedText:
         self._place.value = f"Part {self._index + 1} of {len(self._parts)}: {which} of {total}"
 
 
-def _make_text_box(part: ExactPart, language: str | None) -> widgets.HTML:
+def _make_text_box(
+    part: ExactPart, language: str | None, look: SharedLook | None = None
+) -> widgets.HTML:
     lines = highlight_code(part.lines, language) if language else map(escape, part.lines)
     # `bdo` shows all characters in their logical order, also right-to-left text.
-    return make_html("".join(f'<div><bdo dir="ltr">{line}</bdo></div>' for line in lines), "exact")
+    rows = "".join(f'<div><bdo dir="ltr">{line}</bdo></div>' for line in lines)
+    return make_html(rows, "exact", look)

@@ -5,7 +5,7 @@ Source: `docs/prompts.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import ipywidgets as widgets
 
@@ -15,14 +15,20 @@ from jp_nb.agent.prompting.prompts import (
     SimplePrompt,
 )
 from jp_nb.notebook.prompt.controls.form_widgets import (
+    SharedLook,
     isolate_direction,
     make_html,
     make_markdown,
     make_text,
 )
 from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
-from jp_nb.notebook.prompt.forms.exact_text import show_exact_text
-from jp_nb.notebook.prompt.forms.source_diff_view import MAX_OPEN_DIFF_LINES, SourceDiffView
+from jp_nb.notebook.prompt.forms.diff_rendering import MAX_DIFF_PART_CHARS
+from jp_nb.notebook.prompt.forms.exact_text import show_exact_lines
+from jp_nb.notebook.prompt.forms.source_diff_view import (
+    MAX_OPEN_DIFF_LINES,
+    SourceDiffView,
+    show_open_diff,
+)
 from jp_nb.rendering.prompt_texts import address_text, prompt_text
 from jp_nb.rendering.prompt_texts.change_text import render_change_table
 
@@ -42,28 +48,47 @@ def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
         yield make_text(hint, "hint")
 
 
+def make_items(
+    prompt: ActionPrompt, changed: Callable[[], None], look: SharedLook
+) -> dict[str, DecisionItem]:
+    """Return the parts of the decision that the user can leave out, by key.
+
+    `changed` is called when the user checks or unchecks one.
+    """
+    exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
+    return {
+        detail.item.key: DecisionItem(detail.item, caption, changed, look)
+        for detail, (caption, _) in exhibits
+        if detail.item is not None
+    }
+
+
 def make_decision_details(
-    prompt: ActionPrompt, items: Mapping[str, DecisionItem]
+    prompt: ActionPrompt, items: Mapping[str, DecisionItem], look: SharedLook
 ) -> Iterator[widgets.Widget]:
     """Yield the widgets of the exact content that the user decides about.
 
-    The row of each of the `items`, by key, is above its content.
+    The row of each of the `items`, by key, is above its content, in place of a caption.
     """
     exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
     room = MAX_OPEN_DIFF_LINES  # for further open differences
     for detail, (caption, lines) in exhibits:
         if detail.item is not None:
             yield items[detail.item.key].row
+        else:
+            yield make_text(caption, "caption")
+
         if detail.diff is None:
-            yield from show_exact_text(caption, lines, detail.language)
+            yield from show_exact_lines(lines, detail.language, look)
             continue
 
-        view = SourceDiffView(caption, detail.diff, detail.language)
         # A short difference is open. A long one leaves room for the short ones after it.
-        if len(lines) <= room:
-            view.expand()
+        is_long = sum(map(len, lines)) > MAX_DIFF_PART_CHARS
+        if len(lines) <= room and not is_long:
             room -= len(lines)
-        yield from view.widgets
+            yield show_open_diff(caption, detail.diff, detail.language, look)
+        else:
+            yield SourceDiffView(caption, detail.diff, detail.language, look).widget
 
     if prompt.changes:
         yield make_html(render_change_table(prompt.changes), "table")

@@ -18,6 +18,7 @@ from jp_nb.agent.prompting.prompts import ActionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.controls.controls import make_action_buttons
 from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.controls.form_widgets import (
+    SharedLook,
     close_widgets,
     isolate_direction,
     make_box,
@@ -25,7 +26,11 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
 )
 from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.notebook.prompt.forms.form_field import FormField
-from jp_nb.notebook.prompt.forms.form_heads import make_decision_details, make_question_head
+from jp_nb.notebook.prompt.forms.form_heads import (
+    make_decision_details,
+    make_items,
+    make_question_head,
+)
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import upper_first
 from jp_nb.toolkit.question import FormAnswer
@@ -73,18 +78,15 @@ class FormPage:
         self.fields: list[FormField] = []
         self.choices: FormControl | None = None
         self.items: dict[str, DecisionItem] = {}
+        self._look = SharedLook()
 
         if isinstance(prompt, ActionPrompt):
             self.choices = make_action_buttons(prompt)
-            self.items = {
-                detail.item.key: DecisionItem(detail.item, lambda: changed(True))
-                for detail in prompt.exhibits
-                if detail.item is not None
-            }
+            self.items = make_items(prompt, lambda: changed(True), self._look)
             self.widget = make_box(
                 "page",
                 *make_question_head(prompt),
-                *make_decision_details(prompt, self.items),
+                *make_decision_details(prompt, self.items, self._look),
                 self._problem,
             )
             return
@@ -217,6 +219,7 @@ class FormPage:
         close_widgets(self.widget)
         for form_field in self.fields:
             form_field.close()
+        self._look.close()
 
 
 def _read_field(

@@ -7,7 +7,7 @@ Source: `docs/cells.md`, `docs/decisions.md` (D309).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from html import escape
 from typing import Final
 
@@ -15,7 +15,9 @@ import ipywidgets as widgets
 
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import (
+    SharedLook,
     close_widgets,
+    isolate_direction,
     make_box,
     make_button,
     make_html,
@@ -32,64 +34,111 @@ MAX_OPEN_DIFF_LINES: Final = 400
 
 
 class SourceDiffView:
-    """A difference in a form, which is rendered when it is opened, part by part.
+    """A difference in a form that a button opens and closes. It is rendered part by part.
+
+    The button keeps the focus, because it stays the first widget: a page draws all widgets after a
+    change of the children again.
 
     Attributes:
-        widgets: The caption, the difference, and the buttons.
+        widget: The box with the button, and with the difference while it is open.
     """
 
-    def __init__(self, caption: str, diff: SourceDiff, language: str | None) -> None:
+    def __init__(
+        self, caption: str, diff: SourceDiff, language: str | None, look: SharedLook
+    ) -> None:
         self._caption = caption
+        self._look = look
         self._renderer = DiffRenderer(diff, language)
-        self._index = 0
-        self._text_box = make_box("diff-box")
-        self._buttons = widgets.HBox()
-        self._buttons.add_class("jp-nb-pager")
-        self.widgets = (make_text(caption, "caption"), self._text_box, self._buttons)
-        self.collapse()
+        self._part_index = 0
+        self._lines: widgets.HTML | None = None  # of the current part, while it is open
+        self._pager: _PartButtons | None = None  # while a difference in parts is open
+        self._toggle = make_button(self._format_label(), self._switch, look=look)
+        self._toggle.tooltip = caption
+        self._toggle.add_class("jp-nb-toggle")
+        self.widget = make_box("diff-box", self._toggle, look=look)
 
-    def expand(self) -> None:
-        """Show the difference."""
-        self._turn(0)
-
-    def collapse(self) -> None:
-        """Hide the difference, with a button that opens it."""
+    def _format_label(self) -> str:
+        if self._lines is not None:
+            return "Hide the difference"
         count = len(self._renderer.lines)
-        label = f"Show the difference ({count:,} {pluralize('line', count)})"
-        self._show((), [make_button(label, self.expand)])
+        return f"Show the difference ({count:,} {pluralize('line', count)})"
+
+    def _switch(self) -> None:
+        if self._lines is None:
+            self._part_index = 0
+            self._draw()
+            self._toggle.add_class("jp-nb-expanded")
+        else:
+            self._hide()
+            self._toggle.remove_class("jp-nb-expanded")
+        self._toggle.description = self._format_label()
 
     def _turn(self, step: int) -> None:
-        parts = self._renderer.parts
-        self._index = (self._index + step) % len(parts)
-        part = parts[self._index]
-        rows = "".join(self._renderer.render(part))
-        name = escape(self._caption, quote=True)
-        # Arrow keys scroll an element that has the focus.
-        shown = make_html(
-            f'<div class="jp-nb-lines" tabindex="0" role="group" aria-label="{name}">{rows}</div>',
-            "diff",
-        )
+        self._part_index = (self._part_index + step) % len(self._renderer.parts)
+        self._draw()
 
-        count = len(self._renderer.lines)
-        buttons: list[widgets.Widget] = []
-        if len(parts) > 1:
-            place = (
-                f"Part {self._index + 1} of {len(parts)}: lines {part.start + 1:,} to "
+    def _draw(self) -> None:
+        """Show the current part. A new widget resets the scroll position."""
+        previous = self._lines
+        parts = self._renderer.parts
+        part = parts[self._part_index]
+        self._lines = show_diff_part(self._renderer, part, self._caption, self._look)
+
+        if len(parts) == 1:
+            self.widget.children = (self._toggle, self._lines)
+        else:
+            if self._pager is None:
+                self._pager = _PartButtons(self._turn)
+            count = len(self._renderer.lines)
+            self._pager.show_place(
+                f"Part {self._part_index + 1} of {len(parts)}: lines {part.start + 1:,} to "
                 f"{part.stop:,} of {count:,} of the difference"
             )
-            buttons.append(make_button("Previous part", lambda: self._turn(-1)))
-            buttons.append(make_button("Next part", lambda: self._turn(1)))
-            buttons.append(make_text(place, "part"))
-        if count > MAX_OPEN_DIFF_LINES:
-            buttons.append(make_button("Hide the difference", self.collapse))
-        self._show((shown,), buttons)
+            self.widget.children = (self._toggle, self._pager.row, self._lines)
 
-    def _show(self, shown: Sequence[widgets.Widget], buttons: Sequence[widgets.Widget]) -> None:
-        previous = [*self._text_box.children, *self._buttons.children]
-        self._text_box.children = tuple(shown)
-        self._buttons.children = tuple(buttons)
-        guard_widgets(self._text_box)
-        guard_widgets(self._buttons)
+        guard_widgets(self.widget)
+        if previous is not None:
+            close_widgets(previous)
 
-        for widget in previous:
-            close_widgets(widget)
+    def _hide(self) -> None:
+        _, *shown = self.widget.children
+        self.widget.children = (self._toggle,)
+        self._lines = None
+        self._pager = None
+        for each in shown:
+            close_widgets(each)
+
+
+def show_open_diff(
+    caption: str, diff: SourceDiff, language: str | None, look: SharedLook
+) -> widgets.HTML:
+    """Return a widget with a whole difference, without a button."""
+    renderer = DiffRenderer(diff, language)
+    return show_diff_part(renderer, range(len(renderer.lines)), caption, look)
+
+
+def show_diff_part(
+    renderer: DiffRenderer, part: range, caption: str, look: SharedLook
+) -> widgets.HTML:
+    """Return a widget with these lines of a difference."""
+    rows = "".join(renderer.render(part))
+    name = escape(caption, quote=True)
+    # Arrow keys scroll an element that has the focus.
+    return make_html(
+        f'<div class="jp-nb-lines" tabindex="0" role="group" aria-label="{name}">{rows}</div>',
+        "diff",
+        look,
+    )
+
+
+class _PartButtons:
+    """The buttons that turn to another part, and the place of the current one."""
+
+    def __init__(self, turn: Callable[[int], None]) -> None:
+        self._place = make_text("", "part")
+        back = make_button("Previous part", lambda: turn(-1))
+        self.row = widgets.HBox([back, make_button("Next part", lambda: turn(1)), self._place])
+        self.row.add_class("jp-nb-pager")
+
+    def show_place(self, words: str) -> None:
+        self._place.value = isolate_direction(words)

@@ -301,6 +301,7 @@ var FormView = class {
     this.model.off("msg:custom", this.onMessage);
     this.titleWatcher?.disconnect();
     this.problemWatcher?.disconnect();
+    this.toggleWatcher?.disconnect();
     this.notice?.close();
     waiting.delete(this.el);
     markTitle();
@@ -582,6 +583,22 @@ var FormView = class {
       labelControl(box, root);
     }
     this.markProblems(root);
+    this.watchToggles(root);
+  }
+  /** Tell screen readers which buttons show and hide a part of the form, and if it is open. */
+  watchToggles(root) {
+    const toggles = [...root.querySelectorAll(".jp-nb-toggle")];
+    const mark = () => {
+      for (const toggle of toggles) {
+        toggle.setAttribute("aria-expanded", String(toggle.matches(".jp-nb-expanded")));
+      }
+    };
+    this.toggleWatcher?.disconnect();
+    this.toggleWatcher = new MutationObserver(mark);
+    for (const toggle of toggles) {
+      this.toggleWatcher.observe(toggle, { attributeFilter: ["class"] });
+    }
+    mark();
   }
   markProblems(root) {
     for (const field of root.querySelectorAll(".jp-nb-field")) {
@@ -736,6 +753,7 @@ var FormView = class {
   attachedWatcher = null;
   focused = null;
   problemWatcher = null;
+  toggleWatcher = null;
   titleWatcher = null;
   notice = null;
   isWriting = false;

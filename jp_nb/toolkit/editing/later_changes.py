@@ -1,0 +1,66 @@
+"""Find the cells that other changes reached after the edits of a turn were applied.
+
+Source: `docs/cells.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import as_object
+from jp_nb.toolkit.editing.document_cells import DocumentCells
+
+MERGED_VERSION_KEY = "version_merged"
+"""Key of an applied edit in the record: the version that the model was told of a merged cell.
+
+It is None if the cell was gone.
+"""
+
+
+class LaterChange(NamedTuple):
+    """A cell that is not as the model was told; its `number` and `version` are None if it is gone.
+
+    An edit had deleted it if `was_deleted`.
+    """
+
+    cell_id: str
+    number: int | None
+    version: str | None
+    was_deleted: bool
+
+
+def find_later_changes(results: Iterable[JsonValue], document: DocumentCells) -> list[LaterChange]:
+    """Return the cells that are not as the last of the `results` told the model.
+
+    `results` are the structured results of the calls of a turn, in order.
+    """
+    present = {cell.cell_id: cell for cell in document.cells}
+    changes: list[LaterChange] = []
+
+    for cell_id, version in _read_versions(results).items():
+        cell = present.get(cell_id)
+        found = None if cell is None else cell.version
+        if found != version:
+            number = None if cell is None else cell.number
+            changes.append(LaterChange(cell_id, number, found, was_deleted=version is None))
+    return changes
+
+
+def _read_versions(results: Iterable[JsonValue]) -> Mapping[str, str | None]:
+    """Return the last version of each edited cell, by its id; None if the cell is gone."""
+    versions: dict[str, str | None] = {}
+    for result in results:
+        edits = as_object(result).get("edits")
+        if not isinstance(edits, list):
+            continue
+
+        for item in edits:
+            edit = as_object(item)
+            cell_id = edit.get("cell")
+            version = edit.get(MERGED_VERSION_KEY, edit.get("version"))
+            if isinstance(cell_id, str):
+                versions[cell_id] = version if isinstance(version, str) else None
+    return versions
