@@ -119,6 +119,7 @@ def measure_record(browser: Any, lab: Lab, times: int) -> tuple[list[float], lis
     notebook.run_cell(2)
     notebook.output_text(2, contains="done")
     shakes, appends = json.loads((lab.root / "record.json").read_text())
+    notebook.page.close()
     return shakes, appends
 
 
@@ -136,6 +137,7 @@ def measure_clicks(browser: Any, lab: Lab, times: int) -> list[float]:
     notebook.wait_for_kernel_status("idle")
     resumed = json.loads((lab.root / "resumed.json").read_text())
     clicked = notebook.page.evaluate("window.clicks")
+    notebook.page.close()
     return [after - before for before, after in zip(clicked, resumed, strict=True)]
 
 
@@ -159,6 +161,7 @@ def measure_forms(browser: Any, lab: Lab, times: int) -> tuple[list[float], ...]
     notebook.wait_for_kernel_status("idle")
     asked, resumed = json.loads((lab.root / "forms.json").read_text())
     pages, clicks = page.evaluate("[window.pages, window.clicks]")
+    page.close()
     shown = [min(at for at in pages if at > began) - began for began in asked]
     sent = [end - max(at for at in clicks if at < end) for end in resumed]
     turned = [
@@ -175,7 +178,9 @@ def measure_turns(browser: Any, lab: Lab, times: int) -> list[float]:
     cells = ["%load_ext jp_nb", "%%jp -n -m scripted/short\nIs it?"]
     notebook = opened(browser, lab, "turns", *cells)
     notebook.page.evaluate(RUN_CELL)  # the first one loads more
-    return [notebook.page.evaluate(RUN_CELL) for _ in range(times)]
+    turns = [notebook.page.evaluate(RUN_CELL) for _ in range(times)]
+    notebook.page.close()
+    return turns
 
 
 def measure(times: int) -> dict[str, list[float]]:
@@ -185,10 +190,10 @@ def measure(times: int) -> dict[str, list[float]]:
         try:
             executable = shutil.which("chromium") or shutil.which("google-chrome")
             browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
+            turns = measure_turns(browser, lab, times)
             clicks = measure_clicks(browser, lab, times)
             forms, pages, submits = measure_forms(browser, lab, max(3, times // 3))
             shakes, appends = measure_record(browser, lab, times)
-            turns = measure_turns(browser, lab, times)
         finally:
             server.terminate()
             server.wait()
