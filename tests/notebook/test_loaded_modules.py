@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-REGISTERED = ["jp_nb.toolkit.builtin.cells", "jp_nb.toolkit.editing.edit_schema"]
+REGISTERED = [
+    "jp_nb.toolkit.builtin.cell_search",  # of the tools that read the notebook
+    "jp_nb.toolkit.builtin.cells",
+    "jp_nb.toolkit.editing.edit_schema",
+]
 """The entry of the tool in the table of built-in tools: its settings and its schema."""
 PARTS = (
     "jp_nb.toolkit.editing.",
