@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
-from jp_nb.headless.files import format_one_line
+from jp_nb.headless.terminal_text import format_one_line
 from jp_nb.json_values import JsonObject
 from jp_nb.storage.configuration.answers_content import (
     AnswerKey,

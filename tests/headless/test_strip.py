@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.headless.commands import strip
+from jp_nb.headless.commands import stripped_text
 
 CARRIER = {"model_module": "jp-nb", "model_name": "RecordModel", "state": {"jp": {}}}
 SLIDER = {"model_module": "@jupyter-widgets/controls", "model_name": "IntSliderModel", "state": {}}
@@ -26,7 +26,7 @@ PRINTED = {"output_type": "stream", "name": "stdout", "text": ["1\n"]}
 
 def strip_bytes(data: bytes, **parts: bool) -> bytes:
     """Return the notebook file `data` as `jp-nb strip` writes it: `record=False` keeps it."""
-    return strip.strip_notebook(data, strip.Parts(**parts))
+    return stripped_text.strip_notebook(data, stripped_text.Parts(**parts))
 
 
 def widgets(**states: Any) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.headless import pytest_notebooks, run_events_reading
-from jp_nb.headless.commands import answers_template, run
+from jp_nb.headless.commands import answers_template
 from jp_nb.headless.run_reports import (
     cassette_lines,
+    decision_lines,
     json_report,
     junit_report,
     report_lines,
@@ -26,7 +27,7 @@ _TEXTS: Mapping[str, Callable[..., Any]] = {
     "cell_errors": report_lines.format_cell_errors,
     "turn": report_lines.format_turn,
     "open_decisions": report_lines.format_open_decisions,
-    "end_of_run": lambda events, answers=None: run.format_decisions(
+    "end_of_run": lambda events, answers=None: decision_lines.format_decisions(
         events, None if answers is None else parse_answers(answers, "a.toml")
     ),
     "answers_template": lambda events: answers_template.format_template(

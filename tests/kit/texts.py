@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jp_nb import object_text, text
-from jp_nb.headless import files
+from jp_nb.headless import terminal_text
 from jp_nb.rendering import markdown, markdown_sanitizer
 from jp_nb.toolkit.command_tools import templates
 from jp_nb.toolkit.question_types import web_address
@@ -15,7 +15,7 @@ from jp_nb.toolkit.question_types import web_address
 
 def _print_notebook(notebook: Any) -> str:
     out = io.StringIO()
-    files.print_transcript(notebook, out)
+    terminal_text.print_transcript(notebook, out)
     return out.getvalue()
 
 
@@ -35,8 +35,8 @@ TEXT_FORMS: Mapping[str, Callable[..., str]] = {
     "markdown": markdown_sanitizer.sanitize_markdown,
     "code_block": markdown.make_code_block,
     "code_span": markdown.make_code_span,
-    "terminal": files.format_text,
-    "terminal_output": files.format_terminal_text,
+    "terminal": terminal_text.format_text,
+    "terminal_output": terminal_text.format_terminal_text,
     "notebook": _print_notebook,
 }
 

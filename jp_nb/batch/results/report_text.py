@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from jp_nb.headless.files import format_one_line
+from jp_nb.headless.terminal_text import format_one_line
 from jp_nb.text import spell_invisible
 
 MAX_ERROR_CHARS: Final = 2_000

@@ -37,7 +37,7 @@ from jp_nb.batch.workers.dask_cluster import (
 from jp_nb.batch.workers.run_parcel import RunParcel, pack, store
 from jp_nb.batch.workers.worker_pool import RunSource
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.files import format_text
+from jp_nb.headless.terminal_text import format_text
 from jp_nb.storage.shared_pace import RequestLimits
 from jp_nb.text import one_line
 

@@ -35,7 +35,7 @@ from jp_nb.batch.workers.dask_processes import PROCESSES
 from jp_nb.batch.workers.run_parcel import RunParcel, collect, unpack
 from jp_nb.batch.workers.worker_process import WorkerDiedError
 from jp_nb.file_reading import read_regular
-from jp_nb.headless.files import format_text
+from jp_nb.headless.terminal_text import format_text
 from jp_nb.storage.shared_pace import write_limits
 
 MAX_PROBE_BYTES: Final = 100

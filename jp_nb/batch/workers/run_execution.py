@@ -19,11 +19,11 @@ from jp_nb.batch.plans.planned_notebook import digest_file
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
 from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
 from jp_nb.errors import JpNbError, StorageError
-from jp_nb.headless.files import format_text
 from jp_nb.headless.kernels.kernel_client import KernelBounds
 from jp_nb.headless.run_reports.report_reading import make_report
 from jp_nb.headless.run_reports.run_report import RunReport
 from jp_nb.headless.runner import RunResult, run_notebook
+from jp_nb.headless.terminal_text import format_text
 
 FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 """Errors after which no run could write its notebook."""

@@ -8,94 +8,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
 from jp_nb.headless.commands.answers_template import format_template
-from jp_nb.headless.files import (
-    format_one_line,
-    format_text,
-    refuse_unsafe_target,
-    replace_file_at,
-    require_notebook,
-)
-from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
+from jp_nb.headless.files import refuse_unsafe_target, replace_file_at, require_notebook
+from jp_nb.headless.run_events_reading import ReportedDecision
 from jp_nb.headless.run_reports.cassette_lines import format_cassettes
+from jp_nb.headless.run_reports.decision_lines import find_misspelled_answers, format_decisions
 from jp_nb.headless.run_reports.json_report import format_json_report
 from jp_nb.headless.run_reports.junit_report import format_junit
 from jp_nb.headless.run_reports.report_reading import make_report
 from jp_nb.headless.run_reports.run_report import RunReport
 from jp_nb.headless.runner import run_notebook
+from jp_nb.headless.terminal_text import format_one_line, format_text
 from jp_nb.storage.cassettes import cassette_file as cassette
-from jp_nb.storage.configuration.answers_content import (
-    AnswerKey,
-    AnswersFile,
-)
 from jp_nb.storage.configuration.answers_file import (
     read_answers_file,
 )
-from jp_nb.text import MAX_LISTED_LINES, one_line, plain
-
-MIN_SIMILARITY: Final = 0.85  # similarity, from 0 to 1, at which a key counts as misspelled
-
-
-def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator[str]:
-    """Yield lines about open decisions and unused answers, for the end of a run."""
-    undecided = [*events.undecided.values()]
-    if undecided:
-        count = len(undecided)
-        yield "1 open decision:" if count == 1 else f"{count} open decisions:"
-        for each in undecided[:MAX_LISTED_LINES]:
-            times = f" ({each.times} times)" if each.times > 1 else ""
-            yield plain(f"  {each.description}{times} — {format_one_line(each.why, limit=300)}")
-        if count > MAX_LISTED_LINES:
-            yield f"  and {count - MAX_LISTED_LINES} more"
-        yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
-
-    if answers is not None:
-        yield from format_unused_answers(events, answers)
-
-
-def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[str]:
-    """Yield a line for each answer that was not used. Those for runs of a batch do not count."""
-    misspelled = find_misspelled_answers(events, answers)
-
-    for unused in answers.select_run(None).answers:
-        if unused.identity in events.used_answers:
-            continue
-
-        near = misspelled.get(unused.key)
-        why = "the notebook did not ask for it"
-        if near is not None:
-            why = f"did you mean {_format_key_path(near)}?"
-        elif unused.arguments is not None and unused.key in events.undecided:
-            why = "the call has other arguments now"
-
-        name = _format_key_path(unused.key)
-        yield plain(f"{answers.format_place(unused)}: {name} was not used: {why}")
-
-
-def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[AnswerKey, AnswerKey]:
-    """Return the similar open decision, if any, of each unused answer, both as keys."""
-    undecided = {_format_key_path(key): key for key in events.undecided}
-    found: dict[AnswerKey, AnswerKey] = {}
-
-    for unused in answers.select_run(None).answers:
-        if unused.identity in events.used_answers or unused.key in events.undecided:
-            continue
-        name = _format_key_path(unused.key)
-        of_its_kind = [each for each, key in undecided.items() if key[0] == unused.key[0]]
-        if near := get_close_matches(name, of_its_kind, n=1, cutoff=MIN_SIMILARITY):
-            found[unused.key] = undecided[near[0]]
-    return found
-
-
-def _format_key_path(key: AnswerKey) -> str:
-    return ".".join(one_line(name, limit=80) for name in key)
+from jp_nb.text import plain
 
 
 def _write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:

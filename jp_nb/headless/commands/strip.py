@@ -1,207 +1,19 @@
-"""Command `jp-nb strip`: remove outputs and the record from a notebook file.
+"""Command `jp-nb strip`: remove outputs and the record from notebook files, also as a git filter.
 
-Parts of the text are cut out. Indentation, order of keys, spelling of numbers, and unknown keys
-stay, so that a diff shows only the removed parts.
-
-Source: `docs/guide.md`, https://git-scm.com/docs/gitattributes#_filter, `docs/decisions.md` D120,
-https://nbformat.readthedocs.io/en/latest/format_description.html.
+Source: `docs/guide.md`, https://git-scm.com/docs/gitattributes#_filter.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
 
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.file_writing import replace_file
-from jp_nb.record.documents.carrier import CARRIER_MODULE, WIDGET_STATE, WIDGETS
+from jp_nb.headless.commands.stripped_text import Parts, strip_notebook
 from jp_nb.text import plain
-
-_RECORD: Final = re.compile(r"jp(\.[0-9]+|_edit)?")
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
-_SEPARATOR: Final = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
-# Numbers stay text, because Python limits their length.
-_READ: Final = json.JSONDecoder(parse_int=str, parse_float=str)
-_EMPTY: Final = {"outputs": "[]", "execution_count": "null"}
-
-
-class _Removal(NamedTuple):
-    """A part of the text, and the `text` that replaces it."""
-
-    start: int
-    end: int
-    text: str = ""
-
-
-class _Member(NamedTuple):
-    """A member of a JSON object: its key and value, and their positions in the text."""
-
-    key: str
-    start: int  # of the key
-    value_start: int
-    end: int  # of the value
-    value: Any
-
-
-_FindRemovals = Callable[[_Member], list[_Removal] | None]
-"""Returns the removals inside a member; None to remove the whole member."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Parts to remove: the `record` with its carriers, and the `outputs` with widgets."""
-
-    record: bool = True
-    outputs: bool = True
-
-
-def strip_notebook(data: bytes, parts: Parts) -> bytes:
-    """Return the notebook file `data` of nbformat 4 without `parts`.
-
-    Raises:
-        StorageError: It is no such notebook.
-    """
-    text = data.decode("utf-8", "surrogateescape")  # keep bytes that are not UTF-8
-    start = _SPACE.match(text, text.startswith("\ufeff")).end()  # type: ignore[union-attr]
-
-    try:
-        notebook, end = _READ.raw_decode(text, start)
-        _check_notebook(notebook, text[end:])
-        removals = sorted(_find_removals(text, start, parts))
-    except RecursionError:
-        raise StorageError("not a notebook: it is nested too deeply") from None
-    except json.JSONDecodeError as exc:
-        raise StorageError(f"not a notebook: {exc}") from exc
-
-    pieces = []
-    kept_from = 0
-    for removal in removals:
-        pieces += [text[kept_from : removal.start], removal.text]
-        kept_from = removal.end
-
-    return "".join([*pieces, text[kept_from:]]).encode("utf-8", "surrogateescape")
-
-
-def _check_notebook(notebook: Any, text_after: str) -> None:
-    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise StorageError("not a notebook: it has no cells")
-    if notebook.get("nbformat") != "4":
-        raise StorageError("not a notebook of nbformat 4: open it in Jupyter and save it")
-    if text_after.strip(" \t\n\r"):
-        raise StorageError("not a notebook: the JSON object is followed by more text")
-
-
-def _find_removals(text: str, start: int, parts: Parts) -> Iterator[_Removal]:
-    for member in _read_members(text, start):
-        if member.key == "metadata" and isinstance(member.value, dict):
-            in_member = partial(_find_in_metadata, text, parts=parts)
-            removals = _find_in_object(text, member.value_start, in_member)
-            if removals is None:  # the key `metadata` itself is required
-                yield _Removal(member.value_start, member.end, "{}")
-            else:
-                yield from removals
-        elif member.key == "cells" and isinstance(member.value, list) and parts.outputs:
-            yield from _find_outputs(text, member.value_start)
-
-
-def _find_outputs(text: str, cells_start: int) -> Iterator[_Removal]:
-    """Yield the outputs and execution counts of the cells in the list at `cells_start`."""
-    cell_start = _skip_separator(text, cells_start + 1)
-
-    while text[cell_start] != "]":
-        cell, end = _READ.raw_decode(text, cell_start)
-        members = _read_members(text, cell_start) if isinstance(cell, dict) else []
-        for member in members:
-            if member.key in _EMPTY and member.value not in (None, []):
-                yield _Removal(member.value_start, member.end, _EMPTY[member.key])
-        cell_start = _skip_separator(text, end)
-
-
-def _find_in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] | None:
-    """Return the removals inside a member of the notebook's metadata; None to remove it."""
-    if _RECORD.fullmatch(member.key):
-        return None if parts.record else []
-    if member.key != WIDGETS:
-        return []
-
-    def find_in_model(model: _Member) -> list[_Removal] | None:
-        is_carrier = (
-            isinstance(model.value, dict) and model.value.get("model_module") == CARRIER_MODULE
-        )
-        is_removed = parts.record if is_carrier else parts.outputs
-        return None if is_removed else []
-
-    def find_in_states(states: _Member) -> list[_Removal] | None:
-        if states.key != WIDGET_STATE or not isinstance(states.value, dict):
-            return []
-
-        removals: list[_Removal] = []
-        for state in _read_members(text, states.value_start):
-            if state.key != "state":
-                continue
-            in_state = _find_in_value(text, state, find_in_model)
-            if in_state is None:  # no model would stay
-                return None
-            removals += in_state
-        return removals
-
-    return _find_in_value(text, member, find_in_states)
-
-
-def _find_in_value(text: str, member: _Member, in_member: _FindRemovals) -> list[_Removal] | None:
-    if not isinstance(member.value, dict):
-        return []
-    return _find_in_object(text, member.value_start, in_member)
-
-
-def _find_in_object(text: str, start: int, in_member: _FindRemovals) -> list[_Removal] | None:
-    """Return the removals in the object at `start`; None if no member would stay."""
-    members = _read_members(text, start)
-    removals_by_member = [in_member(member) for member in members]
-    staying = [index for index, inside in enumerate(removals_by_member) if inside is not None]
-    if members and not staying:
-        return None
-
-    removals: list[_Removal] = []
-    for index, inside in enumerate(removals_by_member):
-        if inside is not None:
-            removals += inside
-        elif index < staying[0]:  # with the comma after it
-            removals.append(_Removal(members[index].start, members[index + 1].start))
-        else:  # with the comma before it
-            removals.append(_Removal(members[index - 1].end, members[index].end))
-    return removals
-
-
-def _read_members(text: str, start: int) -> list[_Member]:
-    """Return the members of the object at `start`."""
-    members = []
-    key_start = _skip_separator(text, start + 1)
-
-    while text[key_start] != "}":
-        key, key_end = _READ.raw_decode(text, key_start)
-        value_start = _SEPARATOR.match(text, key_end).end()  # type: ignore[union-attr]
-        value, end = _READ.raw_decode(text, value_start)
-        members.append(_Member(key, key_start, value_start, end, value))
-        key_start = _skip_separator(text, end)
-    return members
-
-
-def _skip_separator(text: str, start: int) -> int:
-    """Return the position after white space and a comma."""
-    end = _SPACE.match(text, start).end()  # type: ignore[union-attr]
-    if text[end] != ",":
-        return end
-    return _SPACE.match(text, end + 1).end()  # type: ignore[union-attr]
-
 
 PIPE = Path("-")  # argument that selects stdin and stdout
 
@@ -214,7 +26,10 @@ def strip(options: argparse.Namespace) -> int:
 
     for path in options.notebooks:
         try:
-            _strip_pipe(parts) if path == PIPE else _strip_file(path, parts)
+            if path == PIPE:
+                _strip_pipe(parts)
+            else:
+                _strip_file(path, parts)
         except StorageError as exc:
             print(f"jp-nb: {plain(f'{path}: {exc}')}", file=sys.stderr)
             code = 1

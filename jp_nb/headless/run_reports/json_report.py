@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 
 from jp_nb.config.masked_settings import mask_secrets
-from jp_nb.headless.files import format_text
 from jp_nb.headless.run_reports.run_report import ReportedQuestion, ReportedTurn, RunReport
+from jp_nb.headless.terminal_text import format_text
 from jp_nb.json_values import JsonObject, make_storable
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.record.reading.turn_view import ConfigChange

@@ -11,7 +11,6 @@ from itertools import chain
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from jp_nb.headless.files import format_text
 from jp_nb.headless.run_reports.report_lines import (
     format_cell_errors,
     format_open_decisions,
@@ -19,6 +18,7 @@ from jp_nb.headless.run_reports.report_lines import (
     list_counts,
 )
 from jp_nb.headless.run_reports.run_report import ReportedCell, RunReport
+from jp_nb.headless.terminal_text import format_text
 from jp_nb.text import plain
 
 # XML 1.0 has no such characters, not even escaped.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from jp_nb.headless.files import format_one_line
 from jp_nb.headless.run_reports.run_report import ReportedCell, ReportedTurn, RunReport
+from jp_nb.headless.terminal_text import format_one_line
 from jp_nb.record.entries.token_usage import USAGE_FIELDS
 from jp_nb.record.reading.turn_view import ToolCall
 from jp_nb.rendering.transcripts.call_text import format_content_for_user

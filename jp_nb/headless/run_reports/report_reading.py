@@ -12,7 +12,6 @@ from itertools import accumulate, chain
 from typing import Any, Final
 
 from jp_nb.errors import StorageError
-from jp_nb.headless.files import format_one_line, format_text
 from jp_nb.headless.kernels.execution import CellEnd, CellFailure
 from jp_nb.headless.run_reports.run_report import (
     ReportedCell,
@@ -22,6 +21,7 @@ from jp_nb.headless.run_reports.run_report import (
     sum_usage,
 )
 from jp_nb.headless.runner import RunResult
+from jp_nb.headless.terminal_text import format_one_line, format_text
 from jp_nb.json_values import as_object
 from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document, get_conversation_id, get_others

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from jp_nb.headless.files import format_one_line
 from jp_nb.headless.kernels.execution import CellFailure, CellStatus
 from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
+from jp_nb.headless.terminal_text import format_one_line
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.turn_view import Inquiry, Turn

@@ -192,8 +192,8 @@ def _make_option(source: FormSource, path: SchemaPath, node: Node) -> Option:
     if not isinstance(value, str | int | float):
         source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
 
-    title = source.read_text(path, node, "title")
-    description = source.read_text(path, node, "description")
+    title = source.read_keyword_text(path, node, "title")
+    description = source.read_keyword_text(path, node, "description")
     label = None if title == str(value) else title
     return Option(value=value, label=label, description=description)
 

@@ -63,7 +63,7 @@ def _read_field(
     """Return the field for the property `name`, whose schema is `stated`, perhaps by reference."""
     stated_title = None
     if isinstance(stated, dict):
-        stated_title = source.read_text(stated_path, stated, "title")
+        stated_title = source.read_keyword_text(stated_path, stated, "title")
     path, node = source.resolve(stated_path, stated)
     schema = _remove_null(source, path, node)
 
@@ -170,7 +170,7 @@ def _read_default(source: FormSource, schema: _FieldSchema, answer_type: AnswerT
 
 
 def _describe(source: FormSource, schema: _FieldSchema, answer_type: AnswerType) -> str | None:
-    paragraphs = [source.read_text(schema.path, schema.node, "description")]
+    paragraphs = [source.read_keyword_text(schema.path, schema.node, "description")]
     if not source.typed and isinstance(answer_type, TextAnswer):
         paragraphs.append(describe_free_text(schema.node))
     return "\n\n".join(filter(None, paragraphs)) or None
@@ -179,7 +179,7 @@ def _describe(source: FormSource, schema: _FieldSchema, answer_type: AnswerType)
 def _make_title(source: FormSource, schema: _FieldSchema, name: str) -> str:
     if source.typed:
         return name_to_title(name) or name
-    return source.read_text(schema.path, schema.node, "title") or name
+    return source.read_keyword_text(schema.path, schema.node, "title") or name
 
 
 def name_to_title(name: str) -> str:

@@ -79,7 +79,7 @@ class FormSource:
             if keyword not in known and keyword not in ANNOTATIONS:
                 self.checked_as_whole.append((*path, keyword))
 
-    def read_text(self, path: SchemaPath, node: Node, keyword: str) -> str | None:
+    def read_keyword_text(self, path: SchemaPath, node: Node, keyword: str) -> str | None:
         """Return the text at `keyword`, such as the title; None if it is empty or missing."""
         text = node.get(keyword)
         if text is None or isinstance(text, str):

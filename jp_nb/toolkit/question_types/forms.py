@@ -78,8 +78,8 @@ def _make_typed_form(python_type: Any) -> FormParts:
     check = _TypedCheck(python_type, adapter, nullable)
 
     _, root = source.resolve((), source.schema)
-    title = source.read_text((), root, "title")
-    description = source.read_text((), root, "description")
+    title = source.read_keyword_text((), root, "title")
+    description = source.read_keyword_text((), root, "description")
     if description and description.startswith(f"{source.name}("):
         description = None  # the default docstring of a dataclass is its signature
 
@@ -89,8 +89,8 @@ def _make_typed_form(python_type: Any) -> FormParts:
 def _make_schema_form(root: Node, *, of_server: bool) -> FormParts:
     source = FormSource(root, of_server=of_server)
     questions = [field_parts.question for field_parts in list_fields(source)]
-    title = source.read_text((), root, "title")
-    description = source.read_text((), root, "description")
+    title = source.read_keyword_text((), root, "title")
+    description = source.read_keyword_text((), root, "description")
 
     check = None
     if source.checked_as_whole:
