@@ -112,6 +112,7 @@ NOT_FILES: Final = {
     "mcp/tool_calls/mcp_tool.py",
     "notebook/page/live_store.py",
     "notebook/prompt/running_cell/pump.py",
+    "notebook/prompt/prompt_view.py",
     "notebook/prompt/prompter.py",
     "notebook/display/turn_display.py",
     "record/documents/document.py",
