@@ -43,6 +43,7 @@ describe('the marks of a review', () => {
       append(...more: FakeElement[]) {
         this.children.push(...more);
       }
+      setAttribute() {}
       remove() {}
       contains() {
         return true;
