@@ -18,8 +18,7 @@ REGISTERED = [
 """The entry of the tool in the table of built-in tools: its settings and its schema."""
 PARTS = (
     "jp_nb.toolkit.editing.",
-    "jp_nb.toolkit.builtin.cell_proposals",
-    "jp_nb.toolkit.builtin.cells",
+    "jp_nb.toolkit.builtin.cell",
     "jp_nb.toolkit.builtin.edit_",
     "jp_nb.toolkit.builtin.earlier_edits",
     "jp_nb.agent.approvals.edit_prompts",
