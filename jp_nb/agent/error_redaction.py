@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from typing import Final
 
 _URL: Final = re.compile(
@@ -18,10 +19,17 @@ _KEY: Final = re.compile(
     re.IGNORECASE,
 )
 
+MAX_REDACTED_CHARS: Final = 1000
+"""Maximum number of characters of an error, before keys and addresses are replaced."""
+_WORD_CHARACTERS: Final = string.ascii_letters + string.digits + "_-*.~+/="
+
 
 def redact_error(text: str) -> str:
     """Return `text` without keys and server addresses, and truncated."""
-    text = text[:1000]
+    if len(text) > MAX_REDACTED_CHARS:
+        # A part of a key is not recognized as a key.
+        beginning = text[:MAX_REDACTED_CHARS]
+        text = beginning.rstrip(_WORD_CHARACTERS) or beginning
 
     hosts = {match[1] for match in _URL.finditer(text)}
     text = _URL.sub("[address]", text)

@@ -520,6 +520,15 @@ async def test_error_message_is_truncated() -> None:
     assert len(failure.removeprefix("LLM provider error: ")) == 1000
 
 
+async def test_error_message_is_not_truncated_within_a_key_or_an_address() -> None:
+    for secret in ["sk-proj-abc12345", "https://llm.corp/v1"]:
+        for length in range(1, len(secret)):
+            text = "x" * (999 - length) + " " + secret + " was refused"
+            failure = await Backend([jp.ProviderError(text)]).failure()
+            assert "sk-" not in failure
+            assert "llm" not in failure
+
+
 async def test_connection_error_hides_the_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from jp_nb.headless.run_events_reading import RunEvents
 from jp_nb.headless.terminal_text import format_one_line
-from jp_nb.storage.configuration.answers_file import AnswerKey, AnswersFile
+from jp_nb.storage.configuration.answers_content import AnswerKey, AnswersFile
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 
 MIN_SIMILARITY: Final = 0.85  # similarity, from 0 to 1, at which a key counts as misspelled

@@ -51,7 +51,10 @@ class ParsedReasoning:
         return int(max_tokens * REASONING_SHARES[self.effort])
 
     def to_level(self, max_tokens: int) -> Level:
-        """Return the nearest level for an answer of `max_tokens`."""
+        """Return the lowest level that allows these tokens in an answer of `max_tokens`.
+
+        A number above 0 is at least `low`, because not all models have `xlow`.
+        """
         if not isinstance(self.effort, int):
             return self.effort
         if self.effort == 0:

@@ -106,7 +106,7 @@ def _read_spans(stored: JsonValue) -> tuple[MeasuredSpan, ...]:
     if not isinstance(stored, list):
         return ()
 
-    spans = (_read_span(item) for item in stored[:MAX_MEASURED_SPANS])
+    spans = (_read_span(item) for item in stored[-MAX_MEASURED_SPANS:])
     return tuple(span for span in spans if span is not None)
 
 

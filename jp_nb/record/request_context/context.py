@@ -169,6 +169,8 @@ class RequestContext:
 
         `images` are those of the conversation. `host` is that of its turn, if the entry has none.
         """
+        # No provider binds a request or a result to its own server, so an item with images has none
+        # of the metadata that the other arguments are about.
         if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
             self.items.append(self._make_item_with_images(entry, provider, images))
         elif isinstance(entry, VISIBLE):
