@@ -45,6 +45,7 @@ describe('the marks of a review', () => {
       }
       setAttribute() {}
       remove() {}
+      setAttribute() {}
       contains() {
         return true;
       }
