@@ -62,10 +62,6 @@ export class FormKeeper {
       if (this.showing.ours) {
         this.showing.put(form.id);
       }
-      // Before `dropOthers`: a copy that has become text would not be known as one any more.
-      if (this.model.collaborative) {
-        this.showing.dropCopies();
-      }
       this.dropOthers(form, this.showing.cell);
     }
     for (const panel of this.docks.keys()) {

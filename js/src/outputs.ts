@@ -331,7 +331,7 @@ export class Showing {
    *
    * The first copy stays, so that all pages keep the same one, and gets the newest content.
    */
-  dropCopies(): void {
+  private dropCopies(): void {
     const cell = this.cellModel;
     if (!cell) {
       return;

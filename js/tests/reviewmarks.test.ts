@@ -45,7 +45,6 @@ describe('the marks of a review', () => {
       }
       setAttribute() {}
       remove() {}
-      setAttribute() {}
       contains() {
         return true;
       }
