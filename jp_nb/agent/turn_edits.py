@@ -31,7 +31,7 @@ COMPARISON_TIMEOUT_S: Final = 3.0
 CHANGED_NOTICE: Final = "⚠ No longer as the edits of this turn left it: {}. {} changed it. Check it"
 CHANGED_MESSAGE: Final = (
     "Note of the program, not of the user: after the edits of this turn were applied, {} changed "
-    "cells of the shared notebook. {} Read these cells with notebook_cell before you rely on them."
+    "cells of the shared notebook. {} Read these cells again before you rely on them."
 )
 NOT_COMPARED_NOTICE: Final = (
     "⚠ It is unknown whether other users have changed the edited cells since: the page did not "

@@ -25,18 +25,18 @@ class DyingCluster:
         self.starting = starting
         self.submissions = 0
         self._answered = asyncio.Event()
-        self._ask: Callable[[str, str], None] = lambda _run, _worker: None
+        self._ask: Callable[[Any], None] = lambda _request: None
 
     async def count_slots(self) -> int:
         return 1
 
-    def listen(self, on_start_request: Callable[[str, str], None]) -> None:
+    def listen(self, on_start_request: Callable[[Any], None]) -> None:
         self._ask = on_start_request
 
     def submit(self, parcel: Any) -> Any:
         self.submissions += 1
         if self.submissions == self.starting:
-            self._ask(parcel.spec.run, "tcp://worker:1")
+            self._ask(SimpleNamespace(run=parcel.spec.run, worker="tcp://worker:1"))
         else:
             self._answered.set()
         return SimpleNamespace(status="lost")
@@ -45,7 +45,7 @@ class DyingCluster:
         await self._answered.wait()
         self._answered.clear()
 
-    async def answer_start_request(self, _run: str, _may_start: bool) -> None:
+    async def answer_start_request(self, _request: object, _may_start: bool) -> None:
         self._answered.set()
 
     async def free_workers(self, *, keeps_notes: bool) -> None:

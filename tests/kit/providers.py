@@ -28,7 +28,7 @@ PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "bytes without content": (stream_decoder, "MAX_EMPTY_BYTES"),
     "bytes besides an answer": (stream_decoder, "MAX_OVERHEAD_BYTES"),
     "check of complete arguments": (streamed_arguments, "is_json_object"),
-    "JSON encoder": (json_values, "_compact"),
+    "JSON encoder": (json_values, "_encode_compact"),
     "parts of a schema": (schema_rewriter, "_MAX_NODES"),
     "seconds between keep-alives": (openai_responses, "KEEP_ALIVE_SECONDS"),
     "address of OpenAI": (endpoint, "_OPENAI_URL"),

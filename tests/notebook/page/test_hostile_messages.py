@@ -180,7 +180,7 @@ def test_known_pages_are_bounded(pages: PagesInProcess) -> None:
     for number in range(1_000):
         hello = {"type": "hello", "v": 2, "page": f"p{number}", "path": "talk.ipynb"}
         pages.post(hello | {"session": f"s{number}", "state": f"{number}", "keys": {}})
-    assert len(pages.store._pages._pages) <= 64
+    assert len(pages.store._pages._supports_printed) <= 64
     assert len(pages.store._pages._sessions) <= 64
     pages.view.jp = None
     assert len(pages.store._deliveries._by_page) <= 8
