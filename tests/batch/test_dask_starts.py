@@ -56,8 +56,8 @@ class DyingCluster:
 @pytest.mark.parametrize(
     ("starting", "outcome", "error"),
     [
-        (1, "unknown", "the Dask worker or the scheduler was lost"),
-        (MAX_SUBMISSIONS, "unknown", "the Dask worker or the scheduler was lost"),
+        (1, "unknown", "the Dask worker died"),
+        (MAX_SUBMISSIONS, "unknown", "the Dask worker died"),
         (MAX_SUBMISSIONS + 1, "failed", "the Dask workers died before the run started"),
     ],
 )
