@@ -1,3 +1,4 @@
+import type { YMarkdownCell } from '@jupyter/ydoc';
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import { describe, expect, it } from 'vitest';
@@ -118,6 +119,25 @@ describe('applyEdits', () => {
     expect(notebook.sources.slice(0, 3)).toEqual(['one', 'two', 'three']);
     expect(notebook.shared.cells[1].toJSON()).toMatchObject({ outputs: [stream] });
     expect(notebook.shared.getMetadata(EDIT_KEY)).toMatchObject({ operation: 'o1' });
+  });
+
+  it('keeps everything of cells that are not named, and of moved ones', () => {
+    const metadata = { tags: ['kept'], other: { tool: 'its data' } };
+    const text = { source: 'image', type: 'markdown', metadata };
+    const notebook = new Notebook('one', { source: 'two', metadata }, text, text);
+    const attachments = { 'a.png': { 'image/png': 'AAAA' } };
+    for (const cell of notebook.shared.cells.slice(2)) {
+      (cell as YMarkdownCell).setAttachments(attachments);
+    }
+    const before = notebook.shared.cells.map(cell => cell.toJSON());
+    const steps = [
+      { kind: 'set', cell: 'a', source: 'uno' },
+      { kind: 'move', cell: 'd', after: 'start' }
+    ];
+    notebook.apply(steps, notebook.expected('a', 'd'));
+    const after = notebook.shared.cells.map(cell => cell.toJSON());
+    expect(after).toEqual([before[3], { ...before[0], source: 'uno' }, before[1], before[2]]);
+    expect(after[0]).toMatchObject({ attachments, metadata });
   });
 
   it('applies an operation once', () => {

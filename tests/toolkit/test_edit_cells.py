@@ -170,6 +170,57 @@ async def test_wrong_edits_are_refused_whole_with_their_number_and_a_remedy(
                 assert outcome.message.startswith("Edit 2: ")
 
 
+@pytest.mark.req("CELL-6")
+async def test_source_in_place_of_an_id_is_answered_with_the_id_of_its_cell() -> None:
+    document = edited("# August (FIXED)\nimport os", "two", "two", THIS)
+    outcome = await propose(document, {"op": "delete", "cell": document.sources[0], "version": "0"})
+    assert "The nearest ids are a (cell 0). List the cells" in outcome.message
+    outcome = await propose(document, {"op": "delete", "cell": "two", "version": "0"})
+    assert "The nearest ids are b (cell 1), c (cell 2)." in outcome.message
+    assert document.changes == 0
+
+
+KEPT = ["one", "two", "three", "four", "five"]
+DRAWN_EDITS = st.tuples(
+    st.sampled_from(["insert", "replace", "delete", "move"]),
+    st.sampled_from("abcde"),
+    st.sampled_from(["start", "end", "this", *"abcde"]),
+)
+
+
+@pytest.mark.req("CELL-2", "CELL-16")
+@given(st.lists(DRAWN_EDITS, min_size=1, max_size=6, unique_by=lambda drawn: drawn[1]))
+async def test_only_cells_that_an_edit_deletes_are_gone(drawn: list[tuple[str, str, str]]) -> None:
+    document = edited(*KEPT, THIS)
+    before = dict(zip(document.ids, document.sources, strict=True))
+    proposal: list[dict[str, Any]] = []
+    for op, cell, after in drawn:
+        if op == "insert":
+            proposal.append(insert("new", after))
+        elif op == "replace":
+            proposal.append(replace(document, cell, "changed"))
+        elif op == "move":
+            proposal.append(on(document, "move", cell, after=after))
+        else:
+            proposal.append(on(document, "delete", cell))
+
+    expected = dict(before)
+    moved = set()
+    if is_kind(await propose(document, *proposal), "success"):
+        for op, cell, _ in drawn:
+            if op == "delete":
+                del expected[cell]
+            elif op == "replace":
+                expected[cell] = "changed"
+            elif op == "move":
+                moved.add(cell)
+
+    present = dict(zip(document.ids, document.sources, strict=True))
+    assert {cell: source for cell, source in present.items() if cell in before} == expected
+    unmoved = [cell for cell in expected if cell not in moved]
+    assert [cell for cell in document.ids if cell in unmoved] == unmoved
+
+
 @pytest.mark.req("CELL-2", "CELL-6")
 async def test_proposal_has_one_to_fifty_edits() -> None:
     document = edited(THIS)

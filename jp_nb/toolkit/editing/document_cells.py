@@ -88,7 +88,11 @@ class DocumentCells:
         return next((cell for cell in self.cells if cell.cell_id == cell_id), None)
 
     def list_nearest(self, wanted: str) -> list[str]:
-        """Return descriptions of the cells whose number or id is nearest to `wanted`."""
+        """Return descriptions of the cells with the number, source, or nearest id `wanted`."""
+        same_source = [cell for cell in self.cells if wanted.strip() and cell.source == wanted]
+        if same_source:
+            return [_describe(cell) for cell in same_source[:MAX_NEAREST_CELLS]]
+
         is_number = wanted.isdecimal() and len(wanted) < 7
         if is_number and int(wanted) < len(self.cells):
             return [_describe(self.cells[int(wanted)])]

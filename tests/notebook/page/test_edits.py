@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
+from tests.kit.kinds import make
 from tests.kit.pages import PagesInProcess
 from tests.notebook.page.page_in_process import pages
 from tests.support.scripted_page import View
@@ -87,3 +89,39 @@ def test_page_of_the_click_edits_a_shared_document(pages: PagesInProcess) -> Non
         pages.store.requests.ask_edit("o1", [], [])
         asked.append(pages.view.of_type("edit")[-1]["to"])
     assert asked == [pages.view.page, "page-2", pages.view.page, pages.view.page]
+
+
+@pytest.mark.req("CELL-19")
+@pytest.mark.parametrize(
+    ("state", "outcome", "note"),
+    [
+        (None, "unknown", "The page did not answer within"),
+        ({"operation": "o0", "ids": {}}, "unknown", "the page did not have this change"),
+        ({"operation": "o1", "ids": {"new:1": "made"}}, "applied", ""),
+    ],
+    ids=["silent", "without-the-edits", "answer-lost"],
+)
+async def test_page_that_does_not_answer_is_asked_once_more(
+    pages: PagesInProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    state: dict[str, Any] | None,
+    outcome: str,
+    note: str,
+) -> None:
+    module = "jp_nb.notebook.page_document"
+    monkeypatch.setattr(f"{module}.CHANGE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(f"{module}.READ_TIMEOUT_S", 0.1 if state is None else 10.0)
+    pages.view.tells = ["edits"]
+    pages.begin()
+
+    def answer_document(message: dict[str, Any]) -> None:
+        if message["type"] == "document" and state is not None:
+            piece = {"type": "cells", "page": pages.view.page, "i": 0, "of": 1}
+            text = json.dumps({"cells": [], **state})
+            pages.post(piece | {"seq": message["seq"], "text": text})
+
+    pages.listen(answer_document)
+    result = await make("page_document", pages.store, "a").change(make("cell_change", (), (), "o1"))
+    assert len(pages.view.of_type("edit")) == 1
+    assert result.outcome == outcome
+    assert note in result.note
