@@ -160,6 +160,11 @@ class Session:
         models = SessionModels(self.active, get_scripts, hide)
         return CompletionRunner(models, self.host.namespace)
 
+    @property
+    def has_completions(self) -> bool:
+        """True after the first request outside of the conversation."""
+        return "completions" in vars(self)
+
     def forget_completions(self) -> None:
         """Forget the requests outside of the conversation, in a forked process."""
         vars(self).pop("completions", None)
@@ -279,7 +284,7 @@ class Session:
     def close(self) -> None:
         """Close the turn runner, other requests, the journal, and the storage backend."""
         try:
-            if "completions" in vars(self):
+            if self.has_completions:
                 self.completions.close()
             if "turns" in vars(self):
                 self.turns.close()

@@ -15,6 +15,7 @@ from jp_nb.rendering.reports import (
     request_difference,
     request_text,
     timeline_report,
+    unused_reasoning,
     usage_tables,
 )
 from jp_nb.rendering.transcripts import (
@@ -55,7 +56,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "model_table": model_table.render_model_table,
     "usage": usage_tables.render_usage,
     "timeline": _show_timeline,
-    "input_changes": usage_tables.render_input_changes,
+    "input_changes": unused_reasoning.render_unused_reasoning,
     "token_counts": status.format_tokens,
     "prompt": prompt_summary.summarize_prompt,
     "prompt_without_form": prompt_summary.format_without_form,

@@ -11,7 +11,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.notebook.commands import run_subcommand, send_request
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.session import set_current
-from jp_nb.session.past_turns.requests import PastRequests
+from jp_nb.session.past_turns.traced_requests import PastRequests
 from jp_nb.session.session import Session
 from jp_nb.toolkit.function_tools.python import REGISTRY
 

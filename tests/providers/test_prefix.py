@@ -250,7 +250,7 @@ def test_head_of_a_response_that_is_not_sent_keeps_its_change(dialect: str) -> N
         talk.respond(new_event("chat_response", message="Hi."))
     context = talk.record.context
     del context.items[-1]  # as after a repair: its entry is hidden
-    assert context.heads[-1].items == len(context)
+    assert context.heads[-1].item_count == len(context)
     bodies = []
     for text in ("Be long.", "Be kind."):
         talk.head = {"system": (text,)}

@@ -54,7 +54,11 @@ class CallResults:
         self._progress = progress
 
     def limit(self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure) -> Delivery:
-        """Return the result for the model, within the limits of texts and images."""
+        """Return the result for the model, within the limits of texts and images.
+
+        The parts of the limited result are noted in the state of the call, and its images count for
+        the turn.
+        """
         if isinstance(outcome, ToolFailure):
             content = outcome.message
             if outcome.trace:
@@ -78,6 +82,8 @@ class CallResults:
         state.shown_images = shown
         state.whole_chars = whole_chars
         state.delivered = delivered
+        if shown.images:  # only the agent's thread limits results with images
+            self._turn.image_count += len(shown.images)
         return Delivery(delivered, result.is_error, shown.images)
 
     def drop_images(self, call: Call) -> None:
@@ -92,15 +98,18 @@ class CallResults:
             response = response.model_copy(update={"content": content})
         self._progress.keep_result(call, response)
 
-    def keep_function_result(
+    def settle_function_result(
         self, call: Call, tool: OfferedTool, run: ToolRun, outcome: object
     ) -> bool:
-        """Keep a result that needs no decision, on the cell's thread; return False for another.
+        """Keep a result that needs no decision. Called on the cell's thread.
 
-        The next function writes it before it starts. It does not wait for a result that the agent's
-        loop awaits, as it does not wait for `async def` tools.
+        Return True if the next function may start: the result is kept, so that the next function
+        writes it to the journal first, or the agent's loop awaits it. Return False for a result
+        that needs a decision.
         """
-        if isinstance(outcome, PendingResult):
+        if isinstance(
+            outcome, PendingResult
+        ):  # of an `async def` tool, for which no function waits
             return True
         if (
             not isinstance(outcome, Success | ToolFailure)

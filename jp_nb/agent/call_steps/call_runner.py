@@ -375,7 +375,7 @@ class CallRunner:
 
         if tool.executor.waits_for_cell:  # it starts when the functions before have ended
             cell.on_start = write_start
-            cell.on_result = partial(self._results.keep_function_result, call, tool, run)
+            cell.on_result = partial(self._results.settle_function_result, call, tool, run)
         else:
             write_start()
 
@@ -430,7 +430,6 @@ class CallRunner:
     ) -> Delivery:
         """Return the result for the model, reviewed by the user if configured."""
         result = self._results.limit(call, tool, outcome)
-        self._turn.image_count += len(result.images)
 
         if tool.result == "skip":
             raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION_TEXT, skipped=True)

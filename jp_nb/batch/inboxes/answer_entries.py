@@ -49,8 +49,9 @@ def format_table(
     """
     if entries[0].answer.key[0] == "permissions":
         for entry in entries:
+            # The user's own lines are not written again, so comments in them move above the table.
             lines = _format_permission(entry.answer)
-            yield from ("", *entry.text.list_comments(), f"[[{table}]]", *lines)
+            yield from ("", *entry.text.list_all_comments(), f"[[{table}]]", *lines)
         return
 
     yield from ("", *comments, f"[{table}]")

@@ -47,7 +47,7 @@ class EntryText:
     comments: list[str] = field(default_factory=list)
     source: str = ""
 
-    def list_comments(self) -> list[str]:
+    def list_all_comments(self) -> list[str]:
         """Return all comments: those above the entry, and those in its own line."""
         inner = TomlStatement(0, self.source).list_comments()
         return [*self.comments, *inner]
@@ -144,7 +144,7 @@ class AnswersText:
             return
 
         self._pending = []
-        self._last_entry.comments = _join(self._last_entry.list_comments(), comments)
+        self._last_entry.comments = _join(self._last_entry.list_all_comments(), comments)
         self._last_entry.source = ""
 
     def _is_own_line(self, statement: TomlStatement, answer: PreparedAnswer) -> bool:

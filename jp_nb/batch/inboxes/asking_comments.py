@@ -29,7 +29,7 @@ def list_own_comments(entry: AnswerEntry | None, group: DecisionGroup) -> list[s
     """Return the comments of the user, without those that the inbox has written about `group`."""
     if entry is None:
         return []
-    comments = entry.text.list_comments()
+    comments = entry.text.list_all_comments()
     return [line for line in comments if line and not _is_generated(line, group)]
 
 

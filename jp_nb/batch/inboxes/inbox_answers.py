@@ -130,7 +130,7 @@ class InboxAnswers:
             earlier = decided.by_run.get(answer.run)
 
         if earlier is not None:
-            earlier.text.add(text.list_comments())
+            earlier.text.add(text.list_all_comments())
         elif answer.run is None:
             decided.general = AnswerEntry(answer, text)
         else:
@@ -195,7 +195,7 @@ class InboxAnswers:
 
         decided.general = None
         own = list_own_comments(general, group)
-        generated = [line for line in general.text.list_comments() if line not in own]
+        generated = [line for line in general.text.list_all_comments() if line not in own]
 
         for run in self._waiting_runs[group.identity]:
             if run not in decided.by_run:

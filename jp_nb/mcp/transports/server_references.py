@@ -28,12 +28,12 @@ def find_inputs(server: McpServer) -> dict[str, str]:
     return {name: server.inputs.get(name) or name for name in ids}
 
 
-def find_missing_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
+def find_unset_passed_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
     """Return the names in `variables` that are not set. The server starts without them."""
     return [name for name in server.variables if name not in environ]
 
 
-def find_unset_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
+def find_unset_required_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
     """Return the variables in references of `server` that have no value and no default.
 
     The server does not start without them.

@@ -10,13 +10,10 @@ from jp_nb.notebook.commands import Invocation
 from jp_nb.record.reading.turn_timeline import find_shown_turn, read_timeline
 from jp_nb.rendering.reports.request_text import render_token_count
 from jp_nb.rendering.reports.timeline_report import render_timeline
-from jp_nb.rendering.reports.usage_tables import (
-    render_input_changes,
-    render_other_usage,
-    render_usage,
-)
+from jp_nb.rendering.reports.unused_reasoning import render_unused_reasoning
+from jp_nb.rendering.reports.usage_tables import render_other_usage, render_usage
 from jp_nb.rendering.transcripts.log import render_log
-from jp_nb.session.past_turns.requests import PastRequests
+from jp_nb.session.past_turns.traced_requests import PastRequests
 from jp_nb.session.session import Session
 
 DEFAULT_LISTED_TURNS = 10
@@ -28,13 +25,14 @@ def show_turns(call: Invocation) -> None:
     turns = call.session.conversations.log(call.number(at_least=1) or DEFAULT_LISTED_TURNS)
     total = document.conversation.turn_count
     hosts = _read_image_hosts(call.session)
-    toolsets = _tools_by_toolset(call.session)
+    toolsets = _read_toolsets(call.session)
     shown = render_log(
         document,
         turns,
         total=total,
         image_hosts=hosts,
         toolsets=toolsets,
+        # The typed texts are metadata, which someone else may have written in an untrusted record.
         as_typed=call.session.active.trust.trusted,
     )
     call.show(shown)
@@ -51,11 +49,11 @@ def show_usage(call: Invocation) -> None:
 
     last = call.number(at_least=1) or DEFAULT_LISTED_TURNS
     if call.options.why:
-        call.show(render_input_changes(call.session.document, last))
+        call.show(render_unused_reasoning(call.session.document, last))
         return
 
     call.show(render_usage(call.session.document, last))
-    if "completions" in vars(call.session):
+    if call.session.has_completions:
         other = call.session.completions
         call.show(render_other_usage(dict(other.requests), dict(other.usage)))
 
@@ -70,14 +68,15 @@ def show_timeline(call: Invocation) -> None:
 
 
 def _read_image_hosts(session: Session) -> tuple[str, ...]:
-    # `%jp log` also works while the configuration is not valid.
+    """Return the hosts of images to show; none while the configuration is not valid."""
     try:
         return tuple(session.config.style.remote_images)
     except ConfigError:
         return ()
 
 
-def _tools_by_toolset(session: Session) -> dict[str, list[str]]:
+def _read_toolsets(session: Session) -> dict[str, list[str]]:
+    """Return the tools by toolset; none while the configuration is not valid."""
     try:
         return session.config.conversation.tools_by_toolset()
     except ConfigError:

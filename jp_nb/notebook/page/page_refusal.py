@@ -86,7 +86,9 @@ def is_text_notebook(hello: Hello) -> bool:
 def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
     """Return the reason not to write `document` to the page that sent `hello`, if there is one.
 
-    Different entries of the same conversation are not found here: `LiveStore` compares them.
+    A readable record with another conversation is no reason: `LiveStore` adds the conversations of
+    that record to `document`, so that nothing is overwritten. `LiveStore` also compares the entries
+    of the same conversation.
     """
     if hello.protocol != PROTOCOL:
         is_older = hello.protocol == PREVIOUS_PROTOCOL
@@ -103,7 +105,7 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
         return None
 
     try:
-        Document.load(stored, clock=utc_now)
+        Document.load(stored, clock=utc_now)  # only to find out if the record can be read
     except NewerVersionError as exc:
         return PageRefusal(str(exc))
     except StorageError as exc:

@@ -192,7 +192,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         """
         first = self._find_rejected_item(error, request, rendering)
         rejected = rendering.rejected_items.union(range(first, len(request.context)))
-        self._renderings.keep(request.context, rendering.copy_without_messages(rejected))
+        self._renderings.render_and_keep(request.context, rendering.copy_without_messages(rejected))
 
     def _find_rejected_item(
         self, error: str, request: ModelRequest, rendering: AnthropicRendering

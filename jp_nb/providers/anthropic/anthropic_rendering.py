@@ -56,7 +56,7 @@ class AnthropicRendering(Rendering):
         self.signed_items: dict[str, int] = {}  # first position in the context, by signature
         self.last_message_id: str | None = None  # of the last response to this conversation
 
-    def make_empty(self) -> Self:
+    def copy_repairs(self) -> Self:
         """Return an empty rendering with the same rejected items, and the same last message."""
         return self.copy_without_messages(self.rejected_items)
 

@@ -63,5 +63,5 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
     ) -> ProviderEvent | None:
         if not rendering.has_signatures:
             return None
-        self._renderings.keep(request.context, GenerateRendering(len(request.context)))
+        self._renderings.render_and_keep(request.context, GenerateRendering(len(request.context)))
         return Retry(error.without_address)

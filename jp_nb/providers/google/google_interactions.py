@@ -92,7 +92,9 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         else:
             return None
 
-        self._renderings.keep(request.context, InteractionsRendering(unsigned_items, text_calls))
+        self._renderings.render_and_keep(
+            request.context, InteractionsRendering(unsigned_items, text_calls)
+        )
         return Retry(error.without_address)
 
 

@@ -80,7 +80,7 @@ class InteractionsRendering(GoogleRendering):
         self._calls: dict[str, ToolCallRequest] = {}  # by the id that is sent
         self._sent_as_text: set[str] = set()  # ids of calls
 
-    def make_empty(self) -> Self:
+    def copy_repairs(self) -> Self:
         """Return an empty rendering with the same repairs."""
         return type(self)(self.unsigned_items, self.text_calls)
 

@@ -85,7 +85,7 @@ class GoogleRendering(Rendering):
         self.allowed_tools: list[str] | None = None  # None: all of the request
         self.unsigned_items = unsigned_items
 
-    def make_empty(self) -> Self:
+    def copy_repairs(self) -> Self:
         """Return an empty rendering with the same number of unsigned items."""
         return type(self)(self.unsigned_items)
 

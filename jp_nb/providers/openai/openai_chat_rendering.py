@@ -58,7 +58,7 @@ class ChatRendering(Rendering):
         self._tool_names: dict[str, str] = {}  # by the id of a call
         self._calls_with_images: set[int] = set()  # indexes of messages whose results have images
 
-    def make_empty(self) -> Self:
+    def copy_repairs(self) -> Self:
         """Return an empty rendering."""
         return type(self)(self._profile)
 

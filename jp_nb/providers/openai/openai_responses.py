@@ -217,7 +217,9 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         can_move_images = rendering.has_result_images and rendering.images_in_results
         if can_move_images and _IMAGE_REFUSAL.search(text):
             self._images_in_results = False
-            self._renderings.keep(request.context, rendering.copy_without(result_images=True))
+            self._renderings.render_and_keep(
+                request.context, rendering.copy_without(result_images=True)
+            )
             return Retry(error.without_address)
 
         return super()._recover(error, request, rendering)
@@ -251,7 +253,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         # Valid encrypted content covers all before it, so all that is later is invalid as well.
         first = min(named, default=0)
         stale = frozenset(range(first, len(request.context)))
-        self._renderings.keep(request.context, rendering.copy_without(stale))
+        self._renderings.render_and_keep(request.context, rendering.copy_without(stale))
 
     def open_batches(self) -> ModelBatches:
         """Return the Batch API."""

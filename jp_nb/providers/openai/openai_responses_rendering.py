@@ -164,7 +164,7 @@ class ResponsesRendering(Rendering):
         self._follows_reasoning = False  # encrypted reasoning, within the same response
         self._tool_names: dict[str, str] = {}
 
-    def make_empty(self) -> Self:
+    def copy_repairs(self) -> Self:
         """Return an empty rendering that keeps what the API has rejected in this one."""
         return self.copy_without()
 

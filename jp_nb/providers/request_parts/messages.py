@@ -113,7 +113,7 @@ class Rendering(ABC):
         """Render the changes of the head that come before the next item."""
         while self._head_count < len(context.heads):
             position = context.heads[self._head_count]
-            if position.items > self.item_count:
+            if position.item_count > self.item_count:
                 break
 
             if (change := self._find_next_change(context, position.head)) is not None:
@@ -260,8 +260,11 @@ class Rendering(ABC):
         """Return an assistant message without reasoning at its end; None if nothing remains."""
 
     @abstractmethod
-    def make_empty(self) -> Self:
-        """Return an empty rendering that keeps what the API has rejected in this one."""
+    def copy_repairs(self) -> Self:
+        """Return a rendering without messages that has the repairs of this one.
+
+        A *repair* omits or changes parts that the API has rejected.
+        """
 
     @abstractmethod
     def _add_request(self, text: str, images: Sequence[Image]) -> None: ...

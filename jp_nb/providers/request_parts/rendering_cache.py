@@ -43,15 +43,20 @@ class RenderingCache(Generic[RenderingT]):
     def choose(self, request: ModelRequest) -> RenderingT:
         """Return the kept rendering of the conversation, or a new one if that no longer fits."""
         kept = self._renderings.get(request.context)
-        empty = self._make_rendering() if kept is None else kept.make_empty()
-        self._prepare(empty, request.model)
+        empty = self._make_empty(kept, request.model)
 
         rendering = empty
         if kept is not None and self._still_fits(kept, empty, request.context):
             rendering = kept
 
-        self.keep(request.context, rendering)
+        self.render_and_keep(request.context, rendering)
         return rendering
+
+    def _make_empty(self, kept: RenderingT | None, model: str) -> RenderingT:
+        """Return a rendering without messages, with the repairs of a `kept` one."""
+        empty = self._make_rendering() if kept is None else kept.copy_repairs()
+        self._prepare(empty, model)
+        return empty
 
     def _still_fits(self, kept: RenderingT, empty: RenderingT, context: RequestContext) -> bool:
         """Return True if the messages of `kept` are those that `empty` would get."""
@@ -62,7 +67,7 @@ class RenderingCache(Generic[RenderingT]):
             and kept.host == self._host_mark
         )
 
-    def keep(self, context: RequestContext, rendering: RenderingT) -> None:
+    def render_and_keep(self, context: RequestContext, rendering: RenderingT) -> None:
         """Render `context` with `rendering`, and keep it for the next request."""
         self._renderings.pop(context, None)
         self._renderings[context] = rendering
@@ -74,7 +79,7 @@ class RenderingCache(Generic[RenderingT]):
     def render_once(self, request: ModelRequest) -> RenderingT:
         """Return a rendering of the request that is not kept, for a preview, a count, or a batch.
 
-        It has no parts that the API has refused in this conversation.
+        It has the repairs of the conversation: parts that the API has rejected are not sent again.
         """
         of_conversation = (
             rendering
@@ -82,9 +87,7 @@ class RenderingCache(Generic[RenderingT]):
             if _is_prefix(request.context, of=context)
         )
         kept = next(of_conversation, None)
-        rendering = self._make_rendering() if kept is None else kept.make_empty()
-
-        self._prepare(rendering, request.model)
+        rendering = self._make_empty(kept, request.model)
         self._render(request.context, rendering)
         return rendering
 

@@ -37,7 +37,6 @@ from jp_nb.record.request_context.request_head import (
     read_request_head,
 )
 
-VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 ContextEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
 
 MAX_CONTEXT_IMAGE_BYTES = 20_000_000
@@ -75,15 +74,21 @@ class ContextItem:
 
 
 class UntrustedProviders(tuple[str, ...]):
-    """The providers of a record that someone else may have written."""
+    """The providers of a record that someone else may have written.
+
+    `Projection.providers` returns them, and `build_context` then marks metadata as not vouched.
+    """
 
     __slots__ = ()
 
 
 class HeadPosition(NamedTuple):
-    """The head of requests with more than `items` items, until the next position."""
+    """The head of the requests that contain the item at index `item_count`.
 
-    items: int
+    It applies until the next position. `item_count` is the number of items before it.
+    """
+
+    item_count: int
     head: RequestHead
 
 
@@ -136,8 +141,11 @@ class RequestContext:
         return dict.fromkeys(chain.from_iterable(lists.values()))
 
     def until(self, count: int) -> RequestContext:
-        """Return a context with the first `count` items."""
-        heads = [position for position in self.heads if position.items < count]
+        """Return a context with the first `count` items, to send them. Append nothing to it.
+
+        It does not count the images of these items, so further images would exceed the limits.
+        """
+        heads = [position for position in self.heads if position.item_count < count]
         return RequestContext(self.items[:count], heads, self.contents)
 
     def continues(self, before: RequestContext, count: int) -> bool:
@@ -173,7 +181,7 @@ class RequestContext:
         # of the metadata that the other arguments are about.
         if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
             self.items.append(self._make_item_with_images(entry, provider, images))
-        elif isinstance(entry, VISIBLE):
+        elif isinstance(entry, ContextEntry):
             own_host = entry.metadata.get(HOST)
             if isinstance(own_host, str):
                 host = own_host

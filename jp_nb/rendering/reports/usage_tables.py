@@ -7,7 +7,6 @@ Source: `docs/guide.md`, `docs/record.md`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
@@ -20,7 +19,6 @@ from jp_nb.record.entries.events import USAGE_KEY, ChatRequest, Compaction, read
 from jp_nb.record.entries.token_usage import ModelUsage, Usage, read_usage, sum_usage
 from jp_nb.record.entries.turn_entries import TurnEntries
 from jp_nb.record.entries.turn_numbers import to_shown_turn
-from jp_nb.record.reading.marks import read_input_changes
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.pictures.usage_picture import UsageBar, draw_usage
 from jp_nb.rendering.report import (
@@ -43,19 +41,6 @@ _BY_MODEL: Final = (
     "model", "responses", "in", "from cache", "share", "into cache", "out", "reasoning",
 )  # fmt: skip
 _OUTSIDE: Final = ("model", "requests", "in", "from cache", "out", "reasoning")
-_BY_REASON: Final = ("turn", "request", "reasoning blocks", "used", "reason")
-INPUT_CHANGE_REASONS: Final = {
-    "prefix": "something before them changed",
-    "model": "the model cannot read those of another model",
-    "organization": "another account made them",
-    "end_user": "another user made them",
-    "turn_boundary": "they belong to an earlier turn",
-}
-ALL_USED: Final = "No provider reported reasoning that a model did not get in these turns."
-REPORTED_BY_BETA: Final = (
-    "Anthropic reports this only with `thinking-binding-controls-2026-08-01` in "
-    "`providers.llm.anthropic.beta_headers`."
-)
 NO_TOKENS_REPORTED: Final = "No provider has reported any tokens in this conversation yet."
 COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted once"
 
@@ -103,22 +88,6 @@ def render_other_usage(requests: Mapping[str, int], tokens: Mapping[str, Usage])
     return join_reports([make_table(_OUTSIDE, rows), make_note(note)])
 
 
-def render_input_changes(document: Document, last: int) -> Report:
-    """Return the reasoning of the `last` turns that did not fit the conversation, by reason."""
-    rows = list[tuple[str, ...]]()
-    for turn in list(document.conversation.turns())[-last:]:
-        counts = sum((read_input_changes(entry.metadata) for entry in turn.entries), Counter())
-        turn_cells = _format_turn_cells(turn)
-        for (reason, is_dropped), count in counts.most_common(MAX_TABLE_ROWS):
-            why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
-            is_used = "no" if is_dropped else "yes"
-            rows.append((*turn_cells, format_count(count), is_used, why))
-            turn_cells = ("", "")
-
-    report = make_table(_BY_REASON, rows) if rows else make_remark(ALL_USED)
-    return join_reports([report, make_note(REPORTED_BY_BETA)])
-
-
 def _group_by_model(usages: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
     """Return the tokens of each response, by model."""
     groups: dict[str, list[Usage]] = {}
@@ -128,7 +97,7 @@ def _group_by_model(usages: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
     return groups
 
 
-def _format_turn_cells(turn: TurnEntries) -> tuple[str, str]:
+def format_turn_cells(turn: TurnEntries) -> tuple[str, str]:
     """Return the number and the request of the turn, for the first of its rows."""
     requests = (read_words(entry) for entry in turn.entries if isinstance(entry, ChatRequest))
     request = one_line(next(requests, ""), limit=_REQUEST_CHARS)
@@ -137,7 +106,7 @@ def _format_turn_cells(turn: TurnEntries) -> tuple[str, str]:
 
 def _list_turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     """Yield a row for each request of the turn to a model; an empty row without one."""
-    turn_cells = _format_turn_cells(turn)
+    turn_cells = format_turn_cells(turn)
     usages = list(chain.from_iterable(read_usage(entry.metadata) for entry in turn.entries))
     if not usages:
         usages = [ModelUsage("", Usage())]

@@ -20,7 +20,7 @@ from jp_nb.mcp.transports.launch_resolution import (
 from jp_nb.mcp.transports.launches import HttpLaunch, Launch
 from jp_nb.mcp.transports.server_references import (
     find_inputs,
-    find_missing_variables,
+    find_unset_passed_variables,
     needs_inputs_to_be_found,
 )
 from jp_nb.storage.configuration.config_files import ConfigFiles
@@ -52,7 +52,7 @@ class ServerLaunches:
             ConfigError: The server cannot start. The error has the path of the setting.
         """
         inputs = await self._get_inputs(name, server)
-        for variable in find_missing_variables(server, os.environ):
+        for variable in find_unset_passed_variables(server, os.environ):
             self._files.add_notice(
                 f"MCP server {name}: the environment variable {variable} of its setting "
                 "`variables` is not set, so it starts without it"

@@ -83,7 +83,9 @@ def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
     assert alone.buttons == ["Yes", "No"]
     beside = field(question)
     assert beside.buttons is None
-    assert beside.read({}) == make("no_valid_answer", "Please choose an option first.", blank=True)
+    assert beside.read({}) == make(
+        "no_valid_answer", "Please choose an option first.", may_stay_open=True
+    )
     assert [beside.read({"index": i}) for i in (0, 1)] == values(True, False)
     assert field(question.with_default(False)).read({}) == answered(False, "form")
 
@@ -166,7 +168,7 @@ def test_no_pick_among_several_is_an_answer_once_it_is_confirmed() -> None:
     nothing: dict[str, JsonValue] = {"picks": [], "custom": None}
     asked = control.read(nothing)
     assert is_kind(asked, "no_valid_answer")
-    assert (asked.blank, asked.confirmable) == (True, True)
+    assert (asked.may_stay_open, asked.confirmable) == (True, True)
     assert "none of these" in asked.why
     assert control.read(nothing | {"confirmed": True}) == answered([], "form")
     assert control.read(nothing | {"confirmed": "yes"}) == asked
@@ -197,7 +199,7 @@ def test_number_of_picks_is_limited(least: int, most: int | None, said: str) -> 
         if least <= count <= (3 if most is None else most):
             assert found == answered([*COLOURS[:count]], "form")
         else:
-            assert found == make("no_valid_answer", said, blank=count == 0)
+            assert found == make("no_valid_answer", said, may_stay_open=count == 0)
     own_too = bounded(2, 2, other=True)
     assert own_too.read({"picks": [1], "custom": "pink"}) == own("pink", "green")
     assert own_too.read({"picks": [1], "custom": None}) == make("no_valid_answer", "Please pick 2.")
@@ -206,7 +208,7 @@ def test_number_of_picks_is_limited(least: int, most: int | None, said: str) -> 
 @pytest.mark.req("RCP-10")
 def test_no_pick_of_one_is_no_answer_however_often_it_is_sent() -> None:
     control = field(select(other=True))
-    unread = make("no_valid_answer", "Please choose an option first.", blank=True)
+    unread = make("no_valid_answer", "Please choose an option first.", may_stay_open=True)
     for confirmed in (False, True):
         assert control.read({"picks": [], "custom": None, "confirmed": confirmed}) == unread
 
@@ -221,7 +223,7 @@ def test_blank_own_text_is_sent_once_it_is_confirmed(blank: str) -> None:
         assert is_kind(asked, "no_valid_answer")
         assert "empty" in asked.why
         assert asked.confirmable
-        assert asked.blank is not (multi and bool(picks))  # of several, something is picked
+        assert asked.may_stay_open is not (multi and bool(picks))  # of several, something is picked
         selected = ["green"] if multi and picks else []
         sent = control.read(shown | {"confirmed": True})
         assert sent == own(blank, *selected, marks=EMPTY)
@@ -234,7 +236,7 @@ def test_without_options_the_own_text_is_the_answer() -> None:
     assert said == own("mine")
     asked = control.read({"picks": [], "custom": None})
     assert is_kind(asked, "no_valid_answer")
-    assert (asked.blank, asked.confirmable) == (True, True)
+    assert (asked.may_stay_open, asked.confirmable) == (True, True)
 
 
 @pytest.mark.req("RPI-35", "RCP-17", "RPI-37", "RPI-38")
@@ -333,7 +335,7 @@ def test_empty_text_among_others_is_confirmed(blank: str) -> None:
     control = field(text())
     asked = control.read({"value": blank})
     assert is_kind(asked, "no_valid_answer")
-    assert (asked.blank, asked.confirmable) == (True, True)
+    assert (asked.may_stay_open, asked.confirmable) == (True, True)
     confirmed = control.read({"value": blank, "confirmed": True})
     assert confirmed == answered(blank, "form", marks=EMPTY)
 
@@ -357,7 +359,7 @@ def test_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, 
     control = field(text(**kind))
     assert control.read({"value": typed, "confirmed": True}) == make("no_valid_answer", why)
     assert control.read({"value": "", "confirmed": True}) == make(
-        "no_valid_answer", "Nothing was typed.", blank=True
+        "no_valid_answer", "Nothing was typed.", may_stay_open=True
     )
 
 
@@ -379,7 +381,7 @@ def test_date_keeps_its_default_until_it_is_changed_or_cleared() -> None:
     control = field(text(format="date").with_default("2026-11-23"))
     assert control.read({}) == answered("2026-11-23", "form")
     assert control.read({"value": None}) == make(
-        "no_valid_answer", "Nothing was typed.", blank=True
+        "no_valid_answer", "Nothing was typed.", may_stay_open=True
     )
 
 

@@ -35,12 +35,16 @@ empty. A click of a stock button has no state: then it is read from the widget.
 class NoValidAnswer:
     """A control without a valid answer.
 
-    It is `blank` if it is empty, so that the question may stay open; otherwise, its content is
-    invalid or incomplete. If it is `confirmable`, a read with `confirmed` gives an empty answer.
+    Attributes:
+        why: The reason, in words for the user.
+        may_stay_open: True if the control is empty, so that an optional question may stay open.
+            Otherwise its content is invalid or incomplete.
+        confirmable: True if a second press of the button sends an empty answer: a read with
+            `confirmed` returns it.
     """
 
     why: str
-    blank: bool = False
+    may_stay_open: bool = False
     confirmable: bool = False
 
 
@@ -67,7 +71,7 @@ class FormControl:
     widget: widgets.DOMWidget | None = None
     buttons: Mapping[str, Answered] | None = None
     separated: frozenset[str] = frozenset()
-    read: Read = lambda _: NoValidAnswer(prompt_text.NO_BUTTON_CHOSEN, blank=True)
+    read: Read = lambda _: NoValidAnswer(prompt_text.NO_BUTTON_CHOSEN, may_stay_open=True)
     in_use: Callable[[], bool] = lambda: False
     observe: Listen = lambda _: None
     make_stock_view: Callable[[], widgets.DOMWidget] | None = None

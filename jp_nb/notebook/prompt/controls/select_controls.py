@@ -37,63 +37,65 @@ SEND_BLANK = "Your own answer is empty. Press the button again to send it."
 
 def make_select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     """Return radio buttons, or a list of options if they need more than labels."""
-    kind = prompt.question.answer_type
-    assert isinstance(kind, SelectAnswer)
-    is_described = any(option.description for option in kind.options)
+    answer_type = prompt.question.answer_type
+    assert isinstance(answer_type, SelectAnswer)
+    is_described = any(option.description for option in answer_type.options)
     # Several choices, the user's own text, or a recommended option.
-    has_extras = kind.multi or kind.other or kind.recommended_index is not None
-    is_long = len(kind.options) > MAX_RADIO_BUTTONS
+    has_extras = answer_type.multi or answer_type.other or answer_type.recommended_index is not None
+    is_long = len(answer_type.options) > MAX_RADIO_BUTTONS
     # The user cannot clear a radio button.
     can_be_cleared = in_form and not prompt.question.required
 
     if is_described or has_extras or is_long or can_be_cleared:
-        return _make_choice_list(prompt, kind)
+        return _make_choice_list(prompt, answer_type)
 
-    return _make_radio_buttons(prompt, kind)
+    return _make_radio_buttons(prompt, answer_type)
 
 
-def _make_radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
-    values = kind.values
-    initial = _get_initial_picks(prompt, kind).indices
+def _make_radio_buttons(prompt: QuestionPrompt, answer_type: SelectAnswer) -> FormControl:
+    values = answer_type.values
+    initial = _get_initial_picks(prompt, answer_type).indices
     index = initial[0] if initial else None
-    listed = widgets.RadioButtons(options=spell_option_labels(kind.labels), index=index)
+    listed = widgets.RadioButtons(options=spell_option_labels(answer_type.labels), index=index)
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
         index = message.get("index")
         if type(index) is int and 0 <= index < len(values):
             return Answered(values[index], "form")
-        return NoValidAnswer(NO_OPTION, blank=True)
+        return NoValidAnswer(NO_OPTION, may_stay_open=True)
 
     return FormControl(listed, read=read, observe=observe_traits(listed, "index"))
 
 
-def _make_choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
+def _make_choice_list(prompt: QuestionPrompt, answer_type: SelectAnswer) -> FormControl:
     options = []
-    for label, option in zip(spell_option_labels(kind.labels), kind.options, strict=True):
+    for label, option in zip(
+        spell_option_labels(answer_type.labels), answer_type.options, strict=True
+    ):
         description = plain(spell_prose(option.description or "")).strip("\n")
         options.append({"label": label, "description": description})
 
-    own_label = OTHER_LABEL if kind.other else ""
-    recommended = None if kind.multi else kind.recommended_index
+    own_label = OTHER_LABEL if answer_type.other else ""
+    recommended = None if answer_type.multi else answer_type.recommended_index
     listed = Choices(
         question=prompt_text.format_question(prompt),
         options=options,
-        multi=kind.multi,
+        multi=answer_type.multi,
         other=own_label,
         recommended=recommended,
-        wanted=prompt_text.describe_expected_picks(kind),
+        wanted=prompt_text.describe_expected_picks(answer_type),
         optional=not prompt.question.required,
     )
-    initial = _get_initial_picks(prompt, kind)
+    initial = _get_initial_picks(prompt, answer_type)
     listed.picks = [*initial.indices]
     listed.custom = initial.custom
     listed.draft = initial.custom or ""
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
-        picks = _parse_picks(kind, message)
+        picks = _parse_picks(answer_type, message)
         if picks is None:
             return NoValidAnswer(NO_SUCH_OPTION)
-        return _read_picks(kind, picks, confirmed=message.get("confirmed") is True)
+        return _make_answer(answer_type, picks, confirmed=message.get("confirmed") is True)
 
     def in_use() -> bool:
         return listed.custom is not None and bool(listed.writing or listed.custom.strip())
@@ -107,54 +109,60 @@ def _make_choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl
     )
 
 
-def _get_initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
+def _get_initial_picks(prompt: QuestionPrompt, answer_type: SelectAnswer) -> Picks:
     """Return the default. Without one, a single choice starts with the recommended option."""
     preset = prompt_text.get_preselected(prompt)
-    picks = None if preset is None else kind.read_picks(preset)
-    if picks is None and not kind.multi and kind.recommended_index is not None:
-        return Picks((kind.recommended_index,))
+    picks = None if preset is None else answer_type.read_picks(preset)
+    if picks is None and not answer_type.multi and answer_type.recommended_index is not None:
+        return Picks((answer_type.recommended_index,))
     return picks or Picks()
 
 
-def _parse_picks(kind: SelectAnswer, reported: FormMessage) -> Picks | None:
+def _parse_picks(answer_type: SelectAnswer, reported: FormMessage) -> Picks | None:
     """Return the picks that the page reports; None if the message is forged or malformed."""
     picks = reported.get("picks")
     custom = reported.get("custom")
     if not isinstance(picks, list) or not isinstance(custom, str | None):
         return None
 
-    indices = tuple(x for x in picks if type(x) is int and 0 <= x < len(kind.options))
+    count = len(answer_type.options)
+    indices = tuple(pick for pick in picks if type(pick) is int and 0 <= pick < count)
     if len({*indices}) < len(picks):  # an unknown option, or one twice
         return None
-    has_forbidden_text = custom is not None and not kind.other
-    has_too_many = len(indices) > 1 and not kind.multi
+    has_forbidden_text = custom is not None and not answer_type.other
+    has_too_many = len(indices) > 1 and not answer_type.multi
     if has_forbidden_text or has_too_many:
         return None
 
-    if custom is not None and not kind.multi:  # the own text replaces the option
+    if custom is not None and not answer_type.multi:  # the own text replaces the option
         indices = ()
     return Picks(indices, custom)
 
 
-def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | NoValidAnswer:
-    """Return the answer. An empty selection or own text needs a confirmation of the user."""
-    if not kind.options and picks.custom is None:
+def _make_answer(
+    answer_type: SelectAnswer, picks: Picks, *, confirmed: bool
+) -> Answered | NoValidAnswer:
+    """Return the answer. The user confirms an empty selection, and an empty own text."""
+    if not answer_type.options and picks.custom is None:
         picks = Picks(custom="")  # the control is only a text box
 
     is_empty = picks == Picks()
-    if is_empty and not kind.multi:
-        return NoValidAnswer(NO_OPTION, blank=True)
+    if is_empty and not answer_type.multi:
+        return NoValidAnswer(NO_OPTION, may_stay_open=True)
 
-    answer = kind.make_answer(picks)
-    if kind.misfit(answer):  # the number of options is the only possible error
-        return NoValidAnswer(prompt_text.describe_expected_picks(kind), blank=is_empty)
+    answer = answer_type.make_answer(picks)
+    if answer_type.misfit(answer):  # the number of options is the only possible error
+        return NoValidAnswer(
+            prompt_text.describe_expected_picks(answer_type), may_stay_open=is_empty
+        )
 
     if picks.custom is not None and not picks.custom.strip():
         if not confirmed:
-            return NoValidAnswer(SEND_BLANK, blank=not picks.indices, confirmable=True)
+            is_nothing_chosen = not picks.indices
+            return NoValidAnswer(SEND_BLANK, may_stay_open=is_nothing_chosen, confirmable=True)
         return Answered(answer, "form", marks=EMPTY_MARK)
 
     if is_empty and not confirmed:
-        return NoValidAnswer(SEND_NONE, blank=True, confirmable=True)
+        return NoValidAnswer(SEND_NONE, may_stay_open=True, confirmable=True)
 
     return Answered(answer, "form")

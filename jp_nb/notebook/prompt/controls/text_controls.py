@@ -54,9 +54,9 @@ def make_text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
         if answer.strip():
             return _validate_answer(kind, answer)
         if kind.misfit(answer):
-            return NoValidAnswer(NOTHING_TYPED, blank=True)
+            return NoValidAnswer(NOTHING_TYPED, may_stay_open=True)
         if in_form and not confirmed:
-            return NoValidAnswer(SEND_EMPTY, blank=True, confirmable=True)
+            return NoValidAnswer(SEND_EMPTY, may_stay_open=True, confirmable=True)
 
         if in_form:
             return Answered(answer, "form", marks=EMPTY_MARK)
@@ -88,7 +88,7 @@ def make_number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
 
     def read(text: str, confirmed: bool) -> Answered | NoValidAnswer:
         if not text.strip():
-            return NoValidAnswer(NOTHING_TYPED, blank=True)
+            return NoValidAnswer(NOTHING_TYPED, may_stay_open=True)
         try:
             return _validate_answer(kind, kind.from_text(text))
         except ValueError:
@@ -115,7 +115,7 @@ def _make_text_box_control(box: widgets.Widget, read_typed: ReadText) -> FormCon
     def read(message: FormMessage) -> Answered | NoValidAnswer:
         text = message.get("value")
         if not isinstance(text, str):
-            return NoValidAnswer(NOTHING_TYPED, blank=True)
+            return NoValidAnswer(NOTHING_TYPED, may_stay_open=True)
         if isinstance(box, widgets.Text) and not _is_one_line(text):
             return NoValidAnswer(ONE_LINE_ONLY)
         return read_typed(text, message.get("confirmed") is True)
@@ -141,7 +141,7 @@ def _make_date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     def read(message: FormMessage) -> Answered | NoValidAnswer:
         value = message.get("value")
         if value is None or value == "":
-            return NoValidAnswer(NOTHING_TYPED, blank=True)
+            return NoValidAnswer(NOTHING_TYPED, may_stay_open=True)
         day = value[:10] if isinstance(value, str) else value  # a page sends a time too
         return _validate_answer(kind, day)
 
@@ -154,7 +154,7 @@ def make_secret_control(_: QuestionPrompt, __: bool) -> FormControl:
     def read(message: FormMessage) -> Answered | NoValidAnswer:
         value = message.get("value")
         if not isinstance(value, str) or not value:
-            return NoValidAnswer(NOTHING_TYPED, blank=True)
+            return NoValidAnswer(NOTHING_TYPED, may_stay_open=True)
         return Answered(value, "form") if _is_one_line(value) else NoValidAnswer(ONE_LINE_ONLY)
 
     return FormControl(SecretField(), read=read)

@@ -98,7 +98,7 @@ class FormField:
         if isinstance(result, Answered):
             self._secret = result
             widget.hint = form_text.SECRET_KEPT
-        elif result.blank and self._secret is not None:
+        elif result.may_stay_open and self._secret is not None:
             return self._secret
 
         return result

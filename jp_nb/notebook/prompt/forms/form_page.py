@@ -157,7 +157,7 @@ class FormPage:
         if isinstance(result, Answered):
             return PageInput(PageDraft(result))
 
-        if result.blank:
+        if result.may_stay_open:
             draft = PageDraft(empty=form_field.read_as_empty(message))
         else:
             draft = PageDraft(problem=result.why)
@@ -181,7 +181,7 @@ class FormPage:
                 continue
 
             problems[number] = result.why
-            has_invalid = has_invalid or not result.blank
+            has_invalid = has_invalid or not result.may_stay_open
             if question.required and result.confirmable:
                 confirmable.add(number)
 
@@ -232,11 +232,11 @@ def _read_field(
 
     empty = form_field.read_as_empty(report)
     if form_field.prompt.question.required:
-        if result.blank and empty is None:
-            return NoValidAnswer(REQUIRED, blank=True)
+        if result.may_stay_open and empty is None:
+            return NoValidAnswer(REQUIRED, may_stay_open=True)
         return result
 
-    if not result.blank:
+    if not result.may_stay_open:
         return result
 
     # A deleted proposal is an empty answer, if that is valid and kept.

@@ -37,12 +37,12 @@ from jp_nb.session.resolution.turn_attachments import ATTACHMENTS_PATH
 from jp_nb.session.turns.turn_runner import TurnRunner
 
 NEXT: Final = "next"
-AS_NOW: Final = (
+RECONSTRUCTED_REMARKS: Final = (
     "reconstructed request",
     "text, model, and messages are from that time; tools, hosts, keys, and attached "
     "files are the current ones",
 )
-PREVIEW: Final = (
+PREVIEW_REMARKS: Final = (
     "preview of the next request",
     "the last message is a placeholder for your next one",
 )
@@ -59,10 +59,13 @@ class PastRequests:
         self._turns = turns
         self._stream = active.document.conversation
         self._spans = find_requests(self._stream)
-        self._last_span = self._find_last(turns.last_request)
+        self._last_span = self._find_or_add_last(turns.last_request)
 
-    def _find_last(self, last: LastRequest | None) -> RequestSpan | None:
-        """Return the place of the `last` request of this kernel; None if the record lacks it."""
+    def _find_or_add_last(self, last: LastRequest | None) -> RequestSpan | None:
+        """Return the place of the `last` request of this kernel; None if the record lacks it.
+
+        A request that failed has left no entries. Its place is added to those of the conversation.
+        """
         if last is None:
             return None
 
@@ -78,7 +81,6 @@ class PastRequests:
             if span.position == start:
                 return span
 
-        # It failed, so it has left no entries.
         turn = self._stream.turn_count - 1
         number = sum(span.turn == turn for span in self._spans) + 1
         failed_span = RequestSpan(turn, number, start, start, is_new_cycle=True)
@@ -156,7 +158,7 @@ class PastRequests:
         conversation_id = self._stream.id
         resolved = self._resolve(basis, conversation_id)
         context = self._turns.contexts.build(self._stream, resolved)
-        context.contents = dict(context.contents)
+        context.contents = dict(context.contents)  # a copy, as the preview adds attachments
         context.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
         request = resolved.make_turn_request(
             context, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
@@ -166,7 +168,9 @@ class PastRequests:
         if explain_new_head(resolved.provider, request, resolved.context_tokens) is not None:
             request = replace(request, context=context.without_heads())
 
-        traced = _make_traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
+        traced = _make_traced(
+            NEXT, resolved.provider_name, resolved.provider, request, PREVIEW_REMARKS
+        )
         return traced, resolved.provider
 
     def _resolve(
@@ -201,7 +205,7 @@ class PastRequests:
     def _reconstruct(self, span: RequestSpan) -> TracedRequest:
         """Return the request of `span` from the record before it, with the current tools."""
         stream_before = self._stream.until(span.position)
-        remarks = [*AS_NOW]
+        remarks = [*RECONSTRUCTED_REMARKS]
         projection = self._project_until(stream_before)
         basis = self._active.settings.snapshot(projection)
         resolved = self._resolve_with_remarks(basis, remarks)
@@ -209,7 +213,7 @@ class PastRequests:
         turn = stream_before.last_turn()
         schema = turn.schema if turn is not None else None
         context = build_context(stream_before, projection.providers(), in_turn=True)
-        context.contents = dict(self._turns.contexts.contents)
+        context.contents = dict(self._turns.contexts.contents)  # a copy, as this request adds some
         request = resolved.make_turn_request(
             context,
             choice=self._find_tool_choice(span, stream_before, basis.config),
@@ -253,26 +257,40 @@ class PastRequests:
     ) -> ToolChoice:
         """Return the tool choice of a request, from the record before it (`stream_before`).
 
-        A choice applies to the first cycle of a turn, and to the cycle after it was changed.
+        A choice applies to the first cycle of a turn, and to the cycle after it was changed. A
+        *cycle* is the first request of a turn, or one after tool calls, with all requests that
+        continue its answer.
         """
-        # Further requests of a cycle repeat its first one.
+        cycle_start = self._find_cycle_start(span)
+        if self._spans[cycle_start].number == 1:  # the first request of the turn
+            return _read_turn_choice(stream_before, config)
+
+        previous = self._spans[cycle_start - 1]
+        if self._is_tool_choice_changed(previous, stream_before, config):
+            return to_tool_choice(config.assistant.tool_choice)
+        return "auto"
+
+    def _find_cycle_start(self, span: RequestSpan) -> int:
+        """Return the index of the first request in the cycle of `span`."""
         index = self._spans.index(span)
         while not self._spans[index].is_new_cycle:
             index -= 1
+        return index
 
-        is_first_of_turn = self._spans[index].number == 1
-        if is_first_of_turn:
-            return _read_turn_choice(stream_before, config)
+    def _is_tool_choice_changed(
+        self, previous: RequestSpan, stream: ConversationStream, config: AppConfig
+    ) -> bool:
+        """Return True if the tool choice in `config`, at the end of `stream`, is a new one.
 
-        stream_before_previous = self._stream.until(self._spans[index - 1].position)
-        if len(stream_before_previous.deltas) == len(stream_before.deltas):
-            return "auto"
+        `previous` is the last request of the cycle before.
+        """
+        stream_before_previous = self._stream.until(previous.position)
+        is_config_unchanged = len(stream_before_previous.deltas) == len(stream.deltas)
+        if is_config_unchanged:
+            return False
 
         previous_config = self._project_until(stream_before_previous).config()
-        configured = config.assistant.tool_choice
-        if previous_config.assistant.tool_choice == configured:
-            return "auto"
-        return to_tool_choice(configured)
+        return previous_config.assistant.tool_choice != config.assistant.tool_choice
 
 
 def _read_turn_choice(stream: ConversationStream, config: AppConfig) -> ToolChoice:
