@@ -18,7 +18,8 @@ from jp_nb.config.assignments import assign_setting
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import apply_change
-from jp_nb.config.partials.partial_merge import merge_partials, strip_strategies
+from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.schema import require_node
 from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.app import Extend

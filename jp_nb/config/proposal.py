@@ -23,7 +23,7 @@ from jp_nb.config.authority import needs_user
 from jp_nb.config.config_snapshot import ConfigSnapshot, complete_model_ids
 from jp_nb.config.partials.partial import Partial, is_wrapper
 from jp_nb.config.partials.partial_change import Change, apply_change
-from jp_nb.config.partials.partial_merge import strip_strategies
+from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.proposal_reading import read_proposed_config, read_proposed_unsets
 from jp_nb.config.refusal import (
     Problem,

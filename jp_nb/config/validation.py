@@ -21,7 +21,8 @@ from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.access_rule_checks import find_rule_problems, iter_rules
 from jp_nb.config.partials.partial import Partial, get_path, is_wrapper
-from jp_nb.config.partials.partial_merge import TEXT_SEPARATORS, strip_strategies
+from jp_nb.config.partials.partial_merge import TEXT_SEPARATORS
+from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, describe_keys, node_at
 from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.config.tree.app import AppConfig

@@ -29,7 +29,7 @@ from jp_nb.record.documents.conversation_list import ConversationInfo, list_conv
 from jp_nb.session.rows.completions import find_frame_library
 from jp_nb.session.session import Session
 from jp_nb.session.turns.structured import is_schema_like
-from jp_nb.storage.configuration.config_files import CONFIG_SUFFIXES
+from jp_nb.storage.configuration.named_files import CONFIG_SUFFIXES
 from jp_nb.storage.user_folders import get_config_folder
 
 _T = TypeVar("_T")

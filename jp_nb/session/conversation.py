@@ -502,7 +502,7 @@ class ActiveConversation:
             StorageError: The consent cannot be stored. Nothing has changed.
             ConfigError: The configuration with these files is not valid. The consent is stored.
         """
-        self.files.consent(pending)
+        self.files.consents.store(pending)
         if self.is_local and len(self.document.conversation) == self.inherited_entries:
             self.document.conversation.base_config = self._make_base_config()
             if self.inherited_entries:

@@ -112,7 +112,7 @@ class Session:
                 self.notices += find_odd_rules(self.files, self.document.conversation.base_config)
             if self.active.restored and previous is None:
                 self.configure(*read_overrides())
-        self.notices += self.files.take_notices()
+        self.notices += self.files.notices.take()
 
     @property
     def settings(self) -> Settings:
@@ -177,7 +177,7 @@ class Session:
         """
         self.active.refuse_while_running()
         self.notices += self.settings.change(*directives, model=model)
-        self.notices += self.files.take_notices()
+        self.notices += self.files.notices.take()
 
     def format_status(self) -> str:
         """Return one line with model, conversation, and place of the record, equal in each run."""
@@ -207,14 +207,14 @@ class Session:
 
         If an answers file is not valid, raise `ConfigError`.
         """
-        with self.files.discard_notices():  # the caller shows a table instead of notices
+        with self.files.notices.discard():  # the caller shows a table instead of notices
             self.turns.runner.load_answers(self.config)
             with suppress(ConfigError):  # reported when the cassette is used
                 _ = self.active.cassettes.active
             with suppress(ConfigError, OSError):  # reported when the model is used
                 self.turns.resolver.look_at_script(self.config)
             self.turns.resolver.look_at_project(self.config)
-            return [*self.files.pending(), *self.active.questions.pending()]
+            return [*self.files.list_pending(), *self.active.questions.pending()]
 
     @contextmanager
     def report_errors(self) -> Iterator[None]:
@@ -230,10 +230,10 @@ class Session:
     def print_notices(self, *more: str) -> None:
         """Print the notices for the user, and `more`."""
         self._add_tool_notices()
-        self.notices += self.files.take_notices()
+        self.notices += self.files.notices.take()
         notices = [*self._take_notices(), *more]
         for notice in notices:
-            print(f"jp_nb: {one_line(self.files.relative(notice), limit=2000)}")
+            print(f"jp_nb: {one_line(self.files.shorten_paths(notice), limit=2000)}")
 
     def _take_notices(self) -> Iterator[str]:
         with suppress(IndexError):  # several threads may print notices, each one once

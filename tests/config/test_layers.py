@@ -192,7 +192,7 @@ def test_file_or_its_include_cuts_off_the_weaker_files(
     (near / "config.toml").write_text(f'{own}extends = ["a.toml"]\n[assistant]\nname = "near"\n')
     (near / "a.toml").write_text(included)
 
-    layers = [layer.partial for layer in ConfigFiles(near.parent).layers()]
+    layers = [layer.partial for layer in ConfigFiles(near.parent).load_layers()]
     merged = Settings(*layers).merged()
     for weaker in ("user", "outer"):
         assert (value_at(merged, f"template.values.{weaker}") == "1") is are_weaker_read

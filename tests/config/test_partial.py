@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from jp_nb.config.partials.partial import iter_leaf_paths
-from jp_nb.config.partials.partial_merge import make_replacement
+from jp_nb.config.partials.partial_strategies import make_replacement
 from tests.config.config_strategies import A, B, C, partials
 from tests.kit.settings import Settings, setting, value_at
 

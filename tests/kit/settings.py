@@ -13,7 +13,13 @@ import jp_nb as jp
 from jp_nb.config import config_snapshot, layers, proposal, refusal, validation
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partials import change_squash, partial, partial_change, partial_merge
+from jp_nb.config.partials import (
+    change_squash,
+    partial,
+    partial_change,
+    partial_merge,
+    partial_strategies,
+)
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tool_toggles import require_tools, toggle_tools
@@ -44,9 +50,9 @@ class Settings:
     @classmethod
     def from_files(cls, files: Any, *names: str, load_paths: tuple[str, ...] = ()) -> Self:
         """Return the settings of the `config_files`, or of those with `names` in `load_paths`."""
-        found = list(files.layers())
+        found = list(files.load_layers())
         if names:
-            found = [layer for name in names for layer in files.named(name, list(load_paths))]
+            found = [layer for name in names for layer in files.load_named(name, list(load_paths))]
         return cls(*(layer.partial for layer in found))
 
     # --- from a text to a layer or a change ------------------------------------------------------
@@ -95,7 +101,7 @@ class Settings:
         result: Layer = {}
         for layer in self._layers:
             result = partial_merge.merge_partials(result, layer)
-        return partial_merge.strip_strategies(result) if plain else result
+        return partial_strategies.strip_strategies(result) if plain else result
 
     def whole(self) -> Layer:
         """Return the effective configuration, with the defaults, as a JSON object.
@@ -119,7 +125,7 @@ class Settings:
             after = partial_change.apply_change(
                 after, partial_change.Change(delta, tuple(unsets)), defaults
             )
-        return partial_merge.strip_strategies(after) if plain else after
+        return partial_strategies.strip_strategies(after) if plain else after
 
     def difference(self, after: Layer) -> Change:
         """Return the change that leads to `after`. Both layers have no merge strategies."""
@@ -141,7 +147,7 @@ class Settings:
 
         for name, on in switches:
             change = _as_pair(toggle_tools(config, name, on=on))
-            written = partial_merge.make_replacement(
+            written = partial_strategies.make_replacement(
                 config.model_dump(mode="json", exclude_none=True)
             )
             config = validation.validate_config(Settings(written).change(change))

@@ -117,7 +117,7 @@ def test_script_of_the_folder_does_not_replace_the_default_model(
     with pytest.raises(jp.ConfigError, match="No model is configured"):
         notebook.ask("Hello.")
     assert wiped == []
-    assert "came with this folder" in "\n".join(notebook.session.files.notices)
+    assert "came with this folder" in "\n".join(notebook.session.files.notices.texts)
     notebook.session.close()
 
 

@@ -11,6 +11,7 @@ import platformdirs
 import pytest
 
 import jp_nb as jp
+from jp_nb.storage.configuration.named_files import make_claim_names
 from tests.kit.folders import config_files
 from tests.kit.settings import Settings, value_at
 
@@ -57,7 +58,7 @@ def test_files_are_merged_from_the_user_through_the_root_to_the_notebook(
     monkeypatch.setenv("JP_CFG_ASSISTANT__MODEL__PARAMETERS__STOP_WORDS", "+env")
     files = config_files(work)
     assert folded_words(files) == ["user", "outer", "near", "env"]
-    assert [(x.name, x.file) for x in files.layers()][1] == ("workspace file", str(outer))
+    assert [(x.name, x.file) for x in files.load_layers()][1] == ("workspace file", str(outer))
     assert files.root == work
 
 
@@ -76,7 +77,7 @@ def test_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
     path = write(work / ".jp" / "config.toml", stop_words("one"))
     files = config_files(work)
     assert folded_words(files) == ["one"]
-    assert files.layers()[0] is files.layers()[0]
+    assert files.load_layers()[0] is files.load_layers()[0]
     write(path, stop_words("another"))
     assert folded_words(files) == ["another"]
 
@@ -96,10 +97,13 @@ def test_unchanged_sources_keep_their_layers(
     write(work / ".jp" / "config.toml", stop_words("one"))
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
     files = config_files(work)
-    assert all(map(operator.is_, files.layers(), files.layers()))
-    before = files.layers()
+    assert all(map(operator.is_, files.load_layers(), files.load_layers()))
+    before = files.load_layers()
     monkeypatch.setenv("JP_CFG_USER__NAME", "other")
-    assert [old is new for old, new in zip(before, files.layers(), strict=True)] == [True, False]
+    assert [old is new for old, new in zip(before, files.load_layers(), strict=True)] == [
+        True,
+        False,
+    ]
 
 
 def test_included_files_are_weaker_or_stronger_and_globs_are_sorted(home: Path, work: Path) -> None:
@@ -115,15 +119,15 @@ def test_included_files_are_weaker_or_stronger_and_globs_are_sorted(home: Path, 
     )
     files = config_files(work)
     assert folded_words(files) == ["base", "a", "b", "own", "tail"]
-    assert files.take_notices() == []
-    assert Path(files.layers()[0].file or "").name == "base.toml"
+    assert files.notices.take() == []
+    assert Path(files.load_layers()[0].file or "").name == "base.toml"
 
 
 def test_missing_included_file_is_reported_once_and_ignored(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["gone.toml"]\n' + stop_words("own"))
     files = config_files(work)
     assert folded_words(files) == folded_words(files) == ["own"]
-    (notice,) = files.take_notices()
+    (notice,) = files.notices.take()
     assert "'gone.toml', which does not exist" in notice
 
 
@@ -132,14 +136,14 @@ def test_circular_includes_are_an_error_with_the_chain(home: Path, work: Path) -
     write(work / ".jp" / "a.toml", 'extends = ["b.toml"]')
     write(work / ".jp" / "b.toml", 'extends = ["a.toml"]')
     with pytest.raises(jp.ConfigError, match=r"a\.toml -> .*b\.toml -> .*a\.toml"):
-        config_files(work).layers()
+        config_files(work).load_layers()
 
 
 def test_error_of_a_value_names_the_included_file(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
     wrong = write(work / ".jp" / "a.toml", '[user]\nnme = "x"')
     with pytest.raises(jp.ConfigError, match=r"did you mean 'user\.name'") as caught:
-        config_files(work).layers()
+        config_files(work).load_layers()
     assert caught.value.file == str(wrong)
 
 
@@ -148,12 +152,15 @@ def test_name_is_searched_in_the_load_paths_of_user_and_workspace(home: Path, wo
     write(work / ".jp" / "config.toml", "")
     mine = write(work / "personas" / "dev.json", '{"user": {"name": "ws"}}')
     files = config_files(work)
-    layers = files.named("dev", ["skills", "personas"])
+    layers = files.load_named("dev", ["skills", "personas"])
     merged = Settings.from_files(files, "dev", load_paths=("skills", "personas")).merged()
     assert value_at(merged, WORDS) == ["user"]
     assert [layer.file for layer in layers][1] == str(mine)
-    assert files.claim_names(layers[1]) == (["file:personas/dev.json"], "personas/dev.json")
-    names, label = files.claim_names(layers[0])
+    assert make_claim_names(layers[1], files.root) == (
+        ["file:personas/dev.json"],
+        "personas/dev.json",
+    )
+    names, label = make_claim_names(layers[0], files.root)
     assert label == "<user-local>"
     assert names == [f"file:{(home / 'config/personas/dev.toml').resolve()}"]
 
@@ -162,14 +169,14 @@ def test_path_selects_that_file(home: Path, work: Path) -> None:
     path = write(work / "x.toml", 'id = "me"\n' + stop_words("x"))
     files = config_files(work)
     for name in ("x.toml", "@x.toml", str(path)):
-        (layer,) = files.named(name, [])
+        (layer,) = files.load_named(name, [])
         assert layer.file == str(path)
-    assert files.claim_names(layer)[0] == ["file:x.toml", "id:me"]
+    assert make_claim_names(layer, files.root)[0] == ["file:x.toml", "id:me"]
 
 
 def test_error_of_an_unknown_name_lists_the_searched_places(home: Path, work: Path) -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        config_files(work).named("dve", ["personas"])
+        config_files(work).load_named("dve", ["personas"])
     text = str(caught.value)
     assert str(home / "config" / "personas" / "dve") in text
     assert str(work / "personas" / "dve") in text

@@ -97,9 +97,11 @@ def test_changed_file_is_read_again_and_an_unchanged_one_keeps_its_layer(bare_fo
     outside = put(bare_folder.parent / "home" / "servers.json", SERVERS)
     list_files_of_user(bare_folder, str(outside))
     files = config_files(bare_folder, asks_consent=True)
-    assert files.layers()[0] is files.layers()[0]
+    assert files.load_layers()[0] is files.load_layers()[0]
     put(outside, {"mcpServers": {"books": {"command": "another"}}})
-    assert files.layers()[0].partial == {"providers": {"mcp": {"books": {"command": "another"}}}}
+    assert files.load_layers()[0].partial == {
+        "providers": {"mcp": {"books": {"command": "another"}}}
+    }
 
 
 def test_problem_of_a_file_is_a_notice_and_the_configuration_stays_valid(

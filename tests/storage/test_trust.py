@@ -68,13 +68,13 @@ def test_pending_settings_of_a_file_are_listed_with_their_values(bare_folder: Pa
     )
     files = config_files(bare_folder, asks_consent=True)
     assert Settings.from_files(files).merged() == {"user": {"name": "Ada"}}
-    [pending] = files.pending()
+    [pending] = files.list_pending()
     assert (pending.file, pending.folder) == (file, bare_folder)
     listed = {path: value for path, value, _ in pending.leaves}
     assert listed["conversation.attachments"] == ["file:~/.ssh/id_rsa"]
     assert (listed[f"{TOOL}.command.program"], listed[f"{TOOL}.run"]) == ("sh", "unattended")
     assert listed[f"{TOOL}.access.config"]
-    files.consent([pending])
+    files.consents.store([pending])
     assert value_at(Settings.from_files(files).merged(), f"{TOOL}.run") == "unattended"
 
 
@@ -151,10 +151,10 @@ def test_change_that_keeps_size_and_time_is_noticed(bare_folder: Path) -> None:
 def test_user_agrees_to_the_content_that_was_shown(bare_folder: Path) -> None:
     file = configure(bare_folder, EVIL)
     files = config_files(bare_folder, asks_consent=True)
-    shown = files.pending()
+    shown = files.list_pending()
     assert [leaf[:2] for leaf in shown[0].leaves] == [(URL, "http://evil.example")]
     file.write_text(EVIL.replace("evil", "other"))  # while the person reads
-    files.consent(shown)
+    files.consents.store(shown)
     assert value_at(Settings.from_files(files).merged(), URL) is None
     assert (
         value_at(Settings.from_files(config_files(bare_folder, asks_consent=True)).merged(), URL)
@@ -241,7 +241,7 @@ def test_listed_folders_are_trusted_with_their_subfolders(
             monkeypatch.setenv("JP_NB_TRUST_FOLDERS", value)
             files = config_files(bare_folder, asks_consent=True)
             assert bool(Settings.from_files(files).merged()) is is_trusted
-            assert bool(files.take_notices()) is not is_trusted
+            assert bool(files.notices.take()) is not is_trusted
 
 
 def test_damaged_consents_are_ignored_and_replaced(
@@ -254,7 +254,7 @@ def test_damaged_consents_are_ignored_and_replaced(
             find_consents(bare_folder).write_text(damage, errors="surrogateescape")
             files = config_files(bare_folder, asks_consent=True)
             assert Settings.from_files(files).merged() == {}
-            files.consent(files.pending())
+            files.consents.store(files.list_pending())
             assert Settings.from_files(files).merged()
 
 
@@ -351,11 +351,11 @@ def test_file_in_a_folder_of_another_user_is_ignored(
     give_away(place)
     files = config_files(bare_folder, asks_consent=asks_consent)
     assert Settings.from_files(files).merged() == {"assistant": {"name": "mine"}}
-    (notice,) = files.take_notices()
+    (notice,) = files.notices.take()
     assert str(file) in notice
     assert str(place) in notice
-    files.layers()
-    assert files.take_notices() == []
+    files.load_layers()
+    assert files.notices.take() == []
 
 
 def test_included_file_of_another_user_is_ignored(bare_folder: Path, give_away: Any) -> None:
@@ -364,7 +364,7 @@ def test_included_file_of_another_user_is_ignored(bare_folder: Path, give_away: 
     files = config_files(bare_folder)
     assert value_at(Settings.from_files(files).merged(), URL) is None
     assert value_at(Settings.from_files(files).merged(), "user.name") == "Ada"
-    (notice,) = files.take_notices()
+    (notice,) = files.notices.take()
     assert str(bare_folder / ".jp" / "others.toml") in notice
 
 
@@ -372,7 +372,7 @@ def test_named_file_of_another_user_is_an_error(bare_folder: Path, give_away: An
     give_away(write(bare_folder / "personas" / "dev.toml", EVIL))
     for name in ("dev", "personas/dev.toml"):
         with pytest.raises(jp.ConfigError, match="belongs to another user"):
-            config_files(bare_folder).named(name, ["personas"])
+            config_files(bare_folder).load_named(name, ["personas"])
 
 
 def test_workspace_root_is_not_a_folder_of_another_user(bare_folder: Path, give_away: Any) -> None:

@@ -193,7 +193,7 @@ class AskedNotebook(Notebook):
 
     def take_notices(self) -> list[str]:
         """Take the notices since the last call, also those of files."""
-        return [*super().take_notices(), *self.session.files.take_notices()]
+        return [*super().take_notices(), *self.session.files.notices.take()]
 
     @property
     def log(self) -> Path:

@@ -22,7 +22,8 @@ from jp_nb.config.partials.partial import (
     unwrap,
 )
 from jp_nb.config.partials.partial_change import Change, apply_change, unset_path
-from jp_nb.config.partials.partial_merge import merge_partials, strip_strategies
+from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path
 

@@ -11,7 +11,6 @@ Source: `docs/configuration.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import is_
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -27,49 +26,68 @@ TEXT_SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 
 def merge_partials(
-    base: Mapping[str, JsonValue], over: Mapping[str, JsonValue], node: SchemaNode = ROOT
+    lower: Mapping[str, JsonValue], upper: Mapping[str, JsonValue], node: SchemaNode = ROOT
 ) -> Partial:
-    """Return `base` with `over` merged into it, by the merge rule of each setting of `node`.
+    """Return `lower` with `upper` merged into it, by the merge rule of each setting of `node`.
 
-    Null and an empty list in `over` mean "not set". The result shares unchanged values with the
+    Null and an empty list in `upper` mean "not set". The result shares unchanged values with the
     arguments, which are not modified.
     """
-    result = dict(base)
+    result = dict(lower)
 
-    for key, value in over.items():
-        below = node.child(key)
-        if value is None or (value == [] and below is not None and below.kind == "list"):
+    for key, value in upper.items():
+        child = node.child(key)
+        if value is None or (value == [] and child is not None and child.kind == "list"):
             continue  # not set
-        result[key] = combine_values(below or JSON, result.get(key), value)
+        result[key] = combine_values(child or JSON, result.get(key), value)
 
     return result
 
 
-def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
-    """Return the value of `node` after `new` is merged into `old`."""
-    if not isinstance(old, dict) and not isinstance(new, dict) and node.kind != "list":
-        return new  # fast path for most settings
-    if node.kind == "table" and isinstance(old, dict) and isinstance(new, dict):
-        return merge_partials(old, new, node)  # fast path for most tables
+def combine_values(node: SchemaNode, lower: JsonValue, upper: JsonValue) -> JsonValue:
+    """Return the value of `node` after `upper` is merged into `lower`.
 
-    if isinstance(old, dict) != isinstance(new, dict):  # a short form and a table
-        old = expand_shorthand(node, old)
-        new = expand_shorthand(node, new)
+    The first case that applies decides:
+        - A list: its strategy, or that of the schema (`_combine_lists`).
+        - A map or text that is wrapped with a strategy: this strategy (`_combine_wrapped`).
+        - Two tables: they are merged field by field. A short form is expanded before.
+        - Any other value: `upper` replaces `lower`.
+    """
+    is_any_table = isinstance(lower, dict) or isinstance(upper, dict)
+    if not is_any_table and node.kind != "list":
+        return upper  # fast path for most settings
+    if node.kind == "table" and isinstance(lower, dict) and isinstance(upper, dict):
+        return merge_partials(lower, upper, node)  # fast path for most tables
 
-    if is_wrapper(old, node) and old.get("discard_when_merged") is True:
-        old = {"value": [], "dedup": old["dedup"]} if old.get("dedup") is not None else None
+    if isinstance(lower, dict) != isinstance(upper, dict):  # a short form and a table
+        lower = expand_shorthand(node, lower)
+        upper = expand_shorthand(node, upper)
 
+    lower = _discard_default(node, lower)
     if node.kind == "list":
-        return _combine_lists(node, old, new)
-    if is_wrapper(new, node):
-        return _combine_wrapped(node, old, new)
+        return _combine_lists(node, lower, upper)
+    if is_wrapper(upper, node):
+        return _combine_wrapped(node, lower, upper)
 
-    below = unwrap(old, node)
-    if not isinstance(new, dict) or node.kind in ("scalar", "text"):
-        return new
-    if not isinstance(below, dict):
-        return merge_partials({}, new, node)
-    return rewrap(node, old, merge_partials(below, new, node))
+    lower_content = unwrap(lower, node)
+    if not isinstance(upper, dict) or node.kind in ("scalar", "text"):
+        return upper
+    if not isinstance(lower_content, dict):
+        return merge_partials({}, upper, node)
+    return rewrap(node, lower, merge_partials(lower_content, upper, node))
+
+
+def _discard_default(node: SchemaNode, lower: JsonValue) -> JsonValue:
+    """Return `lower` without its content if it is wrapped with `discard_when_merged`.
+
+    Such a value is a default that disappears when another layer sets anything. Its `dedup` stays,
+    because it applies to the values of the other layers as well (see `_removes_repeated`).
+    """
+    if not is_wrapper(lower, node) or lower.get("discard_when_merged") is not True:
+        return lower
+    if lower.get("dedup") is None:
+        return None
+    return {"value": [], "dedup": lower["dedup"]}
 
 
 def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
@@ -85,132 +103,89 @@ def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
     return value
 
 
-def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
-    """Return the list `new` merged into `old`, wrapped if its strategies have to be kept."""
-    below = unwrap(old, node)
-    above = unwrap(new, node)
-    if not isinstance(above, list):
-        return new  # `validate` reports it
-    if node.merge.strategy == "preserve" and below is not None:
-        return old
+def _combine_lists(node: SchemaNode, lower: JsonValue, upper: JsonValue) -> JsonValue:
+    """Return the list `upper` merged into `lower`, wrapped if its strategies have to be kept."""
+    lower_items = unwrap(lower, node)
+    upper_items = unwrap(upper, node)
+    if not isinstance(upper_items, list):
+        return upper  # `validate` reports it
+    if node.merge.strategy == "preserve" and lower_items is not None:
+        return lower
 
     default = "replace" if node.merge.strategy == "replace" else "append"
-    own = new.get("strategy") if is_wrapper(new, node) else None
+    own = upper.get("strategy") if is_wrapper(upper, node) else None
     strategy = str(own or default)
 
-    kept_items = below if isinstance(below, list) and strategy != "replace" else []
-    whole = [*above, *kept_items] if strategy == "prepend" else [*kept_items, *above]
-    removes_repeated = _removes_repeated(node, old, new)
+    kept_items: list[JsonValue] = []
+    if isinstance(lower_items, list) and strategy != "replace":
+        kept_items = lower_items
+
+    items = [*kept_items, *upper_items]
+    if strategy == "prepend":
+        items = [*upper_items, *kept_items]
+
+    removes_repeated = _removes_repeated(node, lower, upper)
     if removes_repeated:
-        whole = list({sorted_json(item): item for item in whole}.values())
+        items = list({sorted_json(item): item for item in items}.values())
 
-    if old is None and is_wrapper(new, node):
-        return {**new, "value": whole}
+    if lower is None and is_wrapper(upper, node):
+        return {**upper, "value": items}
 
-    # The result tells `dedup` to later values, if it differs from the schema.
-    result = rewrap(node, old, whole, replaces=strategy == "replace")
+    result = rewrap(node, lower, items, replaces=strategy == "replace")
+    return _keep_dedup(node, result, removes_repeated)
+
+
+def _keep_dedup(node: SchemaNode, result: JsonValue, removes_repeated: bool) -> JsonValue:
+    """Return the merged list `result` in a form that tells `dedup` to the values of upper layers.
+
+    A list that was not wrapped is wrapped only if `removes_repeated` differs from the schema. Its
+    strategy is then `append`, which adds the list to the one below it, as without a wrapper.
+    """
     is_default = removes_repeated == node.merge.dedup
-    if is_wrapper(result, node):
-        if is_default and "dedup" not in result:
+
+    if not is_wrapper(result, node):
+        if is_default:
             return result
-        return {**result, "dedup": removes_repeated}
-    if is_default:
+        return {"value": result, "strategy": "append", "dedup": removes_repeated}
+
+    if is_default and "dedup" not in result:
         return result
-    return {"value": whole, "strategy": "append", "dedup": removes_repeated}
+    return {**result, "dedup": removes_repeated}
 
 
-def _removes_repeated(node: SchemaNode, old: JsonValue, new: JsonValue) -> bool:
-    """Return True if the list has each item once: `dedup` of `new`, of `old`, or of the schema."""
-    for value in (new, old):
+def _removes_repeated(node: SchemaNode, lower: JsonValue, upper: JsonValue) -> bool:
+    """Return True if the list has each item once: `dedup` of `upper`, `lower`, or the schema."""
+    for value in (upper, lower):
         dedup = value.get("dedup") if is_wrapper(value, node) else None
         if isinstance(dedup, bool):
             return dedup
     return node.merge.dedup
 
 
-def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
-    """Return the map or text `wrapped`, which has a strategy, merged into `old`."""
-    below = unwrap(old, node)
-    above = wrapped["value"]
-    strategy = wrapped.get("strategy", "append")
+def _combine_wrapped(node: SchemaNode, lower: JsonValue, upper: dict[str, JsonValue]) -> JsonValue:
+    """Return the map or text `upper`, which is wrapped with a strategy, merged into `lower`."""
+    lower_content = unwrap(lower, node)
+    upper_content = upper["value"]
+    strategy = upper.get("strategy", "append")
 
-    if below is None or strategy == "replace":
-        return wrapped
+    if lower_content is None or strategy == "replace":
+        return upper
 
-    if isinstance(below, dict) and isinstance(above, dict):
+    if isinstance(lower_content, dict) and isinstance(upper_content, dict):
         if strategy == "merge":
-            return rewrap(node, old, {**below, **above})
-        combined = {**above, **below} if strategy == "keep" else merge_partials(below, above, node)
-        return rewrap(node, old, combined)
+            return rewrap(node, lower, {**lower_content, **upper_content})
+        if strategy == "keep":
+            return rewrap(node, lower, {**upper_content, **lower_content})
+        return rewrap(node, lower, merge_partials(lower_content, upper_content, node))
 
-    match (above, below) if strategy == "prepend" else (below, above):
+    in_order = (lower_content, upper_content)
+    if strategy == "prepend":
+        in_order = (upper_content, lower_content)
+
+    match in_order:
         case str(first), str(second):
-            separator = TEXT_SEPARATORS.get(str(wrapped.get("separator", "none")), "")
-            return rewrap(node, old, first + separator + second)
+            separator = TEXT_SEPARATORS.get(str(upper.get("separator", "none")), "")
+            return rewrap(node, lower, first + separator + second)
         case list(first), list(second):
-            return rewrap(node, old, [*first, *second])
-    return wrapped
-
-
-def strip_strategies(
-    partial: Mapping[str, JsonValue],
-    *,
-    known: tuple[Partial, Partial] = ({}, {}),
-    node: SchemaNode | None = ROOT,
-) -> Partial:
-    """Return the settings of `partial` as the lowest layer, without merge strategies.
-
-    Tables without strategies are shared with `partial`. `known` is another partial configuration
-    and its result, which is reused for the values that both share.
-    """
-    before, stripped = known
-    result: Partial = {}
-
-    for key, value in partial.items():
-        if not isinstance(value, dict) and value != []:
-            result[key] = value  # fast path for most settings
-            continue
-        if key in stripped and before[key] is value:
-            result[key] = stripped[key]
-            continue
-
-        below = node.child(key) if node is not None else None
-        if value == [] and below is not None and below.kind == "list":
-            continue
-
-        plain = unwrap(value, below)
-        if isinstance(plain, dict):
-            old = before.get(key)
-            old_result = stripped.get(key)
-            if not isinstance(old, dict) or not isinstance(old_result, dict) or plain is not value:
-                old = {}
-                old_result = {}
-            plain = strip_strategies(plain, known=(old, old_result), node=below)
-
-        result[key] = plain
-    is_same = len(result) == len(partial) and all(map(is_, result.values(), partial.values()))
-    return partial if is_same and isinstance(partial, dict) else result
-
-
-def make_replacement(partial: Mapping[str, JsonValue]) -> Partial:
-    """Return `partial` in a form that replaces the value of any lower layer.
-
-    For a dumped configuration, this is the partial configuration that yields it again.
-    """
-    return _as_replacement(ROOT, strip_strategies(partial))
-
-
-def _as_replacement(node: SchemaNode, partial: Partial) -> Partial:
-    result: Partial = {}
-
-    for key, value in partial.items():
-        below = node.child(key) or JSON
-        replaces = below.kind == "list"
-
-        if isinstance(value, dict) and below.kind == "json":
-            replaces = is_wrapper(value, below)  # it must not be read as one
-        elif isinstance(value, dict):
-            value = _as_replacement(below, value)
-            replaces = below.kind == "map" and below.merge.annotated
-        result[key] = {"value": value, "strategy": "replace"} if replaces else value
-    return result
+            return rewrap(node, lower, [*first, *second])
+    return upper

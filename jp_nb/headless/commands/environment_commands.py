@@ -37,13 +37,13 @@ def trust_folder(options: argparse.Namespace) -> int:
         raise UsageError(f"there is no folder {options.folder}")
 
     files = ConfigFiles(options.folder.resolve(), FolderTrust())
-    config = validate_config(merge_layers(files.layers()))
+    config = validate_config(merge_layers(files.load_layers()))
     look_at_project(config, ProjectFiles(files))
-    pending = files.pending()
+    pending = files.list_pending()
     if not pending:
-        for line in files.take_notices():
+        for line in files.notices.take():
             print(one_line(line, limit=MAX_PATH_LINE_CHARS))
-        print(files.no_pending_reason())
+        print(files.consents.explain_none_pending())
         return 0
 
     print(make_table(PENDING_HEAD, list_pending_rows(pending), limit=sys.maxsize).text)
@@ -51,7 +51,7 @@ def trust_folder(options: argparse.Namespace) -> int:
         print("nothing changed", file=sys.stderr)
         return 1
 
-    files.consent(pending)
+    files.consents.store(pending)
     print("these files are trusted now, until their content changes")
     return 0
 
@@ -103,11 +103,11 @@ def _check_kernel() -> tuple[bool, str]:
 def _check_configuration() -> tuple[bool, str]:
     try:
         files = ConfigFiles(Path.cwd(), FolderTrust())
-        layers = files.layers()
+        layers = files.load_layers()
         config = validate_config(merge_layers(layers))
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
     except ConfigError as exc:
         return False, str(exc)
 
     sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults only"
-    return True, "; ".join([f"model {model} ({sources})", *files.take_notices()])
+    return True, "; ".join([f"model {model} ({sources})", *files.notices.take()])

@@ -132,7 +132,7 @@ class ToolHost:
 
     def _read_config(self) -> AppConfig:
         functions: JsonObject = {"conversation": {"tools": list_registered_functions()}}
-        layers = [Layer(REGISTRATIONS_LAYER, functions), *self._files.layers()]
+        layers = [Layer(REGISTRATIONS_LAYER, functions), *self._files.load_layers()]
         return validate_config(merge_layers(layers))
 
     @staticmethod

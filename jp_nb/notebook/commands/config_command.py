@@ -60,7 +60,7 @@ def _change_file(session: Session, layer: FileLayer, changes: Sequence[Directive
     session.active.refuse_while_running()
     projection = session.settings.projection
     session.notices += write_config_file(layer, changes, projection, session.files)
-    session.notices += session.files.take_notices()
+    session.notices += session.files.notices.take()
     print(f"Saved in your {layer} configuration file: {', '.join(map(_format_change, changes))}")
 
 

@@ -44,7 +44,7 @@ def check_servers(session: Session) -> Iterator[tuple[str, str]]:
 def _list_pending(session: Session) -> list[str]:
     """Return the names of the servers with a setting that needs the user's consent."""
     paths: list[str] = []
-    for pending in session.files.pending():
+    for pending in session.files.list_pending():
         paths += [path for path, _, _ in pending.leaves]
 
     keys = [tuple(map(str, parse_path(path))) for path in paths]

@@ -92,14 +92,16 @@ def _trust_workspace(call: Invocation) -> None:
     pending = call.session.pending()
     is_moved = call.session.active.trust.is_moved
     if not pending and not is_moved:
-        print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_PATH_LINE_CHARS)}")
+        print(
+            f"jp_nb: {one_line(files.consents.explain_none_pending(), limit=MAX_PATH_LINE_CHARS)}"
+        )
         return
 
     rows = list_pending_rows(pending)
     if is_moved:
         rows += _list_moved_rows(call)
 
-    with files.discard_notices():  # no notices about ignored files: the user is about to decide
+    with files.notices.discard():  # no notices about ignored files: the user is about to decide
         agrees = call.options.yes or _ask_for_trust(call, PENDING_HEAD, rows)
 
     if not agrees:

@@ -28,7 +28,7 @@ from jp_nb.config.partials.partial import (
     select_settings,
 )
 from jp_nb.config.partials.partial_change import Change, apply_change, diff_partials
-from jp_nb.config.partials.partial_merge import strip_strategies
+from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.schema import SchemaNode
 from jp_nb.config.setting_paths import PathKeys, format_path, parse_path
 from jp_nb.record.changes.config_history import Projection

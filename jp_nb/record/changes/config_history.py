@@ -23,7 +23,7 @@ from jp_nb.config.authority import may_untrusted_record_unset, names_remote_mode
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import Change, apply_change, unset_path
-from jp_nb.config.partials.partial_merge import strip_strategies
+from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain_config
@@ -309,7 +309,7 @@ class Projection:
     def strip(self, partial: Partial) -> Partial:
         """Return `partial` without merge strategies. Parts of the last call are reused."""
         if self._stripped[0] is not partial:
-            self._stripped = partial, strip_strategies(partial, known=self._stripped)
+            self._stripped = partial, strip_strategies(partial, earlier=self._stripped)
         return self._stripped[1]
 
     def config(self) -> AppConfig:

@@ -28,7 +28,7 @@ def make_base_config(files: ConfigFiles) -> Partial:
     It has no settings with authority, which stay in the files and variables of their owner. A
     scripted model is stored, and only a trusted record may select a script of the folder.
     """
-    return _make_base_config(tuple(files.layers()))
+    return _make_base_config(tuple(files.load_layers()))
 
 
 @lru_cache(maxsize=4)
@@ -60,5 +60,5 @@ def is_reproducible(files: ConfigFiles) -> bool:
 
 def keeps_journal(files: ConfigFiles, base: Partial) -> bool:
     """Return True if the journal is on (`record.journal`) for `base` on top of `files`."""
-    below = merge_layers(files.layers())
+    below = merge_layers(files.load_layers())
     return get_path(merge_partials(below, base), "record.journal") is not False

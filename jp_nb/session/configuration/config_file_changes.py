@@ -57,7 +57,7 @@ def write_config_file(
     file.save()
 
     if not needed_consent:
-        files.consent_to(where)
+        files.store_consent_to_written(where)
 
     return [
         f"written to {file.path}: {', '.join(file.paths)}",

@@ -38,6 +38,7 @@ from jp_nb.session.configuration.requested_changes import (
 )
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.configuration.named_files import make_claim_names
 
 
 class DirectiveDraft(Draft):
@@ -67,7 +68,7 @@ class DirectiveDraft(Draft):
         if text in ("NONE", "WORKSPACE"):
             self.reset()
             if text == "WORKSPACE":
-                settings = with_model(merge_layers(self._files.layers()))
+                settings = with_model(merge_layers(self._files.load_layers()))
                 self.add_from(None, Change(to_store(settings)))
             return
 
@@ -76,7 +77,7 @@ class DirectiveDraft(Draft):
             self.add_from(source, change)
 
     def _make_source(self, layer: Layer) -> ChangeSource:
-        names, label = self._files.claim_names(layer)
+        names, label = make_claim_names(layer, self._files.root)
         return ChangeSource.named(*names, label=label)
 
     def _revert(self, text: str) -> None:
@@ -85,7 +86,7 @@ class DirectiveDraft(Draft):
             self._revert_assignment(text)
             return
 
-        file_layers = self._files.named(text, get_path(self.partial(), LOAD_PATHS) or [])
+        file_layers = self._files.load_named(text, get_path(self.partial(), LOAD_PATHS) or [])
         hashes = frozenset().union(*(self._make_source(layer).hashes for layer in file_layers))
 
         layers = self._files.load_valid_layers()[0]

@@ -32,7 +32,7 @@ def allows_unattended_edits(config: AppConfig, files: ConfigFiles) -> bool:
     values = [get_path(apply_overrides({}, files), _RUN_PATH)]
     values += [
         get_path(layer.partial, _RUN_PATH)
-        for layer in reversed(files.layers())
+        for layer in reversed(files.load_layers())
         if layer.name in _OWN_LAYERS
     ]
     own = [value for value in values if value is not None]

@@ -15,7 +15,8 @@ from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partials.partial import Partial, build_partial, get_path
 from jp_nb.config.partials.partial_change import Change, apply_change
-from jp_nb.config.partials.partial_merge import make_replacement, merge_partials
+from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.partials.partial_strategies import make_replacement
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.storage import environment
@@ -42,7 +43,7 @@ def read_requested_changes(
     if is_assignment(text):
         found = [(parse_assignment(text, current), None)]
     else:
-        layers = files.named(text, get_path(current, LOAD_PATHS) or [])
+        layers = files.load_named(text, get_path(current, LOAD_PATHS) or [])
         found = [(Change(_without_file_settings(layer.partial)), layer) for layer in layers]
 
     changes: list[tuple[Change, Layer | None]] = []
@@ -98,7 +99,7 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
     if not (directives := read_overrides()):
         return base
 
-    below = merge_layers(files.layers())
+    below = merge_layers(files.load_layers())
     for directive in directives:
         for change, _ in read_requested_changes(directive.text, merge_partials(below, base), files):
             base = apply_change(base, change)

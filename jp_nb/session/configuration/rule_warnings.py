@@ -10,7 +10,8 @@ import sys
 from jp_nb.config.access_rule_checks import find_rule_warnings, iter_rules
 from jp_nb.config.layers import merge_layers
 from jp_nb.config.partials.partial import Partial
-from jp_nb.config.partials.partial_merge import merge_partials, strip_strategies
+from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.storage.configuration.config_files import ConfigFiles
 
 

@@ -65,7 +65,7 @@ class FolderScripts:
         try:
             content = read_owned_file(path, max_bytes=MAX_SCRIPT_BYTES)
         except ForeignFileError as exc:
-            files.add_notice(f"the script {name} is not used: {exc}")
+            files.notices.add(f"the script {name} is not used: {exc}")
             raise ConfigError(f"the script is not used: {exc}", path=MODEL_PATH) from exc
 
         self.choose_changed(self._list_own_changes())
@@ -73,11 +73,11 @@ class FolderScripts:
             "script",
             f"replies that replace the model {SCRIPTED_NAME}/{name}: {len(content)} bytes",
         )
-        if name in self._chosen or files.require_consent(path, content, [shown_value]):
+        if name in self._chosen or files.consents.check(path, content, [shown_value]):
             return content
 
         need = f"the script {path} came with this folder and needs your consent"
-        files.add_notice(f"{need}: `%jp trust --workspace`")
+        files.notices.add(f"{need}: `%jp trust --workspace`")
         raise ConfigError(
             f"{need}. Agree to its content with `%jp trust --workspace`, or choose it here with "
             f"`%%jp -m {SCRIPTED_NAME}/{name}`",

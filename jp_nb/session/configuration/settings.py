@@ -78,7 +78,7 @@ class Settings:
         if self._skips_invalid_files:
             layers = self._files.load_valid_layers()[0]
         else:
-            layers = self._files.layers()
+            layers = self._files.load_layers()
         return [self._make_lowest_layer(), *layers]
 
     def _make_lowest_layer(self) -> Layer:
@@ -186,7 +186,7 @@ class Settings:
         source = draft or self.projection
         config = source.config()
         now = source.now()
-        return ConfigSnapshot(now.after, now.defaults, config, self._files.is_inside)
+        return ConfigSnapshot(now.after, now.defaults, config, self._files.is_in_workspace)
 
     def find_carried_over(self, other: Projection) -> Change:
         """Return the change that copies settings of another conversation that are not set here."""

@@ -53,7 +53,7 @@ class ServerLaunches:
         """
         inputs = await self._get_inputs(name, server)
         for variable in find_unset_passed_variables(server, os.environ):
-            self._files.add_notice(
+            self._files.notices.add(
                 f"MCP server {name}: the environment variable {variable} of its setting "
                 "`variables` is not set, so it starts without it"
             )

@@ -106,7 +106,7 @@ class Cassettes:
         assert choice.path is not None
         shown_value = ("cassette", f"responses that replace models: {len(content)} bytes")
 
-        if not is_absolute and not self._files.require_consent(choice.path, content, [shown_value]):
+        if not is_absolute and not self._files.consents.check(choice.path, content, [shown_value]):
             raise ConfigError(
                 f"the cassette {self.format_path(choice.path)} came with this folder and "
                 "needs your consent. Agree to its content with `%jp trust "
@@ -131,7 +131,7 @@ class Cassettes:
         from jp_nb.config.validation import validate_config
 
         partial: Partial = {}
-        for layer in self._files.layers():  # only this table, as each request needs it
+        for layer in self._files.load_layers():  # only this table, as each request needs it
             table = get_path(layer.partial, _CASSETTE_TABLE)
             if table is not None:
                 partial = merge_partials(partial, {"providers": {"cassette": table}})

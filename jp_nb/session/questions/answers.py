@@ -109,10 +109,10 @@ class SessionAnswers:
         ]
 
         self._last_read = current
-        if needs_consent and not files.require_consent(file, content, shown_values):
+        if needs_consent and not files.consents.check(file, content, shown_values):
             self._last_read = None
             answers = AnswersFile("")
-            files.add_notice(
+            files.notices.add(
                 f"{file} can answer questions and permit calls for you. It is "
                 "ignored until `%jp trust --workspace`"
             )

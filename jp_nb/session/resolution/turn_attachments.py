@@ -75,7 +75,7 @@ class TurnAttachments:
         fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
         layer_name = None
         file = None
-        for layer in self._files.layers():
+        for layer in self._files.load_layers():
             if error.url in _list_attachments(layer):
                 layer_name = layer.name
                 file = layer.file

@@ -174,7 +174,7 @@ class FolderModels(CompletionModels):
     def _read_config(self, choice: ChosenModel) -> AppConfig:
         # A later step overrides the earlier ones.
         # 1. Files and environment variables, with the default model if they name none.
-        partial = with_model(merge_layers(self.files.layers()))
+        partial = with_model(merge_layers(self.files.load_layers()))
 
         # 2. The `-c` options of `jp-nb run`, which a worker process inherits.
         run_options = apply_overrides({}, self.files)

@@ -243,7 +243,7 @@ class TurnRunner:
             next_conversation.activate(active, draft.settings)
 
         self.reruns.remember_start(turn_request.cell)
-        active.notices += [*draft.changes.notices, *active.files.take_notices()]
+        active.notices += [*draft.changes.notices, *active.files.notices.take()]
         if next_conversation is not None and next_conversation.is_new:
             self._conversations.announce_left_settings(previous, asks=True)
         return draft

@@ -91,7 +91,7 @@ class ProjectFiles:
         skills: dict[str, Skill] = {}
         for path in self._iter_skill_files():
             if len(skills) == MAX_SKILLS:
-                self._files.add_notice(
+                self._files.notices.add(
                     f"only the first {MAX_SKILLS} skills are offered to the model"
                 )
                 break
@@ -141,7 +141,7 @@ class ProjectFiles:
             return []
 
         if len(names) > MAX_SKILL_ENTRIES:
-            self._files.add_notice(
+            self._files.notices.add(
                 f"{folder} has more than {MAX_SKILL_ENTRIES} entries. Only so many are searched "
                 "for skills"
             )
@@ -175,17 +175,17 @@ class ProjectFiles:
             return None
 
         text = spell_hidden(text.replace("\r\n", "\n"))
-        if self._files.require_consent(path, content, [(setting, text)]):
+        if self._files.consents.check(path, content, [(setting, text)]):
             shown = path.relative_to(self._files.root).as_posix()
             return ProjectText(path, one_line(spell_hidden(shown)), text)
 
-        self._files.add_notice(
+        self._files.notices.add(
             f"{path} instructs the model. It is ignored until `%jp trust --workspace`"
         )
         return None
 
     def _omit(self, path: Path, why: str) -> None:
-        self._files.add_notice(f"{path} is not given to the model: {why}")
+        self._files.notices.add(f"{path} is not given to the model: {why}")
 
 
 _UNUSABLE: Final = (ForeignFileError, UnicodeDecodeError, OSError, RuntimeError)

@@ -1,0 +1,95 @@
+"""Write a partial configuration without merge strategies, or with one that replaces each value.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import is_
+
+from pydantic import JsonValue
+
+from jp_nb.config.partials.partial import Partial, is_wrapper, unwrap
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    SchemaNode,
+)
+
+
+def strip_strategies(
+    partial: Mapping[str, JsonValue],
+    *,
+    earlier: tuple[Partial, Partial] = ({}, {}),
+    node: SchemaNode | None = ROOT,
+) -> Partial:
+    """Return the settings of `partial` as the lowest layer, without merge strategies.
+
+    Tables without strategies are shared with `partial`. `earlier` is another partial configuration
+    and its result. The result is reused for the values that both configurations share.
+    """
+    earlier_partial, earlier_result = earlier
+    result: Partial = {}
+
+    for key, value in partial.items():
+        if not isinstance(value, dict) and value != []:
+            result[key] = value  # fast path for most settings
+            continue
+        if key in earlier_result and earlier_partial[key] is value:
+            result[key] = earlier_result[key]
+            continue
+
+        child = node.child(key) if node is not None else None
+        if value == [] and child is not None and child.kind == "list":
+            continue  # not set
+
+        plain = unwrap(value, child)
+        if isinstance(plain, dict):
+            is_wrapped = plain is not value
+            earlier_child: tuple[Partial, Partial] = ({}, {})
+            if not is_wrapped:
+                earlier_child = _select_earlier(earlier, key)
+            plain = strip_strategies(plain, earlier=earlier_child, node=child)
+
+        result[key] = plain
+
+    is_same = len(result) == len(partial) and all(map(is_, result.values(), partial.values()))
+    return partial if is_same and isinstance(partial, dict) else result
+
+
+def _select_earlier(earlier: tuple[Partial, Partial], key: str) -> tuple[Partial, Partial]:
+    """Return the table `key` of an earlier configuration, and its result; empty ones without it."""
+    earlier_partial, earlier_result = earlier
+    table = earlier_partial.get(key)
+    table_result = earlier_result.get(key)
+    if isinstance(table, dict) and isinstance(table_result, dict):
+        return table, table_result
+    return {}, {}
+
+
+def make_replacement(partial: Mapping[str, JsonValue]) -> Partial:
+    """Return `partial` in a form that replaces the value of any lower layer.
+
+    For a dumped configuration, this is the partial configuration that yields it again.
+    """
+    return _as_replacement(ROOT, strip_strategies(partial))
+
+
+def _as_replacement(node: SchemaNode, partial: Partial) -> Partial:
+    result: Partial = {}
+
+    for key, value in partial.items():
+        child = node.child(key) or JSON
+        replaces = child.kind == "list"
+
+        if isinstance(value, dict) and child.kind == "json":
+            # Free JSON that looks like a wrapper must not be read as one.
+            replaces = is_wrapper(value, child)
+        elif isinstance(value, dict):
+            value = _as_replacement(child, value)
+            replaces = child.kind == "map" and child.merge.annotated
+
+        result[key] = {"value": value, "strategy": "replace"} if replaces else value
+
+    return result

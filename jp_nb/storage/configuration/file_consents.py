@@ -1,0 +1,92 @@
+"""The consents of the user to the content of files, and the files that still need one.
+
+A file outside of the user's configuration folder may be from someone else, for example in a cloned
+repository. A consent that cannot be stored is a `StorageError`.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from jp_nb.storage.trust import FolderTrust, PendingConsent
+
+
+class FileConsents:
+    """The consents to the files of a workspace, whose folder is `find_root()`.
+
+    A file is *pending* if it was checked and needs a consent. `trust` has the stored consents. It
+    is None in an unattended run, where all files apply.
+    """
+
+    def __init__(self, trust: FolderTrust | None, find_root: Callable[[], Path]) -> None:
+        self._trust = trust
+        self._find_root = find_root
+        self._pending: dict[Path, PendingConsent] = {}
+
+    def check(
+        self, path: Path, content: bytes, shown_values: Iterable[tuple[str, JsonValue]]
+    ) -> bool:
+        """Return True if the `content` of a file applies: the user has consented to it.
+
+        If not, the file becomes pending, with the position and value of each decision in
+        `shown_values`. In an unattended run, every file applies.
+        """
+        digest = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content).hexdigest()
+        leaves = tuple((position, value, str(path)) for position, value in shown_values)
+        return self.check_file(
+            PendingConsent(self.choose_folder(path), path, f"sha256:{digest}", leaves)
+        )
+
+    def check_file(self, file: PendingConsent) -> bool:
+        """Return True if `file` applies. If not, it becomes pending."""
+        if self._trust is None or self._is_agreed(file):
+            self.forget(file.file)
+            return True
+
+        self._pending[file.file] = file
+        return False
+
+    def choose_folder(self, path: Path) -> Path:
+        """Return the folder for which a consent to the file at `path` is stored."""
+        if path.parent.name == ".jp":
+            return path.parent.parent
+
+        root = self._find_root()
+        return root if path.is_relative_to(root) else path.parent
+
+    def forget(self, path: Path) -> None:
+        """Let the file at `path` be pending no more. It is checked again."""
+        self._pending.pop(path, None)
+
+    def forget_deleted(self) -> None:
+        """Let files that do not exist be pending no more."""
+        self._pending = {path: file for path, file in self._pending.items() if path.exists()}
+
+    def get_pending(self, path: Path) -> PendingConsent | None:
+        """Return the file at `path` if it is pending."""
+        return self._pending.get(path)
+
+    def list_pending(self) -> list[PendingConsent]:
+        """Return the pending files to which the user has not consented since they were checked."""
+        return [file for file in self._pending.values() if not self._is_agreed(file)]
+
+    def store(self, files: Iterable[PendingConsent]) -> None:
+        """Store the user's consent to the content of `files`, as `list_pending` returned it."""
+        if self._trust is not None:
+            self._trust.agree(files)
+
+    def explain_none_pending(self) -> str:
+        """Return the reason why no file needs consent."""
+        if self._trust is None:
+            return "the run is unattended: files of the folder are applied without your consent"
+        return "no file of this folder needs your consent"
+
+    def _is_agreed(self, file: PendingConsent) -> bool:
+        return self._trust is not None and self._trust.covers(file.folder, file.digest)
