@@ -70,7 +70,7 @@ class PageDocument:
         Raises:
             ToolError: The page cannot edit them, or does not answer.
         """
-        refusal = self.store.requests.find_edit_refusal(session)
+        refusal = self.store.requests.check_edits(session)
         if refusal is not None:
             raise ToolError(refusal)
 

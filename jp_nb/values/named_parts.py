@@ -8,9 +8,9 @@ Source: `docs/values.md`, `docs/notebook-tools.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from jp_nb.values.class_facts import FAILURES, ClassTable, is_a
 from jp_nb.values.privacy import hide_part
@@ -27,8 +27,12 @@ PLAIN_TYPES: Final = frozenset((bool, int, float, complex, type(None)))
 NamedParts = Iterator[tuple[str | None, object]]
 """Parts of a value with their names. None means that a part has no name."""
 
-PartReader = Callable[[Any, bool], NamedParts]
-"""Function that reads the parts of a value, or with False all but the plain cells of a frame."""
+
+class PartReader(Protocol):
+    """Function that reads the parts of a value."""
+
+    def __call__(self, value: Any, /, *, with_plain_cells: bool) -> NamedParts:
+        """Yield the parts. The plain cells of a frame are omitted unless `with_plain_cells`."""
 
 
 def find_part_reader(value: object) -> PartReader:
@@ -81,7 +85,7 @@ def join_characters(value: list[object] | tuple[object, ...]) -> str | None:
     return None
 
 
-def read_secret_content(value: Any, whole: bool) -> NamedParts:
+def read_secret_content(value: Any, *, with_plain_cells: bool) -> NamedParts:
     """Yield the content of a value of pydantic's secret types, or of a password field."""
     if is_a(value, "ipywidgets", "Password"):
         yield None, vars(value).get("_trait_values", {}).get("value")
@@ -89,12 +93,12 @@ def read_secret_content(value: Any, whole: bool) -> NamedParts:
         yield None, object.__getattribute__(value, "_secret_value")
 
 
-def _read_partial(value: Any, whole: bool) -> NamedParts:
+def _read_partial(value: Any, *, with_plain_cells: bool) -> NamedParts:
     yield from value.keywords.items()
     yield from ((None, argument) for argument in value.args)
 
 
-def _read_object(value: Any, whole: bool) -> NamedParts:
+def _read_object(value: Any, *, with_plain_cells: bool) -> NamedParts:
     if (attributes := read_stored_attributes(value)) is not None:
         yield from list(attributes.items())
         return
@@ -111,7 +115,7 @@ def _read_object(value: Any, whole: bool) -> NamedParts:
                 yield name, part
 
 
-def _read_mapping(value: Any, whole: bool) -> NamedParts:
+def _read_mapping(value: Any, *, with_plain_cells: bool) -> NamedParts:
     for key in list(islice(value, MAX_READ_ITEMS)):
         yield _name_of_key(key), value[key]
 
@@ -125,15 +129,17 @@ def _name_of_key(key: object) -> str | None:
     return key if type(key) is str else None
 
 
-def _read_dict(value: Any, whole: bool) -> NamedParts:
-    return _read_mapping(dict(islice(dict.items(value), MAX_READ_ITEMS)), whole)
+def _read_dict(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    return _read_mapping(
+        dict(islice(dict.items(value), MAX_READ_ITEMS)), with_plain_cells=with_plain_cells
+    )
 
 
-def _read_view(value: Any, whole: bool) -> NamedParts:
-    return _read_mapping(value.mapping, whole)
+def _read_view(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    return _read_mapping(value.mapping, with_plain_cells=with_plain_cells)
 
 
-def _read_sequence(value: Any, whole: bool) -> NamedParts:
+def _read_sequence(value: Any, *, with_plain_cells: bool) -> NamedParts:
     items = list(islice(value, MAX_READ_ITEMS))
     if len(items) == 2 and type(items[0]) is str:
         yield items[0], items[1]  # a pair of a name and its value
@@ -152,21 +158,25 @@ def _read_sequence(value: Any, whole: bool) -> NamedParts:
             yield from ((header[index], item[index]) for index in secret_columns)
 
 
-def _read_tuple(value: Any, whole: bool) -> NamedParts:
+def _read_tuple(value: Any, *, with_plain_cells: bool) -> NamedParts:
     fields = read_stored_attributes(value)
     if fields is None:
-        return _read_sequence(value, whole)
+        return _read_sequence(value, with_plain_cells=with_plain_cells)
     return iter(fields.items())
 
 
-def _read_pandas_frame(value: Any, whole: bool) -> NamedParts:
+def _read_pandas_frame(value: Any, *, with_plain_cells: bool) -> NamedParts:
     for number, name in enumerate(value.columns):
-        yield from _read_pandas_column(name, value.iloc[:MAX_READ_ITEMS, number], whole)
+        yield from _read_pandas_column(
+            name, value.iloc[:MAX_READ_ITEMS, number], with_plain_cells=with_plain_cells
+        )
     yield from _read_pandas_rows(value)
 
 
-def _read_pandas_series(value: Any, whole: bool) -> NamedParts:
-    yield from _read_pandas_column(value.name, value[:MAX_READ_ITEMS], whole)
+def _read_pandas_series(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    yield from _read_pandas_column(
+        value.name, value[:MAX_READ_ITEMS], with_plain_cells=with_plain_cells
+    )
     yield from _read_pandas_rows(value)
 
 
@@ -179,47 +189,47 @@ def _read_pandas_rows(value: Any) -> NamedParts:
     yield from _read_pandas_index(value.index, False)
 
 
-def _read_pandas_column(name: object, column: Any, whole: bool) -> NamedParts:
+def _read_pandas_column(name: object, column: Any, *, with_plain_cells: bool) -> NamedParts:
     secret = _find_secret_name(name)
-    if secret is not None or whole:
+    if secret is not None or with_plain_cells:
         yield secret, column.tolist()
     elif column.dtype == object:
         yield from _read_objects(column[:MAX_READ_CELLS].tolist())
 
 
-def _read_pandas_index(value: Any, whole: bool) -> NamedParts:
-    if whole:
+def _read_pandas_index(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    if with_plain_cells:
         yield None, value[:MAX_READ_ITEMS].tolist()
     elif (secret := _find_secret_name(list_label_names(value))) is not None:
         yield secret, value[:MAX_READ_ITEMS].tolist()
 
 
-def _read_polars_frame(value: Any, whole: bool) -> NamedParts:
+def _read_polars_frame(value: Any, *, with_plain_cells: bool) -> NamedParts:
     for column in value[:MAX_READ_ITEMS].get_columns():
-        yield from _read_polars_series(column, whole)
+        yield from _read_polars_series(column, with_plain_cells=with_plain_cells)
 
 
-def _read_polars_series(value: Any, whole: bool) -> NamedParts:
+def _read_polars_series(value: Any, *, with_plain_cells: bool) -> NamedParts:
     secret = _find_secret_name(value.name)
-    if secret is not None or whole:
+    if secret is not None or with_plain_cells:
         yield secret, value[:MAX_READ_ITEMS].to_list()
     elif value.dtype.is_nested() or str(value.dtype) == "Object":
         yield from _read_objects(value[:MAX_READ_CELLS].to_list())
 
 
-def _read_array(value: Any, whole: bool) -> NamedParts:
+def _read_array(value: Any, *, with_plain_cells: bool) -> NamedParts:
     if value.dtype.names:
         for name in value.dtype.names:
             part = value[name]
             if part.dtype.names:
                 yield None, part
-            elif not (whole or _is_secret_name(name)):
+            elif not (with_plain_cells or _is_secret_name(name)):
                 continue
             elif part.shape:
                 yield name, part.ravel()[:MAX_READ_ITEMS].tolist()
             else:
                 yield name, part.item()
-    elif whole or value.dtype.kind == "O":
+    elif with_plain_cells or value.dtype.kind == "O":
         yield from ((None, cell) for cell in value.ravel()[:MAX_READ_ITEMS].tolist())
 
 

@@ -178,7 +178,7 @@ def _combine_wrapped(node: SchemaNode, lower: JsonValue, upper: dict[str, JsonVa
             return rewrap(node, lower, {**upper_content, **lower_content})
         return rewrap(node, lower, merge_partials(lower_content, upper_content, node))
 
-    in_order = (lower_content, upper_content)
+    in_order: tuple[JsonValue, JsonValue] = (lower_content, upper_content)
     if strategy == "prepend":
         in_order = (upper_content, lower_content)
 

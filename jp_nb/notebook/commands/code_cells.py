@@ -91,7 +91,7 @@ def _page_can_edit(call: Invocation, kernel: Any) -> bool:
     if kernel is None or not isinstance(store, LiveStore):
         return False
     running = RunningCell(kernel.get_parent("shell"))
-    return store.requests.find_edit_refusal(running.session) is None
+    return store.requests.check_edits(running.session) is None
 
 
 def _make_review(text: str, description: str, document: DocumentCells) -> EditReview:

@@ -6,7 +6,8 @@ calls `changed`, the sending thread sends the write that `delivery.py` composes,
 thread receives the acknowledgement (`_receive`). `flush` waits for it.
 
 `page_refusal.py` has the reasons to write nothing, `known_pages.py` selects the page to follow, and
-`page_requests.py` and `output_sender.py` have the messages that do not concern the record.
+`page_requests.py`, `input_box_question.py`, and `output_sender.py` have the messages that do not
+concern the record.
 
 Source: `docs/protocol.md`, `docs/decisions.md` D33.
 """
@@ -24,6 +25,7 @@ from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.control_channel import find_unsupported_reason
 from jp_nb.notebook.page.delivery import PageDelivery
 from jp_nb.notebook.page.hello import Hello, HelloReader
+from jp_nb.notebook.page.input_box_question import InputBoxQuestion
 from jp_nb.notebook.page.output_sender import OutputSender
 from jp_nb.notebook.page.page_deliveries import PageDeliveries
 from jp_nb.notebook.page.page_link import PageLink
@@ -73,10 +75,11 @@ class LiveStore:
     def __init__(self, kernel: Any, *, resend: float = RESEND_S, no_page: str = NO_PAGE) -> None:
         self._kernel = kernel
         self._link = PageLink(kernel, patience=resend)
-        self._state = self._link.state
+        self._lock = self._link.lock
         self._pages = self._link.pages
         self._numbering = self._link.numbering
         self._deliveries = PageDeliveries(self._numbering, resend=resend)
+        self.input_box = InputBoxQuestion(self._link)
         self.requests = PageRequests(self._link, KernelPages.of(kernel))
         self._outputs = OutputSender(kernel, self._link)
         self._hellos = HelloReader()
@@ -99,39 +102,39 @@ class LiveStore:
 
         RunningCells.of(self._kernel)  # watches the cells from now on
         KernelPages.of(self._kernel).set_requests(
-            self.requests.can_show_input, self.requests.show_turn_end
+            self.input_box.can_show_input, self.requests.show_turn_end
         )
         self._link.connect(self._receive)
         Thread(target=self._send_until_closed, name="jp-nb record", daemon=True).start()
 
-        with self._state:
+        with self._lock:
             followed = self._pages.followed
-            self._state.wait_for(lambda: followed.hello is not None, timeout)
+            self._lock.wait_for(lambda: followed.hello is not None, timeout)
             return followed.hello
 
     def attach(self, document: Document) -> None:
         """Store `document` from now on. It is written when it changes."""
-        with self._state:
+        with self._lock:
             self._document = document
             self._deliveries.set_document(document)
             if (hello := self._pages.followed.hello) is not None:
                 self._reconcile(hello, document)
             for page in self._deliveries.list_uncompared():
                 self._link.ask_for_hello(page)
-            self._state.notify_all()
+            self._lock.notify_all()
 
     # --- the port `RecordStore` --------------------------------------------------------------
 
     def changed(self) -> None:
         """Send the appended entries, and the head of the conversation if it changed."""
-        with self._state:
+        with self._lock:
             if self._document is None:
                 return
 
             previous_due = self._deliveries.next_due
             self._deliveries.send_changes(self._document)
             if self._deliveries.next_due != previous_due:  # otherwise the thread wakes up in time
-                self._state.notify_all()
+                self._lock.notify_all()
 
     def replaced(self) -> None:
         """Send the whole document: another conversation is active, or the record was repaired.
@@ -139,7 +142,7 @@ class LiveStore:
         If a damaged record was the reason not to write, a new conversation ends that: the damaged
         record is kept unchanged among the document's other conversations.
         """
-        with self._state:
+        with self._lock:
             document = self._document
             refusal = self._refusal
             if document is None:
@@ -152,7 +155,7 @@ class LiveStore:
                 self._refusal = None
 
             self._deliveries.send_all(document)
-            self._state.notify_all()
+            self._lock.notify_all()
 
     @property
     def location(self) -> str:
@@ -163,7 +166,7 @@ class LiveStore:
     @property
     def unsaved_reason(self) -> str | None:
         """The reason why this notebook does not keep the record; None if it does."""
-        with self._state:
+        with self._lock:
             return self._refusal.reason if self._refusal else None
 
     def flush(self, timeout: float) -> bool:
@@ -171,23 +174,23 @@ class LiveStore:
 
         If nothing may be written, return False at once.
         """
-        with self._state:
+        with self._lock:
             self._send_without_interval()
-            self._state.wait_for(lambda: self._refusal or self._delivery.is_settled, timeout)
+            self._lock.wait_for(lambda: self._refusal or self._delivery.is_settled, timeout)
             return not self._refusal and self._delivery.is_settled
 
     def flush_after_cell(self) -> None:
         """Wait until an answering page has every entry, for at most one second."""
-        with self._state:
+        with self._lock:
             self._send_without_interval()
-            self._state.wait_for(
+            self._lock.wait_for(
                 lambda: self._refusal or self._delivery.is_silent or self._delivery.is_settled,
                 END_OF_CELL_S,
             )
 
     def _send_without_interval(self) -> None:
         self._delivery.skip_interval()
-        self._state.notify_all()
+        self._lock.notify_all()
 
     def save(self, timeout: float = 10.0) -> str:
         """Ask the page to save the notebook; return the place of the record, for messages.
@@ -199,7 +202,7 @@ class LiveStore:
         if not self.flush(timeout):
             raise make_not_saved_error(self.unsaved_reason or "the page does not answer")
 
-        with self._state:
+        with self._lock:
             hello = self._pages.followed.hello
             delivered = self._delivery.delivered
 
@@ -214,7 +217,7 @@ class LiveStore:
         if answer is None:
             answer = self._request_save("", requests, ends_at)
 
-        with self._state:
+        with self._lock:
             self._save_requests.drop_answers(requests)
             if answer is None:
                 raise make_not_saved_error("the page did not answer in time")
@@ -227,20 +230,20 @@ class LiveStore:
 
     def _request_save(self, page: str, requests: list[int], wait_until: float) -> SaveAnswer | None:
         """Ask `page` (all pages if "") to save; return the first answer to one of `requests`."""
-        with self._state:
+        with self._lock:
             message = self._numbering.make_message("save", to=page)
             requests.append(self._numbering.last)
             self._save_requests.expect_answer(self._numbering.last)
 
         self._link.send(message)
-        with self._state:
+        with self._lock:
             timeout = wait_until - time.monotonic()
-            self._state.wait_for(lambda: self._save_requests.find_answer(requests), timeout)
+            self._lock.wait_for(lambda: self._save_requests.find_answer(requests), timeout)
             return self._save_requests.find_answer(requests)
 
     def count_saved_entries(self, conversation: str) -> int:
         """Return the number of entries of `conversation` in the file; 0 if no page reported it."""
-        with self._state:
+        with self._lock:
             if self._refusal or self._saved.conversation != conversation:
                 return 0
             return self._saved.count
@@ -252,7 +255,7 @@ class LiveStore:
 
     def take_notices(self) -> list[str]:
         """Return the new notices for the user since the last call."""
-        with self._state:
+        with self._lock:
             notices = self._notices
             self._notices = []
             return notices
@@ -261,7 +264,7 @@ class LiveStore:
         """Close the comm. Entries that were not sent stay in memory."""
         if self._link.close():
             KernelPages.of(self._kernel).reset_requests(
-                self.requests.can_show_input, self.requests.show_turn_end
+                self.input_box.can_show_input, self.requests.show_turn_end
             )
 
     # --- for the notebook --------------------------------------------------------------------
@@ -269,7 +272,7 @@ class LiveStore:
     @property
     def path(self) -> str:
         """The server's path of the notebook; "" before a page answered."""
-        with self._state:
+        with self._lock:
             hello = self._pages.followed.hello
             return hello.path if hello else ""
 
@@ -291,13 +294,13 @@ class LiveStore:
         if hello is not None:
             return hello
 
-        with self._state:
+        with self._lock:
             self._pages.followed.is_silent = True
 
         return self._pull_once(ends_at - time.monotonic())
 
     def _pull_once(self, timeout: float) -> Hello | None:
-        with self._state:
+        with self._lock:
             if not self._link.is_open:
                 return None
             followed = self._pages.followed
@@ -305,14 +308,14 @@ class LiveStore:
             message = self._numbering.make_message("pull")
 
         self._link.send(message)
-        with self._state:
-            answered = self._state.wait_for(lambda: followed.hello_count > previous_count, timeout)
+        with self._lock:
+            answered = self._lock.wait_for(lambda: followed.hello_count > previous_count, timeout)
             return followed.hello if answered else None
 
     @property
     def has_met_page(self) -> bool:
         """True once a page has shown the notebook: other front ends lack the page part."""
-        with self._state:
+        with self._lock:
             return self._pages.has_met_page
 
     def running_cells(self) -> frozenset[str]:
@@ -331,7 +334,7 @@ class LiveStore:
         """Send messages until the comm is closed."""
         lacking_pages = self._pages.lacking
         while True:
-            with self._state:
+            with self._lock:
                 if self._link.is_closed:
                     return
 
@@ -339,7 +342,7 @@ class LiveStore:
                 lacking = lacking_pages.popleft() if lacking_pages else None
                 message = None if lacking else self._next_message(now)
                 if lacking is None and message is None:
-                    self._state.wait(self._find_idle_time(now))
+                    self._lock.wait(self._find_idle_time(now))
                     continue
 
             if lacking is not None:
@@ -359,7 +362,7 @@ class LiveStore:
         message = self._deliveries.next_message(now)
         if self._delivery.is_silent:
             self._pages.followed.is_silent = True
-            self._state.notify_all()
+            self._lock.notify_all()
 
         return message
 
@@ -386,7 +389,7 @@ class LiveStore:
         if kind == "seen":
             self._handle_seen(message)
 
-        with self._state:
+        with self._lock:
             if self._link.is_closed:
                 return
 
@@ -400,13 +403,13 @@ class LiveStore:
             elif is_known:
                 self._handle_answer(message)
 
-            self._state.notify_all()
+            self._lock.notify_all()
 
     def _handle_seen(self, data: Mapping[str, Any]) -> None:
-        with self._state:
+        with self._lock:
             is_known = self._pages.is_known(data["page"])
 
-        # Without `_state`: the sending thread takes it while it holds the lock of the cells.
+        # Without `_lock`: the sending thread takes it while it holds the lock of the cells.
         cells = RunningCells.of(self._kernel)
         if cells is not None and is_known:
             cells.mark_seen(data["request"])
@@ -425,7 +428,7 @@ class LiveStore:
             case "want":
                 self._pages.add_lacking(data["page"], data["request"])
             case "input":
-                self.requests.receive_input(data)
+                self.input_box.receive_answer(data)
             case "saved" if "seq" not in data:
                 self._handle_save_by_user(data)
             case "saved" | "save_failed":

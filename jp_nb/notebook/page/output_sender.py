@@ -45,7 +45,7 @@ class OutputSender:
         if is_over:
             fields["over"] = True
 
-        with link.state:
+        with link.lock:
             if link.pages.is_of_other_notebook(cell.session):
                 return
             if self._must_write(lacking, cell):

@@ -1,8 +1,8 @@
 """The comm between a kernel and the pages of its notebook, and the state that its threads share.
 
 Three threads use it: the cell's thread, the sending thread of `LiveStore`, and ipykernel's control
-thread, which receives. `state` is their one lock. Send messages outside of it, because a thread
-that holds the lock of a cell's outputs may wait for `state`.
+thread, which receives. `lock` is their one lock. Send messages outside of it, because a thread
+that holds the lock of a cell's outputs may wait for `lock`.
 
 Source: `docs/protocol.md`.
 """
@@ -30,7 +30,7 @@ class PageLink:
     """The comm of a notebook, and the pages that use it.
 
     Attributes:
-        state: Lock of everything below. It wakes up threads that wait for a change.
+        lock: Lock of everything below. It wakes up threads that wait for a change.
         pages: The known pages.
         numbering: Builds the messages.
         urgent: Messages that the sending thread sends before all others.
@@ -42,7 +42,7 @@ class PageLink:
         self._comm: Any = None  # until `connect`
         self._cell = CellContext()
         self.comm_id = f"{TARGET}.{uuid.uuid4().hex}"
-        self.state = Condition()
+        self.lock = Condition()
         self.pages = Pages(patience=patience)
         self.numbering = MessageNumbering()
         self.urgent: deque[JsonObject] = deque()
@@ -54,10 +54,10 @@ class PageLink:
         return self._comm is not None and not self.is_closed
 
     @property
-    def followed_page(self) -> Hello | None:
+    def followed_hello(self) -> Hello | None:
         """The last `hello` of the followed page; None if the comm is not open or no page answered.
 
-        Hold `state` to read it.
+        Hold `lock` to read it.
         """
         return self.pages.followed.hello if self.is_open else None
 
@@ -69,7 +69,7 @@ class PageLink:
         from comm import create_comm
 
         receive_on_control(self._kernel, self.comm_id, receive)
-        with self.state:
+        with self.lock:
             opening = self.numbering.make_message("open")
 
         self._cell = CellContext()
@@ -78,21 +78,21 @@ class PageLink:
         self._comm.on_msg(lambda message: receive(message["content"].get("data")))
 
     def send(self, message: JsonObject) -> None:
-        """Send `message` at once. Thread-safe; do not hold `state`."""
+        """Send `message` at once. Thread-safe; do not hold `lock`."""
         self._cell.run(self._comm.send, message)
 
     def ask_for_hello(self, page: str = "") -> None:
-        """Let the sending thread ask `page` (all pages if "") for another `hello`. Hold `state`."""
+        """Let the sending thread ask `page` (all pages if "") for another `hello`. Hold `lock`."""
         fields: JsonObject = {"to": page} if page else {}
         self.urgent.append(self.numbering.make_message("pull", **fields))
 
     def close(self) -> bool:
         """Close the comm; return False if it was closed before."""
-        with self.state:
+        with self.lock:
             if self.is_closed:
                 return False
             self.is_closed = True
-            self.state.notify_all()
+            self.lock.notify_all()
 
         if self._comm is not None:
             stop_receiving(self._kernel, self.comm_id)

@@ -1,7 +1,7 @@
-"""Requests to the pages that do not concern the record: cells, input boxes, and the end of a turn.
+"""Requests to the page that do not concern the record: cells, and the end of a turn.
 
 Other threads than the control thread send them. The control thread passes the answers to
-`receive_cells` and `receive_input`.
+`receive_cells`. `input_box_question.py` has the question about input boxes.
 
 Source: `docs/protocol.md`.
 """
@@ -25,9 +25,6 @@ from jp_nb.notebook.running_cells import RunningCell, get_message_id
 if TYPE_CHECKING:
     from jp_nb.rendering.status import TurnCounts
 
-INPUT_S: Final = 2.0
-"""Time for a page to tell that it can show an input box."""
-
 NO_PAGE_TO_EDIT: Final = (
     "The cells cannot be edited: no page is open that shows this notebook. Do not try again."
 )
@@ -44,9 +41,6 @@ OTHER_WINDOW: Final = (
     "user to reload this window. Do not try again in this turn."
 )
 
-SECOND_PAGE_S: Final = 0.3
-"""Time for other pages, after the first one has answered that it cannot."""
-
 
 class PageRequests:
     """Sends requests to the pages of a notebook, and waits for their answers. Thread-safe."""
@@ -57,11 +51,6 @@ class PageRequests:
         self._cells = PageCells()
         self._reviewing_session = ""  # session of the page that ran the last cell with edits
 
-        # The last question about an input box: its `seq`, and the answers so far.
-        self._input_seq = 0
-        self._input_answers = 0
-        self._can_show_input = False
-
     def ask_cells(self, whole: int | str | None) -> Future[str]:
         """Ask the page for the short form of its cells, and the long form of the cell `whole`.
 
@@ -70,62 +59,33 @@ class PageRequests:
         Raises:
             StorageError: If no open page can answer.
         """
-        with self._link.state:
-            hello = self._link.followed_page
+        with self._link.lock:
+            hello = self._link.followed_hello
             if hello is not None and not hello.supports_cells:
                 raise StorageError(
                     "the open page runs an older jp-nb extension, which cannot report cells: "
                     "reload the page"
                 )
-        return self._ask("cells", whole=whole)
-
-    def _ask(self, kind: str, **fields: JsonValue) -> Future[str]:
-        """Send a request to the followed page, and return a future for the text of its answer."""
-        return self._ask_page(None, kind, **fields)
-
-    def _ask_editor(self, kind: str, **fields: JsonValue) -> Future[str]:
-        """Send a request to the page that edits cells, by default the followed one."""
-        return self._ask_page(self._find_editor(), kind, **fields)
-
-    def _find_editor(self) -> str | None:
-        """Return the page of the user's last click, if pages share the document; else None."""
-        session = self._kernel_pages.answered_session
-        with self._link.state:
-            hello = self._link.followed_page
-            if hello is None or not hello.collaborative:
-                return None
-            return self._link.pages.find_editor(session)
+        return self._ask_page(None, "cells", whole=whole)
 
     @property
     def is_shared(self) -> bool:
         """True if several pages may show and change the document."""
-        with self._link.state:
-            hello = self._link.followed_page
+        with self._link.lock:
+            hello = self._link.followed_hello
             return hello is not None and hello.collaborative
 
     def list_other_users(self) -> list[str]:
         """Return the names of the users that share the document with the user of the last click."""
         return self._kernel_pages.list_other_users(self._kernel_pages.answered_session)
 
-    def _ask_page(self, page: str | None, kind: str, **fields: JsonValue) -> Future[str]:
-        """Send a request to `page`, by default the followed one; the future gets the answer."""
-        link = self._link
-        with link.state:
-            hello = link.followed_page
-            if hello is None:
-                raise StorageError(NO_OPEN_PAGE)
+    def check_edits(self, session: str) -> str | None:
+        """Return why cells cannot be edited in a cell that a page of this `session` runs.
 
-            receiver = hello.page if page is None else page
-            message = link.numbering.make_message(kind, to=receiver, **fields)
-            answer = self._cells.expect(link.numbering.last, receiver)
-
-        link.send(message)
-        return answer
-
-    def find_edit_refusal(self, session: str) -> str | None:
-        """Return why cells cannot be edited in a cell that a page of this `session` runs."""
-        with self._link.state:
-            hello = self._link.followed_page
+        None means that they can. Then the session stays accepted after the page is reloaded.
+        """
+        with self._link.lock:
+            hello = self._link.followed_hello
             if hello is None:
                 return NO_PAGE_TO_EDIT
             if not hello.supports_edits:
@@ -133,8 +93,8 @@ class PageRequests:
             if hello.read_only:
                 return READ_ONLY_PAGE
 
-            # A page that is reloaded in the review has another session than the one that ran the
-            # cell, which then was the session of the followed page.
+            # If the page is reloaded during the review, its session changes. So the session that
+            # ran the cell, as it was before, stays accepted.
             if not session or hello.collaborative or hello.client == session:
                 self._reviewing_session = session
                 return None
@@ -161,8 +121,8 @@ class PageRequests:
     def show_run(self, cell: str, source: str) -> bool:
         """Let the page show that a cell with this source runs; return False if no page can."""
         editor = self._find_editor()
-        with self._link.state:
-            hello = self._link.followed_page
+        with self._link.lock:
+            hello = self._link.followed_hello
             if hello is None or not hello.supports_runs:
                 return False
             page = hello.page if editor is None else editor
@@ -185,48 +145,12 @@ class PageRequests:
         """Add a piece of an answer to `ask_cells`. The caller holds the lock of the link."""
         self._cells.add_piece(data)
 
-    def can_show_input(self, request: Mapping[str, Any]) -> bool | None:
-        """Return True if an open page can show an input box for the `request` of a running cell.
-
-        JupyterLab shows none if the page was reloaded, or has run the cell again. None means that
-        no page can tell.
-        """
-        cell = RunningCell(request)
-        link = self._link
-        with link.state:
-            hello = link.followed_page
-            if hello is None or not hello.supports_input:
-                return None
-            if link.pages.is_of_other_notebook(cell.session):
-                return None
-
-            message = link.numbering.make_message("input", request=get_message_id(request))
-            self._input_seq = link.numbering.last
-            self._input_answers = 0
-            self._can_show_input = False
-
-        link.send(message)
-        with link.state:
-            link.state.wait_for(lambda: self._input_answers, INPUT_S)
-            # A second window may have run the cell.
-            link.state.wait_for(lambda: self._can_show_input, SECOND_PAGE_S)
-            return self._can_show_input
-
-    def receive_input(self, data: Mapping[str, Any]) -> None:
-        """Add an answer to `can_show_input`. The caller holds the lock of the link."""
-        if data["seq"] != self._input_seq:
-            return
-
-        self._input_answers += 1
-        if data["can"] is True:
-            self._can_show_input = True
-
     def show_turn_end(self, request: Mapping[str, Any], end: TurnCounts) -> None:
         """Let the page that runs `request` show the end of a turn. It is not in the document."""
         cell = RunningCell(request)
         link = self._link
-        with link.state:
-            hello = link.followed_page
+        with link.lock:
+            hello = link.followed_hello
             if hello is None or not hello.supports_ended or not cell.cell_id:
                 return
             if link.pages.is_of_other_notebook(cell.session):
@@ -237,3 +161,31 @@ class PageRequests:
             message = link.numbering.make_message("ended", **fields)
 
         link.send(message)
+
+    def _ask_editor(self, kind: str, **fields: JsonValue) -> Future[str]:
+        """Send a request to the page that edits cells, by default the followed one."""
+        return self._ask_page(self._find_editor(), kind, **fields)
+
+    def _ask_page(self, page: str | None, kind: str, **fields: JsonValue) -> Future[str]:
+        """Send a request to `page`, by default the followed one; the future gets the answer."""
+        link = self._link
+        with link.lock:
+            hello = link.followed_hello
+            if hello is None:
+                raise StorageError(NO_OPEN_PAGE)
+
+            receiver = hello.page if page is None else page
+            message = link.numbering.make_message(kind, to=receiver, **fields)
+            answer = self._cells.expect(link.numbering.last, receiver)
+
+        link.send(message)
+        return answer
+
+    def _find_editor(self) -> str | None:
+        """Return the page of the user's last click, if pages share the document; else None."""
+        session = self._kernel_pages.answered_session
+        with self._link.lock:
+            hello = self._link.followed_hello
+            if hello is None or not hello.collaborative:
+                return None
+            return self._link.pages.find_editor(session)

@@ -71,7 +71,13 @@ _ECHOES: Final = frozenset({"user_input", "function_result"})
 
 
 class InteractionsDecoder(ContinuedDecoder):
-    """Decoder for one response of the Interactions API."""
+    """Decoder for one response of the Interactions API.
+
+    The item of a step is ended (`Flush`) when the step stops, except in two cases. An output is
+    ended at the next step, because the next request may continue it. A call with empty or cut
+    arguments is ended later, because only the final status tells that it is complete: at the
+    status `max_tokens`, it is dropped.
+    """
 
     def __init__(self, schema: AnswerSchema | None = None, *, request: bytes = b"") -> None:
         super().__init__(schema, _USAGE)
@@ -79,18 +85,20 @@ class InteractionsDecoder(ContinuedDecoder):
         self._has_schema = schema is not None
         self._steps: dict[Any, OpenStep] = {}  # by the server's index
         self._has_answer = False
-        self._count = 0
-        self._output: list[OpenStep] = []  # complete texts that the next request may continue
-        self._pending_call: Flush | None = None
-        self._error: Any = None
-        self._is_continued = False
+        self._next_index = 0  # of the output item of the next step
+        self._unflushed_outputs: list[
+            OpenStep
+        ] = []  # stopped, but the next request may continue them
+        self._pending_call: Flush | None = None  # the end of a call with empty or cut arguments
+        self._error: Any = None  # of an output, for a response without an error of its own
+        self._begins_continuation = False  # no step of a continuation has started yet
         self._end: WireObject | None = None  # an update with a final status
         self._unknown: set[str] = set()
 
     def begin_continuation(self) -> str:
         """Return the token for the next request, whose stream follows; "" if there is none."""
         self._steps.clear()
-        self._is_continued = True
+        self._begins_continuation = True
         return super().begin_continuation()
 
     def feed(self, message: WireObject, out: EventBuffer) -> None:
@@ -124,14 +132,15 @@ class InteractionsDecoder(ContinuedDecoder):
             self._complete(self._end, out)
         elif has_end_mark and self._has_answer and not self._steps:
             self._flush_pending_call(out)
-            self._flush_output(out)
+            self._flush_outputs(out)
             out.add(Finished())
 
     def _note_status(self, update: WireObject) -> None:
+        """Note a final status, in case that the stream ends without `interaction.completed`."""
         self._clear_end()
         status = update.get("status")
         # A model that does not stream has its steps only in `interaction.completed`.
-        if status in _ENDS and (self._count or status == "failed"):
+        if status in _ENDS and (self._next_index or status == "failed"):
             self._end = update
             self.is_complete = True  # only `interaction.completed` is missing
 
@@ -146,20 +155,21 @@ class InteractionsDecoder(ContinuedDecoder):
             _LOGGER.debug("google: unknown %.100s", what)
 
     def _start_step(self, wire_index: Any, step: WireMessage, out: EventBuffer) -> None:
+        """Open a step. The first output of a continuation continues the item before it."""
         self._clear_end()
         kind = step["type"]
-        index = self._count
+        index = self._next_index
 
         if wire_index in self._steps:
             self._stop_step(self._steps.pop(wire_index), out)
 
         self._flush_pending_call(out)
-        if self._is_continued and self._output and kind == "model_output":
-            index = self._output[0].index
+        if self._begins_continuation and self._unflushed_outputs and kind == "model_output":
+            index = self._unflushed_outputs[0].index
         else:
-            self._flush_output(out)
-            self._count += 1
-        self._is_continued = False
+            self._flush_outputs(out)
+            self._next_index += 1
+        self._begins_continuation = False
 
         opened = self._steps[wire_index] = OpenStep(index, {**step})
         if extra := step.keys() - _FIELDS.get(kind, frozenset()):
@@ -167,14 +177,14 @@ class InteractionsDecoder(ContinuedDecoder):
 
         if kind in CONTENTS_FIELD:
             for content in step.get(CONTENTS_FIELD[kind]) or []:
-                self._show(opened, content, out)
+                self._emit_content(opened, content, out)
         elif kind == "function_call":
             self._start_call(opened, out)
         elif kind not in _ECHOES:
             self._report_unknown(f"step {kind}")
 
     def _start_call(self, opened: OpenStep, out: EventBuffer) -> None:
-        call = opened.step
+        call = opened.wire
         self._has_answer = True
         call["id"] = call.get("id") or make_call_id(opened.index, self._request)
         out.add(ToolCallStart(opened.index, call["id"], call["name"]))
@@ -216,14 +226,15 @@ class InteractionsDecoder(ContinuedDecoder):
         """Add a content of a step of the type `kind`, which arrives within `step`."""
         if kind != step.type:
             if step.inner is None:
-                step.inner = OpenStep(self._count, {"type": kind})
-                self._count += 1
+                step.inner = OpenStep(self._next_index, {"type": kind})
+                self._next_index += 1
             step = step.inner
 
         step.add_content(content)
-        self._show(step, content, out)
+        self._emit_content(step, content, out)
 
-    def _show(self, step: OpenStep, content: WireObject, out: EventBuffer) -> None:
+    def _emit_content(self, step: OpenStep, content: WireObject, out: EventBuffer) -> None:
+        """Add the text of a content to `out`. Other contents only count as received."""
         if content.get("type") != "text":
             out.held_chars += len(compact_json(content))
         elif step.type == "thought":
@@ -233,11 +244,12 @@ class InteractionsDecoder(ContinuedDecoder):
             self._answer.feed(step.index, content["text"], out)
 
     def _stop_step(self, step: OpenStep, out: EventBuffer) -> None:
+        """Complete a step, and end its item unless this has to wait."""
         step.end()
         match step.type:
             case "model_output":
-                self._error = step.step.get("error") or self._error
-                self._output.append(step)
+                self._error = step.wire.get("error") or self._error
+                self._unflushed_outputs.append(step)
             case "thought":
                 self._stop_thought(step, out)
             case "function_call":
@@ -246,13 +258,14 @@ class InteractionsDecoder(ContinuedDecoder):
                 _flush_step(step, out)
 
         if step.inner is not None:
-            self._flush_output(out)
+            # The contents within the step are an item of their own, which comes after it.
+            self._flush_outputs(out)
             self._stop_step(step.inner, out)
 
     def _stop_thought(self, step: OpenStep, out: EventBuffer) -> None:
-        text = join_texts([step.step], "summary")
-        signature = step.step.get("signature")
-        if step.step != make_thought_step(text, signature):
+        text = join_texts([step.wire], "summary")
+        signature = step.wire.get("signature")
+        if step.wire != make_thought_step(text, signature):
             _flush_step(step, out)
         elif signature:
             out.held_chars -= sum(map(len, step.signature))
@@ -261,7 +274,8 @@ class InteractionsDecoder(ContinuedDecoder):
             out.add(Flush(step.index))
 
     def _stop_call(self, step: OpenStep, out: EventBuffer) -> None:
-        call = step.step
+        """Add the arguments of a call, and its end if they are complete."""
+        call = step.wire
         text = step.arguments.resolve()
         out.held_chars -= step.arguments.held_chars
 
@@ -286,14 +300,15 @@ class InteractionsDecoder(ContinuedDecoder):
         if flush is not None:
             out.add(flush)
 
-    def _flush_output(self, out: EventBuffer) -> None:
-        opened = self._output
-        self._output = []
+    def _flush_outputs(self, out: EventBuffer) -> None:
+        """End the item of the stopped outputs: one, or those that continue each other."""
+        opened = self._unflushed_outputs
+        self._unflushed_outputs = []
         if not opened:
             return
 
         index = opened[0].index
-        steps = [each.step for each in opened]
+        steps = [each.wire for each in opened]
         text = join_texts(steps, "content")
         self._answer.finish(index, out)
 
@@ -307,15 +322,16 @@ class InteractionsDecoder(ContinuedDecoder):
             out.add(Flush(index, {STEPS_KEY: kept}))
 
     def _complete(self, interaction: WireObject, out: EventBuffer) -> None:
+        """Stop all steps, and add the last event, unless another request continues the response."""
         status = interaction["status"]
-        if self._count == 0:  # a model that does not stream its steps
+        if self._next_index == 0:  # a model that does not stream its steps
             for index, step in enumerate(interaction.get("steps") or []):
                 self._start_step(index, step, out)
                 self._stop_step(self._steps.pop(index), out)
 
         for index in [*self._steps]:  # a server that does not stop its steps
             self._flush_pending_call(out)
-            self._flush_output(out)
+            self._flush_outputs(out)
             self._stop_step(self._steps.pop(index), out)
 
         self.add_usage(interaction.get("usage"), out)
@@ -337,7 +353,7 @@ class InteractionsDecoder(ContinuedDecoder):
         if reason != "max_tokens":
             self._flush_pending_call(out)
 
-        self._flush_output(out)
+        self._flush_outputs(out)
         detail = str(status) if reason == "other" else None
         out.add(Finished(reason, detail))
 
@@ -348,5 +364,5 @@ def _flush_step(
     # Without any text, the step needs a part to be stored. An empty one is not shown.
     out.add_text(step.index, "reasoning", "")
     if metadata is None:
-        metadata = {STEPS_KEY: step.step}
+        metadata = {STEPS_KEY: step.wire}
     out.add(Flush(step.index, metadata))

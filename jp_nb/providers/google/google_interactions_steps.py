@@ -62,21 +62,30 @@ def join_texts(steps: Sequence[WireMessage], key: str) -> str:
 
 
 class OpenStep:
-    """A step that arrives. `step` grows to the step that is sent back."""
+    """A step that arrives.
 
-    def __init__(self, index: int, step: WireMessage) -> None:
+    Attributes:
+        index: The index of its output item.
+        wire: The step as it is sent back. It grows with the deltas.
+        signature: Pieces of the signature of a thought.
+        arguments: The arguments of a call.
+        inner: A step for contents of the other kind, for example the texts of an output that the
+            server sends within a thought. It is an output item of its own.
+    """
+
+    def __init__(self, index: int, wire: WireMessage) -> None:
         self.index = index
-        self.step = step
-        self.type: str = step["type"]
+        self.wire = wire
+        self.type: str = wire["type"]
         self.signature: list[str] = []
         self.arguments = StreamedArguments()
-        self.inner: OpenStep | None = None  # its contents of the other kind
+        self.inner: OpenStep | None = None
         self._text: WireMessage | None = None  # the last content, a text whose pieces arrive
         self._pieces: list[str] = []
 
     def add_content(self, content: WireMessage) -> None:
         """Add a content. A text continues the text before it."""
-        contents = self.step.setdefault(CONTENTS_FIELD[self.type], [])
+        contents = self.wire.setdefault(CONTENTS_FIELD[self.type], [])
         if content.keys() != {"type", "text"} or content["type"] != "text":
             self._end_text()
             contents.append(content)
@@ -92,7 +101,7 @@ class OpenStep:
 
     def add_annotations(self, annotations: list[JsonValue]) -> None:
         """Add annotations of the last text, which may follow them."""
-        contents = self.step.setdefault("content", [])
+        contents = self.wire.setdefault("content", [])
         if not contents:
             contents.append(make_text_content(""))
         contents[-1].setdefault("annotations", []).extend(annotations)
@@ -100,16 +109,16 @@ class OpenStep:
     def merge(self, delta: WireObject) -> None:
         """Add the fields of a delta that this module does not know."""
         for key, value in delta.items():
-            if isinstance(value, list) and isinstance(self.step.get(key), list):
-                self.step[key] += value
+            if isinstance(value, list) and isinstance(self.wire.get(key), list):
+                self.wire[key] += value
             elif key != "type":
-                self.step[key] = value
+                self.wire[key] = value
 
     def end(self) -> None:
-        """Complete `step`, except the arguments of a call."""
+        """Complete `wire`, except the arguments of a call."""
         self._end_text()
         if self.signature:
-            self.step["signature"] = "".join(self.signature)
+            self.wire["signature"] = "".join(self.signature)
 
     def _end_text(self) -> None:
         if self._text is not None:

@@ -21,7 +21,7 @@ from jp_nb.config.secrets import (
     redact_secret,
 )
 from jp_nb.toolkit.secrets.secret_search import (
-    SHORTEST_KNOWN,
+    MIN_HIDDEN_CHARS,
     SINGLE_WORD,
     SecretSearch,
     is_environment,
@@ -48,7 +48,7 @@ class NotebookSecrets(Privacy):
         with apply_privacy(_NameRules()):
             for name, value in [*namespace.items()]:
                 variable = name if type(name) is str else None
-                search.walk(variable, value)
+                search.add_variable(variable, value)
         for name, text in self._environment.items():
             search.add_environment(name, text)
 
@@ -119,14 +119,14 @@ class NotebookSecrets(Privacy):
             return True
         if kind in (bytes, bytearray) or issubclass(kind, str):
             # A slice of a secret. Longer texts that contain a secret are hidden as texts.
-            return len(stripped) >= SHORTEST_KNOWN and stripped in self._joined_texts
+            return len(stripped) >= MIN_HIDDEN_CHARS and stripped in self._joined_texts
         return self(text) != text
 
 
 def _make_short_pattern(values: set[str | int | float]) -> re.Pattern[str] | None:
     """Return a pattern for the short texts in `values`; None if there are none."""
     short_texts = [
-        value for value in values if isinstance(value, str) and len(value) < SHORTEST_KNOWN
+        value for value in values if isinstance(value, str) and len(value) < MIN_HIDDEN_CHARS
     ]
     if not short_texts:
         return None

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -32,13 +33,18 @@ from jp_nb.values.named_parts import (
 )
 from jp_nb.values.nested_text import MAX_CONTAINER_DEPTH
 
-SHORTEST_KNOWN: Final = 8
+MIN_HIDDEN_CHARS: Final = 8
 """Minimum length of a secret that is hidden inside of words: a shorter one may be a word."""
+MIN_HIDDEN_NUMBER: Final = 1000
+"""The smallest number that is hidden everywhere."""
+_MIN_KEY_CHARS: Final = 16
+"""Minimum length of a text that is searched for API keys."""
+_MIN_LINE_CHARS: Final = 16
+"""Minimum length of a line of a secret that is hidden without the others."""
 MAX_COMPARED_SECRETS: Final = 50_000  # limit for the secrets that are compared with whole values
 MAX_SEARCHED_VALUES: Final = 100_000  # limit for the values that are searched for secrets
 MAX_SECRET_LIST_ITEMS: Final = 100
 """Limit for a container whose texts are all secrets: a longer one may be a column of words."""
-LEAST_NUMBER: Final = 1000  # the smallest number that is hidden everywhere
 SINGLE_WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -75,19 +81,19 @@ class SecretSearch:
     def add_environment(self, name: str, value: str) -> None:
         """Add the value of an environment variable if it may be a secret."""
         if is_secret_name(name):
-            self._add_text(value, alone=True)
-        elif len(value) >= SHORTEST_KNOWN and not _is_path(value):
+            self._add_text(value, is_alone=True)
+        elif len(value) >= MIN_HIDDEN_CHARS and not _is_path(value):
             self.whole_values.add(value.strip())
             if _looks_random(value):
                 self.texts.add(value.strip())
 
-    def walk(self, name: str | None, value: object) -> None:
-        """Collect the secrets in the variable `name`, breadth first.
+    def add_variable(self, variable: str | None, content: object) -> None:
+        """Add the secrets in the variable of this name, breadth first.
 
         Secrets are values with the name of a secret, API keys in texts, and the contents of objects
         such as `pydantic.SecretStr`. Values inside of containers are searched as well.
         """
-        pending: deque[tuple[str | None, object, int]] = deque([(name, value, 0)])
+        pending: deque[tuple[str | None, object, int]] = deque([(variable, content, 0)])
         while pending and self._values_left > 0:
             name, value, depth = pending.popleft()
             self._values_left -= 1
@@ -97,15 +103,15 @@ class SecretSearch:
             if name is not None and is_secret(name, value):
                 self._add_secret(name, value)
             elif type(value) is str:
-                if len(value) >= _SHORTEST_KEY:
+                if len(value) >= _MIN_KEY_CHARS:
                     self.texts.update(find_api_keys(value[:MAX_READ_BYTES]))
             elif self._find_reader(value) is read_secret_content:
-                _, content = next(read_secret_content(value, True))
-                self._add_secret("", content)
+                _, secret = next(read_secret_content(value, with_plain_cells=True))
+                self._add_secret("", secret)
             elif depth < MAX_CONTAINER_DEPTH and self._is_new(value):
                 read_parts = self._find_reader(value)
                 try:
-                    for key, part in read_parts(value, False):
+                    for key, part in read_parts(value, with_plain_cells=False):
                         pending.append((key, part, depth + 1))
                 except FAILURES:
                     continue  # another thread changed the container, or its code raised
@@ -119,13 +125,28 @@ class SecretSearch:
         return True
 
     def _add_secret(self, name: str, value: object) -> None:
-        """Add all texts and numbers in the value of a secret `name`.
+        """Add the texts and numbers in the value of a secret `name`, unless they may be words."""
+        may_be_words = _may_contain_words(name)
 
-        A text is *alone* if it is the value, or in a short container. Others, and texts under names
-        with `token`, may be words, so only random ones are added.
+        for part, is_alone in self._iter_plain_parts(value, may_be_words=may_be_words):
+            if isinstance(part, str):
+                is_own_name = part.lower() == name.lower()  # such as in the header of a table
+                if is_own_name:
+                    continue
+                if is_alone or not may_be_words or _looks_random(part):
+                    self._add_text(part, is_alone=is_alone)
+            elif abs(part) >= MIN_HIDDEN_NUMBER and (is_alone or not may_be_words):
+                self._add_number(part)
+
+    def _iter_plain_parts(
+        self, secret: object, *, may_be_words: bool
+    ) -> Iterator[tuple[str | int | float, bool]]:
+        """Yield each text and number in the value of a secret, and True if it is alone.
+
+        It is *alone* if it is the value itself, or in a short container. If they `may_be_words`,
+        the parts of a container are never alone.
         """
-        may_be_words = re.search("token", name, re.IGNORECASE) is not None
-        pending: deque[tuple[object, bool]] = deque([(value, True)])
+        pending: deque[tuple[object, bool]] = deque([(secret, True)])
         seen: dict[int, object] = {}
 
         while pending and self._values_left > 0:
@@ -134,16 +155,14 @@ class SecretSearch:
             text = decode_as_text(value)
 
             if text is not None:
-                is_name = text.lower() == name.lower()  # for example in the header of a table
-                if not is_name and (is_alone or not may_be_words or _looks_random(text)):
-                    self._add_text(text, alone=is_alone)
+                yield text, is_alone
             elif isinstance(value, int | float) and type(value) in (int, float):
-                if abs(value) >= LEAST_NUMBER and (is_alone or not may_be_words):
-                    self._add_number(value)
+                yield value, is_alone
             elif type(value) not in PLAIN_TYPES and id(value) not in seen:
                 seen[id(value)] = value
+                read_parts = self._find_reader(value)
                 try:
-                    parts = [part for _, part in self._find_reader(value)(value, True)]
+                    parts = [part for _, part in read_parts(value, with_plain_cells=True)]
                 except FAILURES:
                     continue  # another thread changed the container, or its code raised
 
@@ -156,25 +175,28 @@ class SecretSearch:
         with suppress(ValueError):  # more digits than `sys.get_int_max_str_digits()`
             self.whole_values.add(str(number))
 
-    def _add_text(self, text: str, *, alone: bool) -> None:
+    def _add_text(self, text: str, *, is_alone: bool) -> None:
+        """Add `text`. A single word that is not alone is hidden only if a whole value is equal."""
         text = text.strip()
         if len(text) < MIN_SECRET_CHARS or len(self.whole_values) > MAX_COMPARED_SECRETS:
             return
 
         self.whole_values.add(text)
-        if len(text) >= SHORTEST_KNOWN and (alone or not SINGLE_WORD.fullmatch(text)):
+        if len(text) >= MIN_HIDDEN_CHARS and (is_alone or not SINGLE_WORD.fullmatch(text)):
             # A program may have read its bytes in another encoding, or print single lines of it.
             self.texts |= {text, text.encode().decode("latin-1")}
             lines = map(str.strip, text.split("\n"))
-            self.texts.update(line for line in lines if len(line) > 15)
+            self.texts.update(line for line in lines if len(line) >= _MIN_LINE_CHARS)
 
 
-_SHORTEST_KEY: Final = 16
+def _may_contain_words(name: str) -> bool:
+    """Return True for a name such as `tokens`, whose value may be the words of a text."""
+    return re.search("token", name, re.IGNORECASE) is not None
 
 
 def _looks_random(text: str) -> bool:
     """Return True for a text with digits and other characters, but not for a path or a time."""
-    if len(text) < SHORTEST_KNOWN or re.search(r"[\s/:]", text):
+    if len(text) < MIN_HIDDEN_CHARS or re.search(r"[\s/:]", text):
         return False
     digit_count = sum(map(str.isdigit, text))
     return 2 <= digit_count < len(text)

@@ -33,7 +33,7 @@ def test_page_that_cannot_edit_is_refused_with_a_remedy(
     pages.view.client = client
     pages.view.read_only = read_only
     pages.begin()
-    refusal = pages.store.requests.find_edit_refusal("s1")
+    refusal = pages.store.requests.check_edits("s1")
     assert (refusal is None) == (reason is None)
     assert reason is None or reason in refusal
 
@@ -42,11 +42,11 @@ def test_page_that_was_reloaded_in_the_review_may_edit(pages: PagesInProcess) ->
     pages.view.tells = ["edits"]
     pages.view.client = "s1"
     pages.begin()
-    assert pages.store.requests.find_edit_refusal("s1") is None
+    assert pages.store.requests.check_edits("s1") is None
     pages.view.client = "s2"
     pages.post(pages.view.hello() | {"page": pages.view.page})
-    assert pages.store.requests.find_edit_refusal("s1") is None
-    assert pages.store.requests.find_edit_refusal("s3") is not None
+    assert pages.store.requests.check_edits("s1") is None
+    assert pages.store.requests.check_edits("s3") is not None
 
 
 @pytest.mark.req("CELL-41", "CELL-19")

@@ -98,8 +98,8 @@ def test_no_page_can_tell_about_input_boxes_of_other_notebooks_or_of_a_closed_st
 def test_page_that_does_not_answer_shows_no_input_box(
     pages: PagesInProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jp_nb.notebook.page.page_requests.INPUT_S", 0.05)
-    monkeypatch.setattr("jp_nb.notebook.page.page_requests.SECOND_PAGE_S", 0.05)
+    monkeypatch.setattr("jp_nb.notebook.page.input_box_question.INPUT_S", 0.05)
+    monkeypatch.setattr("jp_nb.notebook.page.input_box_question.SECOND_PAGE_S", 0.05)
     pages.view.awake = False
     assert pages.find_input(request("r1", "session 1")) is False
 
