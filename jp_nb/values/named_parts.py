@@ -186,7 +186,7 @@ def _read_pandas_rows(value: Any) -> NamedParts:
         cells = row if row.ndim == 0 else row.tolist()
         yield _find_secret_name(value.index[number]), cells
 
-    yield from _read_pandas_index(value.index, False)
+    yield from _read_pandas_index(value.index, with_plain_cells=False)
 
 
 def _read_pandas_column(name: object, column: Any, *, with_plain_cells: bool) -> NamedParts:
@@ -202,6 +202,10 @@ def _read_pandas_index(value: Any, *, with_plain_cells: bool) -> NamedParts:
         yield None, value[:MAX_READ_ITEMS].tolist()
     elif (secret := _find_secret_name(list_label_names(value))) is not None:
         yield secret, value[:MAX_READ_ITEMS].tolist()
+
+
+def _read_database_row(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    return zip(value.keys(), value, strict=True)
 
 
 def _read_polars_frame(value: Any, *, with_plain_cells: bool) -> NamedParts:
@@ -263,7 +267,7 @@ _READERS: Final = ClassTable[PartReader](
         ("polars", "Series", _read_polars_series),
         ("numpy", "ndarray", _read_array),
         ("numpy", "void", _read_array),
-        ("sqlite3", "Row", lambda value, _: zip(value.keys(), value, strict=True)),
+        ("sqlite3", "Row", _read_database_row),
         ("builtins", "dict", _read_dict),
         ("types", "MappingProxyType", _read_mapping),
         ("collections", "UserDict", _read_mapping),
