@@ -11,7 +11,6 @@ import platformdirs
 import pytest
 
 import jp_nb as jp
-from jp_nb.storage.configuration.named_files import make_claim_names
 from tests.kit.folders import config_files
 from tests.kit.settings import Settings, value_at
 
@@ -156,11 +155,11 @@ def test_name_is_searched_in_the_load_paths_of_user_and_workspace(home: Path, wo
     merged = Settings.from_files(files, "dev", load_paths=("skills", "personas")).merged()
     assert value_at(merged, WORDS) == ["user"]
     assert [layer.file for layer in layers][1] == str(mine)
-    assert make_claim_names(layers[1], files.root) == (
+    assert files.make_claim_names(layers[1]) == (
         ["file:personas/dev.json"],
         "personas/dev.json",
     )
-    names, label = make_claim_names(layers[0], files.root)
+    names, label = files.make_claim_names(layers[0])
     assert label == "<user-local>"
     assert names == [f"file:{(home / 'config/personas/dev.toml').resolve()}"]
 
@@ -171,7 +170,7 @@ def test_path_selects_that_file(home: Path, work: Path) -> None:
     for name in ("x.toml", "@x.toml", str(path)):
         (layer,) = files.load_named(name, [])
         assert layer.file == str(path)
-    assert make_claim_names(layer, files.root)[0] == ["file:x.toml", "id:me"]
+    assert files.make_claim_names(layer)[0] == ["file:x.toml", "id:me"]
 
 
 def test_error_of_an_unknown_name_lists_the_searched_places(home: Path, work: Path) -> None:

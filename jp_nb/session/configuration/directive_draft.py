@@ -38,7 +38,6 @@ from jp_nb.session.configuration.requested_changes import (
 )
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.configuration.config_files import ConfigFiles
-from jp_nb.storage.configuration.named_files import make_claim_names
 
 
 class DirectiveDraft(Draft):
@@ -77,7 +76,7 @@ class DirectiveDraft(Draft):
             self.add_from(source, change)
 
     def _make_source(self, layer: Layer) -> ChangeSource:
-        names, label = make_claim_names(layer, self._files.root)
+        names, label = self._files.make_claim_names(layer)
         return ChangeSource.named(*names, label=label)
 
     def _revert(self, text: str) -> None:

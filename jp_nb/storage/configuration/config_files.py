@@ -25,7 +25,7 @@ from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object
 from jp_nb.storage.configuration.file_consents import FileConsents
 from jp_nb.storage.configuration.file_notices import FileNotices
-from jp_nb.storage.configuration.named_files import find_named_files
+from jp_nb.storage.configuration.named_files import find_named_files, make_claim_names
 from jp_nb.storage.configuration.relative_paths import shorten_paths
 from jp_nb.storage.files import is_owned_folder
 from jp_nb.storage.trust import FolderTrust, PendingConsent
@@ -298,6 +298,10 @@ class ConfigFiles:
         for file in files:
             layers += self._load_agreed(file)
         return layers
+
+    def make_claim_names(self, layer: Layer) -> tuple[list[str], str]:
+        """Return the names of the file of `layer` for claims, and its label."""
+        return make_claim_names(layer, self.root)
 
     def _load_agreed(self, path: Path) -> list[Layer]:
         """Return the layers of the file at `path`. Raise `ConfigError` if it needs consent."""
