@@ -38,7 +38,11 @@ def _is_generated(method: FunctionType) -> bool:
     wrapped = method.__dict__.get("__wrapped__")  # set by `recursive_repr` for dataclasses
     function = wrapped if type(wrapped) is FunctionType else method
     file = function.__code__.co_filename
-    return file in _GENERATOR_FILES or file == "<string>" or file.startswith(("<attrs", "<frozen"))
+    if file in _GENERATOR_FILES:
+        return True
+
+    # Code compiled from a text, code of `attrs`, and frozen modules of Python.
+    return file == "<string>" or file.startswith(("<attrs", "<frozen"))
 
 
 def format_repr(value: object, limit: int) -> str:
@@ -57,9 +61,9 @@ def format_repr(value: object, limit: int) -> str:
 def _get_text(value: object, limit: int) -> str:
     has_default_repr = find_method(value, "__repr__") is object.__repr__
 
-    # `str.__str__` converts an instance of a subclass to a plain `str`.
     if has_default_repr and find_method(value, "_repr_pretty_") is None:
         if find_method(value, "__str__") not in (None, object.__str__):
+            # `str.__str__` converts an instance of a subclass to a plain `str`.
             return str.__str__(str(value))
         return _format_attribute_names(value)
 
@@ -119,6 +123,7 @@ def _format_with_ipython(value: object, limit: int) -> str | None:
         return None
 
     formatter = shell.display_formatter.formatters["text/plain"]
+    # More than `limit`, because `format_repr` then removes addresses.
     out = _BoundedText(limit * 2 + 200)
     printer = library.RepresentationPrinter(
         out,

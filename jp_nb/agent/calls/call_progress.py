@@ -30,6 +30,7 @@ class ProgressWriter:
         """Write that `calls` have reached `stage`."""
         progress: dict[str, CallProgress] = {}
         for call in calls:
+            # A rerun must not hide that an earlier run may have had effects.
             reached: CallStage = "started" if call.may_have_run else stage
             progress[call.event_id] = CallProgress(reached, change=call.change)
         self.write_results(progress)

@@ -35,8 +35,10 @@ class FailedResponse:
 
     def make_error(self) -> ProviderError:
         """Return the error. A replay retries without a pause, so `retry_after` is 0."""
-        made = ProtocolError if self.is_protocol else ProviderError
-        error = made(self.message, kind=self.kind, status=self.status, retry_after=self.retry_after)
+        error_type = ProtocolError if self.is_protocol else ProviderError
+        error = error_type(
+            self.message, kind=self.kind, status=self.status, retry_after=self.retry_after
+        )
         if error.retryable:
             error.retry_after = 0.0
         return error
@@ -104,7 +106,8 @@ class ExchangeRecorder:
         """Collect a piece of text. Pieces of one item that follow each other become one event."""
         without_text = replace(event, text="")
         last = self._events[-1] if self._events else None
-        if without_text != last:
+        is_same_item = without_text == last  # its text is still collected
+        if not is_same_item:
             self._flush_text()
             self._events.append(without_text)
         self._texts.append(event.text)

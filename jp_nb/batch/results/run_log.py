@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -67,7 +67,10 @@ class BatchLine(_Line):
 
 
 class StartedLine(_Line):
-    """The start of a run. `notebook` is the input, relative to the common folder of the batch."""
+    """The start of a run. `notebook` is the input, relative to the common folder of the batch.
+
+    `digest` is that of all inputs of the run (`make_run_digest`).
+    """
 
     type: Literal["started"] = "started"
     run: str
@@ -120,7 +123,8 @@ class EndedLine(_Line):
     requests: int = 0
     tokens: TokenCounts = TokenCounts()
     failed_cells: tuple[FailedCell, ...] = ()
-    open_decisions: tuple[dict[str, Any], ...] = ()  # read as JSON: a second check takes seconds
+    # Not `JsonValue`: the line was read as JSON, and a check of many decisions would take seconds.
+    open_decisions: tuple[dict[str, Any], ...] = ()
     used_answers: tuple[tuple[str, ...], ...] = ()
     notebook: str = ""
     warnings: tuple[str, ...] = ()
@@ -137,7 +141,8 @@ class RunState:
     """State of one run by the log: its start, and its end if it has one.
 
     `notebook` is the input, relative to the common folder of the batch, and `output` the file in
-    `OUT/`. A run without an end has the outcome `unknown`, and `has_ended` is false.
+    `OUT/`. A run without an end has the outcome `unknown`, and `has_ended` is false. `reason` says
+    why a run was skipped; "" for other runs.
     """
 
     run: str
@@ -246,16 +251,10 @@ def _make_skipped_state(line: SkippedLine) -> RunState:
 def _make_ended_state(line: EndedLine, started: RunState | None) -> RunState:
     if started is None:  # the log was edited
         started = RunState(line.run, "", {}, {}, "")
-    return RunState(
-        started.run,
-        started.notebook,
-        started.parameters,
-        started.overrides,
-        started.digest,
+    return replace(
+        started,
         outcome=line.outcome,
         has_ended=True,
-        worker=started.worker,
-        started=started.started,
         ended=line.time,
         seconds=line.seconds,
         requests=line.requests,
@@ -265,6 +264,7 @@ def _make_ended_state(line: EndedLine, started: RunState | None) -> RunState:
         output=line.notebook,
         used_answers=line.used_answers,
         warnings=line.warnings,
+        reason="",
     )
 
 

@@ -27,6 +27,10 @@ class Choices(AnyWidget):
     validate it against the question.
 
     Attributes:
+        question: The question, as the name of the list for screen readers.
+        multi: True if the user can select several options.
+        recommended: Index of the recommended option; None if there is none.
+        search: Content of the filter.
         options: One `{"label": text, "description": text}` per option, shown as plain text.
         wanted: Text that says how many options to select; "" if any number is allowed.
         other: Label of the row with a box for the user's own text; "" without such a row.
@@ -55,7 +59,7 @@ class Choices(AnyWidget):
 
     @traitlets.validate("picks")
     def _validate_picks(self, proposal: Any) -> list[JsonValue]:
-        # The page counts them.
+        # Too few picks are kept: the page says how many are missing.
         picks: list[JsonValue] = proposal["value"]
         known = {x for x in picks if type(x) is int and 0 <= x < len(self.options)}
         if len(known) < len(picks) or (len(picks) > 1 and not self.multi):

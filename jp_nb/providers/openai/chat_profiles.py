@@ -253,6 +253,7 @@ def make_profile(name: str, setting: ServerProfile | str) -> Profile:
         fields["tool_choices"] = setting.tool_choice
 
     if setting.call_ids is not None:
+        # Mistral requires ids of nine characters for tool calls.
         fields["calls"] = MISTRAL_CALLS if setting.call_ids == "nine" else CHAT_CALLS
 
     if setting.structured is not None:

@@ -59,16 +59,18 @@ class ParsedReasoning:
             return self.effort
         if self.effort == 0:
             return "none"
-        floors: dict[Level, float] = {"max": 0.9, "xhigh": 0.8, "high": 0.5, "medium": 0.2}
+
         share = self.effort / max_tokens
-        return next((level for level, floor in floors.items() if share > floor), "low")
+        levels: tuple[Level, ...] = ("low", "medium", "high", "xhigh")
+        return next((level for level in levels if share <= REASONING_SHARES[level]), "max")
 
 
 def parse_reasoning(value: JsonValue) -> ParsedReasoning | None:
     """Parse the setting `assistant.model.parameters.reasoning`; None if the provider decides.
 
-    Accepts `"off"`, `"auto"`, a level, a number of tokens, and
-    `{"effort": level | number | {"absolute": number}, "exclude": bool}`.
+    Accepts `"off"` or false, `"auto"` or true, a level, a number of tokens, and
+    `{"effort": level | number | {"absolute": number}, "exclude": bool}`. A table without `effort`
+    means `medium`.
 
     Raises:
         ProviderError: The value has another form.

@@ -297,7 +297,7 @@ class Transcript:
                 assert_never(piece)
 
     def start_part(self, call_id: str | None = None, *, always: bool = False) -> bool:
-        """Start a new part, and return True. If the last part would be empty, do nothing.
+        """Start a new part, and return True. Do nothing if no piece would stay in the last part.
 
         The new part starts after the line of the running call `call_id`, if the last part contains
         it: later pieces move into the new part. Otherwise it starts at the end; with `always`, even

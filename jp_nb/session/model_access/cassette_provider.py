@@ -179,14 +179,3 @@ class CassetteProvider:
         """Close the connections of the wrapped provider."""
         if "_provider" in vars(self):
             await self._provider.aclose()
-
-
-def make_secret_hider(variable: str | None, hide: HideSecrets) -> HideSecrets:
-    """Return a function that hides all secrets of a text before it is recorded.
-
-    These are the secrets that `hide` knows, and the API key in the environment variable `variable`,
-    which may change while the kernel runs.
-    """
-    from jp_nb.providers.key_redactor import get_current_redactor
-
-    return lambda text: hide(get_current_redactor(variable).hide_in_response(text))

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from jp_nb.agent.model_requests.request_normalizer import HideSecrets
 from jp_nb.agent.provider import Provider
 from jp_nb.config.tree.providers_table import Llm
 from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.network.model_choices import format_model_choices
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME
-from jp_nb.session.model_access.cassette_provider import CassetteProvider, make_secret_hider
+from jp_nb.session.model_access.cassette_provider import CassetteProvider
 from jp_nb.session.model_access.cassettes import Cassettes
 from jp_nb.session.model_access.open_cassette import OpenCassette
 from jp_nb.storage.run_events import has_runner
@@ -87,7 +88,7 @@ class ProviderPool:
         if self.cassette is None:
             return make()
 
-        hide = make_secret_hider(settings.get("api_key_env"), self._hide)
+        hide = _make_secret_hider(settings.get("api_key_env"), self._hide)
         return CassetteProvider(name, make, self.cassette, hide)
 
     def take_all(self) -> list[Provider]:
@@ -111,3 +112,14 @@ def check_ready(provider: Provider, model: str, text: str, llm: Llm) -> None:
         if exc.kind != "no_model":
             raise
         raise ConfigError(f"{exc}\n{format_model_choices(llm)}", kind=exc.kind) from exc
+
+
+def _make_secret_hider(variable: str | None, hide: HideSecrets) -> HideSecrets:
+    """Return a function that hides all secrets of a text before it is recorded.
+
+    These are the secrets that `hide` knows, and the API key in the environment variable `variable`,
+    which may change while the kernel runs.
+    """
+    from jp_nb.providers.key_redactor import get_current_redactor
+
+    return lambda text: hide(get_current_redactor(variable).hide_in_response(text))

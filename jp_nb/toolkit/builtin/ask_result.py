@@ -83,8 +83,8 @@ def refuse_call(problems: Sequence[CallProblem]) -> ToolFailure:
         lines.append(f"- … and {omitted_count} more.")
 
     errors: list[JsonValue] = [
-        {"path": path, "question": question_id, "message": text}
-        for path, question_id, text in listed
+        {"path": problem.path, "question": problem.question_id, "message": problem.text}
+        for problem in listed
     ]
     structured: dict[str, JsonValue] = {**_HEADER, "outcome": "invalid", "errors": errors}
     return ToolFailure("\n".join(lines), structured=structured)

@@ -27,7 +27,7 @@ from jp_nb.notebook.prompt.forms.exact_text import show_exact_lines
 from jp_nb.notebook.prompt.forms.source_diff_view import (
     MAX_OPEN_DIFF_LINES,
     SourceDiffView,
-    show_open_diff,
+    make_open_diff,
 )
 from jp_nb.rendering.prompt_texts import address_text, prompt_text
 from jp_nb.rendering.prompt_texts.change_text import render_change_table
@@ -86,7 +86,7 @@ def make_decision_details(
         is_long = sum(map(len, lines)) > MAX_DIFF_PART_CHARS
         if len(lines) <= room and not is_long:
             room -= len(lines)
-            yield show_open_diff(caption, detail.diff, detail.language, look)
+            yield make_open_diff(caption, detail.diff, detail.language, look)
         else:
             yield SourceDiffView(caption, detail.diff, detail.language, look).widget
 

@@ -50,7 +50,7 @@ class SourceDiffView:
         self._look = look
         self._renderer = DiffRenderer(diff, language)
         self._part_index = 0
-        self._lines: widgets.HTML | None = None  # of the current part, while it is open
+        self._part_widget: widgets.HTML | None = None  # of the current part, while it is open
         self._pager: _PartButtons | None = None  # while a difference in parts is open
         self._toggle = make_button(self._format_label(), self._switch, look=look)
         self._toggle.tooltip = caption
@@ -58,13 +58,13 @@ class SourceDiffView:
         self.widget = make_box("diff-box", self._toggle, look=look)
 
     def _format_label(self) -> str:
-        if self._lines is not None:
+        if self._part_widget is not None:
             return "Hide the difference"
         count = len(self._renderer.lines)
         return f"Show the difference ({count:,} {pluralize('line', count)})"
 
     def _switch(self) -> None:
-        if self._lines is None:
+        if self._part_widget is None:
             self._part_index = 0
             self._draw()
             self._toggle.add_class("jp-nb-expanded")
@@ -73,28 +73,28 @@ class SourceDiffView:
             self._toggle.remove_class("jp-nb-expanded")
         self._toggle.description = self._format_label()
 
-    def _turn(self, step: int) -> None:
+    def _change_part(self, step: int) -> None:
         self._part_index = (self._part_index + step) % len(self._renderer.parts)
         self._draw()
 
     def _draw(self) -> None:
         """Show the current part. A new widget resets the scroll position."""
-        previous = self._lines
+        previous = self._part_widget
         parts = self._renderer.parts
         part = parts[self._part_index]
-        self._lines = show_diff_part(self._renderer, part, self._caption, self._look)
+        self._part_widget = _make_part_widget(self._renderer, part, self._caption, self._look)
 
         if len(parts) == 1:
-            self.widget.children = (self._toggle, self._lines)
+            self.widget.children = (self._toggle, self._part_widget)
         else:
             if self._pager is None:
-                self._pager = _PartButtons(self._turn)
+                self._pager = _PartButtons(self._change_part)
             count = len(self._renderer.lines)
             self._pager.show_place(
                 f"Part {self._part_index + 1} of {len(parts)}: lines {part.start + 1:,} to "
                 f"{part.stop:,} of {count:,} of the difference"
             )
-            self.widget.children = (self._toggle, self._pager.row, self._lines)
+            self.widget.children = (self._toggle, self._pager.row, self._part_widget)
 
         guard_widgets(self.widget)
         if previous is not None:
@@ -103,21 +103,21 @@ class SourceDiffView:
     def _hide(self) -> None:
         _, *shown = self.widget.children
         self.widget.children = (self._toggle,)
-        self._lines = None
+        self._part_widget = None
         self._pager = None
-        for each in shown:
-            close_widgets(each)
+        for widget in shown:
+            close_widgets(widget)
 
 
-def show_open_diff(
+def make_open_diff(
     caption: str, diff: SourceDiff, language: str | None, look: SharedLook
 ) -> widgets.HTML:
     """Return a widget with a whole difference, without a button."""
     renderer = DiffRenderer(diff, language)
-    return show_diff_part(renderer, range(len(renderer.lines)), caption, look)
+    return _make_part_widget(renderer, range(len(renderer.lines)), caption, look)
 
 
-def show_diff_part(
+def _make_part_widget(
     renderer: DiffRenderer, part: range, caption: str, look: SharedLook
 ) -> widgets.HTML:
     """Return a widget with these lines of a difference."""
