@@ -63,7 +63,9 @@ def without_pictures(markdown: str) -> str:
 
 
 PICTURE = re.compile(
-    r'<img class="jp-nb-picture" alt="[^"<>]*" src="data:image/svg[+]xml,[^"<>]*">'
+    r'<div style="overflow-x:auto" tabindex="0" data-lm-suppress-shortcuts="true">'
+    r'<img class="jp-nb-picture" style="min-width:\d+px" '
+    r'alt="[^"<>]*" src="data:image/svg[+]xml,[^"<>]*"></div>'
 )
 HTML = "<b9 onclick=x>"
 

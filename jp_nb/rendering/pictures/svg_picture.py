@@ -21,6 +21,8 @@ from jp_nb.text import one_line
 
 PICTURE_CLASS: Final = "jp-nb-picture"
 """CSS class of images, for which the lab extension sets `color-scheme`."""
+SCROLL_KEYS: Final = 'tabindex="0" data-lm-suppress-shortcuts="true"'
+"""Attributes by which arrow keys scroll an element: JupyterLab uses them to go to headings."""
 FONT_PX: Final = 11
 CHAR_PX: Final = 6.2
 """Average width of a character in pixels, from which texts are cut."""
@@ -120,12 +122,19 @@ class SvgPicture:
         )
 
     def to_markdown(self, height: float) -> str:
-        """Return the picture as an image in one line of Markdown."""
+        """Return the picture as an image in one line of Markdown.
+
+        It keeps its width, and scrolls in a narrow output: JupyterLab would make it, and its
+        texts, as narrow as the output.
+        """
         # Only a few signs are not encoded: Markdown reads no formula, code, or address in the URL.
         url = quote(self.to_svg(height), safe=_URL_SAFE)
         alt = escape(self.title, quote=True)
         alt = re.sub(r"[\\$`*_~]", lambda found: f"&#{ord(found[0])};", alt)
-        return f'<img class="{PICTURE_CLASS}" alt="{alt}" src="data:image/svg+xml,{url}">'
+        style = f"min-width:{self.width}px"
+        source = f"data:image/svg+xml,{url}"
+        image = f'<img class="{PICTURE_CLASS}" style="{style}" alt="{alt}" src="{source}">'
+        return f'<div style="overflow-x:auto" {SCROLL_KEYS}>{image}</div>'
 
 
 def _format_pattern(pattern: tuple[str, int, str, str]) -> str:
