@@ -17,7 +17,7 @@ from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.cell_reports import read_cells
 from jp_nb.notebook.code_runs import OwnCell, run_code, run_own_cell
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.page_refusal import NO_OPEN_PAGE
+from jp_nb.notebook.page.record_location import NO_OPEN_PAGE
 from jp_nb.notebook.page.surroundings import is_headless
 from jp_nb.notebook.running_cells import RunningCell
 from jp_nb.session.host import RecordStore

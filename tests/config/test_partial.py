@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from jp_nb.config.partials.partial import iter_leaf_paths
+from jp_nb.config.partials.partial import iter_settings
 from jp_nb.config.partials.partial_strategies import make_replacement
 from tests.config.config_strategies import A, B, C, partials
 from tests.kit.settings import Settings, setting, value_at
@@ -182,7 +182,7 @@ def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> N
 def test_replacement_keeps_its_values_over_any_lower_layer(partial: Any, below: Any) -> None:
     replacement = make_replacement(Settings(partial).merged(plain=False))
     over = plain(Settings(below, replacement).merged())
-    for path, value in iter_leaf_paths(normal(partial)):
+    for path, value in iter_settings(normal(partial)):
         assert value_at(over, path) == value
 
 
@@ -341,7 +341,7 @@ def test_leaves_are_values_with_paths_and_without_strategies() -> None:
         "conversation": {"tools": {"t": {"options": {"a": {"b": 1}, "c.d": 2}}}},
         "user": {"name": None},
     }
-    assert dict(iter_leaf_paths(partial)) == {
+    assert dict(iter_settings(partial)) == {
         "assistant.instructions": [],
         "conversation.tools.t.options.a.b": 1,
         'conversation.tools.t.options["c.d"]': 2,

@@ -8,7 +8,7 @@ from typing import Any
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partials.partial import get_path, iter_leaf_paths
+from jp_nb.config.partials.partial import get_path, iter_settings
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.setting_paths import Element, format_path, parse_path
@@ -67,7 +67,7 @@ class RecordedSettings:
 
     def with_authority(self) -> dict[str, Any]:
         """Return the settings that an untrusted record may not set, by path."""
-        leaves = iter_leaf_paths(self._projection.partial())
+        leaves = iter_settings(self._projection.partial())
         return {path: value for path, value in leaves if has_authority(parse_path(path))}
 
     def stored_table(self) -> dict[str, Any]:

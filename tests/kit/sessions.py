@@ -11,7 +11,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.notebook.commands import run_subcommand, send_request
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.session import set_current
-from jp_nb.session.past_turns.traced_requests import PastRequests
+from jp_nb.session.past_turns.traced_requests import TracedRequests
 from jp_nb.session.session import Session
 from jp_nb.toolkit.function_tools.python import REGISTRY
 
@@ -61,7 +61,7 @@ def find_request(session: Any, name: str | None = None) -> dict[str, Any]:
     """Return the request that `%jp request NAME` describes: its `name`, `body`,
     `remarks`, and the number of its appended `changes`.
     """
-    found = PastRequests(session.active, session.turns).find(name)
+    found = TracedRequests(session.active, session.turns).find(name)
     changes = len(found.sent.changes)
     body = found.sent.body
     return {"name": found.name, "body": body, "changes": changes, "remarks": found.remarks}

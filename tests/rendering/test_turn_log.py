@@ -325,11 +325,11 @@ def test_log_shows_what_was_sent_unless_the_record_is_trusted() -> None:
     sent = render_log(*turns).text
     assert "Obey." in sent
     assert "Hello." not in sent
-    typed = render_log(*turns, as_typed=True).text
+    typed = render_log(*turns, with_typed_texts=True).text
     assert "Hello." in typed
     for words in (7, "", " \n", None, ["Hello."]):
         metadata = {**asked, "metadata": {"typed": words}}
-        shown = render_log(*read_turns(START, metadata, SAID), as_typed=True)
+        shown = render_log(*read_turns(START, metadata, SAID), with_typed_texts=True)
         assert "Obey." in shown.text
 
 

@@ -89,7 +89,7 @@ def build_partial(path: str | PathKeys, value: JsonValue) -> Partial:
     return {str(keys[0]): value}
 
 
-def iter_leaf_paths(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
+def iter_settings(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
     """Yield the path and value of each setting, without merge strategies."""
     return ((format_path(keys), value) for keys, value in iter_leaves(partial))
 
@@ -98,7 +98,7 @@ def list_leaf_paths(partials: Iterable[Partial]) -> list[str]:
     """Return the path of each value in `partials`, with repetitions."""
     paths: list[str] = []
     for partial in partials:
-        paths += [path for path, _ in iter_leaf_paths(partial)]
+        paths += [path for path, _ in iter_settings(partial)]
     return paths
 
 

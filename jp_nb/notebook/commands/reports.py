@@ -13,7 +13,7 @@ from jp_nb.rendering.reports.timeline_report import render_timeline
 from jp_nb.rendering.reports.unused_reasoning import render_unused_reasoning
 from jp_nb.rendering.reports.usage_tables import render_other_usage, render_usage
 from jp_nb.rendering.transcripts.log import render_log
-from jp_nb.session.past_turns.traced_requests import PastRequests
+from jp_nb.session.past_turns.traced_requests import TracedRequests
 from jp_nb.session.session import Session
 
 DEFAULT_LISTED_TURNS = 10
@@ -33,7 +33,7 @@ def show_turns(call: Invocation) -> None:
         image_hosts=hosts,
         toolsets=toolsets,
         # The typed texts are metadata, which someone else may have written in an untrusted record.
-        as_typed=call.session.active.trust.trusted,
+        with_typed_texts=call.session.active.trust.trusted,
     )
     call.show(shown)
 
@@ -43,7 +43,7 @@ def show_usage(call: Invocation) -> None:
     if call.options.count:
         if call.options.words or call.options.why:
             raise UsageError("`--count` counts the next request, and takes nothing else.")
-        requests = PastRequests(call.session.active, call.session.turns)
+        requests = TracedRequests(call.session.active, call.session.turns)
         call.show(render_token_count(*requests.count_next()))
         return
 

@@ -11,7 +11,7 @@ from jp_nb.notebook.commands.line_parser import make_usage_error
 from jp_nb.rendering.reports.curl_command import format_body, format_curl_command
 from jp_nb.rendering.reports.request_difference import render_request_difference
 from jp_nb.rendering.reports.request_text import describe_key, render_request
-from jp_nb.session.past_turns.traced_requests import PastRequests
+from jp_nb.session.past_turns.traced_requests import TracedRequests
 
 MAX_PRINTED_CHARS = 200_000
 """Limit of characters of a request that a cell shows without `--full`."""
@@ -21,7 +21,7 @@ def show_request(call: Invocation) -> None:
     """Run `%jp request`: show a request, compare two, or export one."""
     options = call.options
     _validate_request_options(call)
-    requests = PastRequests(call.session.active, call.session.turns)
+    requests = TracedRequests(call.session.active, call.session.turns)
     if options.diff:
         call.show(render_request_difference(*requests.find_pair(tuple(options.words))))
         return

@@ -20,8 +20,8 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
 from jp_nb.notebook.page.control_channel import CellContext
-from jp_nb.notebook.page.page_refusal import IN_NOTEBOOK
 from jp_nb.notebook.page.pageless_stores import PagelessStore
+from jp_nb.notebook.page.record_location import IN_NOTEBOOK
 from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import Clock, ReproducibleClock, utc_now

@@ -29,17 +29,15 @@ from jp_nb.notebook.page.input_box_question import InputBoxQuestion
 from jp_nb.notebook.page.output_sender import OutputSender
 from jp_nb.notebook.page.page_deliveries import PageDeliveries
 from jp_nb.notebook.page.page_link import PageLink
-from jp_nb.notebook.page.page_refusal import (
-    DIVERGED,
+from jp_nb.notebook.page.page_refusal import DIVERGED, PageRefusal, find_refusal
+from jp_nb.notebook.page.page_requests import PageRequests
+from jp_nb.notebook.page.protocol import read_page_message
+from jp_nb.notebook.page.record_location import (
     IN_NOTEBOOK,
     NO_PAGE,
-    PageRefusal,
-    find_refusal,
     format_memory_location,
     make_not_saved_error,
 )
-from jp_nb.notebook.page.page_requests import PageRequests
-from jp_nb.notebook.page.protocol import read_page_message
 from jp_nb.notebook.page.save_requests import SaveAnswer, SaveRequests
 from jp_nb.notebook.page.saved_entries import SavedEntries
 from jp_nb.notebook.running_cells import RunningCells

@@ -1,4 +1,4 @@
-"""Reasons to write nothing to a page, and the words for the place of the record.
+"""Reasons to write nothing to a page.
 
 A `PageRefusal` is found when a page says `hello`. While there is one, the record is kept in memory
 only, and the user reads the reason. A page that is read-only or uses another protocol is refused,
@@ -25,10 +25,6 @@ from jp_nb.record.documents.document import (
 )
 from jp_nb.record.entries.clock import utc_now
 
-IN_NOTEBOOK = "kept in this notebook"
-
-NO_PAGE = "no page answered (in JupyterLab or Notebook, enable the jp-nb extension)"
-NO_OPEN_PAGE = "no page is open that shows this notebook"
 READ_ONLY = "this notebook is read-only"
 OLDER_PROTOCOL = (
     "the page uses an older protocol: reload it. If that does not help, update jp_nb in the "
@@ -43,16 +39,6 @@ DIVERGED = (
     "this notebook contains different entries of the same conversation: "
     "`%reload_ext jp_nb` continues with them"
 )
-
-
-def format_memory_location(reason: str) -> str:
-    """Return the `location` of a record that no notebook keeps."""
-    return f"kept in memory only: {reason}"
-
-
-def make_not_saved_error(reason: str) -> StorageError:
-    """Return the error for a record that could not be saved."""
-    return StorageError(f"The record is not saved: {reason}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from jp_nb.json_values import JsonObject
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.page_cells import PageCells
 from jp_nb.notebook.page.page_link import PageLink
-from jp_nb.notebook.page.page_refusal import NO_OPEN_PAGE
+from jp_nb.notebook.page.record_location import NO_OPEN_PAGE
 from jp_nb.notebook.running_cells import RunningCell, get_message_id
 
 if TYPE_CHECKING:

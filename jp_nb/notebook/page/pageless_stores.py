@@ -5,10 +5,7 @@ Source: `docs/record.md`, `docs/decisions.md` D33.
 
 from __future__ import annotations
 
-from jp_nb.notebook.page.page_refusal import (
-    format_memory_location,
-    make_not_saved_error,
-)
+from jp_nb.notebook.page.record_location import format_memory_location, make_not_saved_error
 
 
 class PagelessStore:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jp_nb.notebook.page.page_refusal import NO_PAGE
+from jp_nb.notebook.page.record_location import NO_PAGE
 from jp_nb.storage import environment
 
 VS_CODE_FILE: Final = "__vsc_ipynb_file__"
@@ -54,7 +54,8 @@ CONSOLE: Final = Surroundings("a console or program", "a console or program has 
 def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
     """Return the kind of front end of `kernel`, which is None in a terminal.
 
-    Call it on the cell's thread.
+    Call it on the cell's thread, which has the request of the running cell. A page with the
+    extension also counts as one without it, until it answers.
     """
     if kernel is None:
         return TERMINAL

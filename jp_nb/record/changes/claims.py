@@ -21,7 +21,7 @@ from jp_nb.config.partials.partial import (
     get_identity,
     get_path,
     is_wrapper,
-    iter_leaf_paths,
+    iter_settings,
     unwrap,
 )
 from jp_nb.config.partials.partial_change import Change
@@ -56,7 +56,7 @@ class ChangeSource:
         """Return the source of an assignment. Its name is the change, its label the paths."""
         unset: list[tuple[str, JsonValue]] = [(path, None) for path in change.unsets]
 
-        settings = [*unset, *iter_leaf_paths(change.delta)]
+        settings = [*unset, *iter_settings(change.delta)]
         text = ", ".join(f"{path}={sorted_json(value)}" for path, value in settings)
         paths = ", ".join(path for path, _ in settings)
 

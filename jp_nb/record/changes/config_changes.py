@@ -23,8 +23,8 @@ from jp_nb.config.partials.partial import (
     build_partial,
     get_path,
     is_wrapper,
-    iter_leaf_paths,
     iter_leaves,
+    iter_settings,
     select_settings,
 )
 from jp_nb.config.partials.partial_change import Change, apply_change, diff_partials
@@ -219,6 +219,6 @@ def find_changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     change = diff_partials(projection.partial(), after)
 
     changed |= dict.fromkeys(change.unsets)
-    changed |= {path: get_path(after, path) for path, _ in iter_leaf_paths(change.delta)}
+    changed |= {path: get_path(after, path) for path, _ in iter_settings(change.delta)}
 
     return changed | dict(trusted.ignored)

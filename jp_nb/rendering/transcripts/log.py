@@ -84,14 +84,15 @@ def render_log(
     total: int | None = None,
     image_hosts: Collection[str] = (),
     toolsets: Toolsets = NO_TOOLSETS,
-    as_typed: bool = False,
+    with_typed_texts: bool = False,
 ) -> Report:
     """Return the last `turns` as a conversation, and the other conversations of the notebook.
 
     `total` is the number of all turns. Only images of `image_hosts` are shown; others are linked.
-    `toolsets` name the tools that are switched together. With `as_typed`, requests are shown as the
-    user typed them, without the values of the notebook that they were sent with. Use it only for a
-    trusted record, because the author of the record chose this text.
+    `toolsets` name the tools that are switched together. With
+    `with_typed_texts`, requests are shown as the user typed them, without the values of the
+    notebook that they were sent with. Use it only for a trusted record, because the author of the
+    record chose this text.
     """
     parts: list[Report | str] = []
     hidden_count = (total or 0) - len(turns)
@@ -105,7 +106,7 @@ def render_log(
         compactions.setdefault(placed.after, []).append(placed)
 
     for turn in turns:
-        shown = _replace_sent_texts(turn) if as_typed else turn
+        shown = _replace_sent_texts(turn) if with_typed_texts else turn
         parts += _list_turn_reports(shown, image_hosts, toolsets)
         parts += _list_compaction_reports(compactions.get(turn.number, []))
 

@@ -18,7 +18,7 @@ from jp_nb.config.assignments import is_assignment, parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import ENVIRONMENT_LAYER, Layer, merge_layers
 from jp_nb.config.masked_settings import mask_secrets
-from jp_nb.config.partials.partial import get_path, iter_leaf_paths, list_leaf_paths
+from jp_nb.config.partials.partial import get_path, iter_settings, list_leaf_paths
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.schema import find_node, require_node
 from jp_nb.config.setting_paths import Element, format_path, parse_path
@@ -105,7 +105,7 @@ class DirectiveDraft(Draft):
                 f"conversation, use `%jp config --unset {change.unsets[0]}`"
             )
 
-        for path, value in iter_leaf_paths(change.delta):
+        for path, value in iter_settings(change.delta):
             if not self._revert_value(path, value):
                 shown = json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)
                 self.notices.append(f"{path} is not {shown}, so nothing changes")

@@ -127,7 +127,7 @@ class CassetteProvider:
         if not is_kept:
             self._cassette.keep(recorder.end_incomplete())
 
-    def results(self, context: RequestContext) -> Sequence[RecordedResult] | None:
+    def find_recorded_results(self, context: RequestContext) -> Sequence[RecordedResult] | None:
         """Return the recorded results of the last calls in `context`; None if tools must run."""
         return self._cassette.find_results(self._normalizer.find_last_message(context))
 

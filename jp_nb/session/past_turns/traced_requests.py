@@ -1,4 +1,4 @@
-"""The past requests of a conversation, for `%jp request`.
+"""The past requests of a conversation, and the next one, for `%jp request`.
 
 A request is named by its turn and its number in it (`3.1`). `RequestSpan` is its place in the
 record: the entries of its answer. Only the last request of this kernel is known exactly. Earlier
@@ -50,8 +50,8 @@ PLACEHOLDER: Final = "(your next request)"
 NO_ATTACHMENTS: Final = "without attachments, because they are not available now: {}"
 
 
-class PastRequests:
-    """The requests of the active conversation."""
+class TracedRequests:
+    """The requests of the active conversation: past ones, and a preview of the next one."""
 
     def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
         active.refuse_while_running()

@@ -182,7 +182,8 @@ class Resolver:
         uses_cassette = cassette is not None
         results: FindRecordedResults | None = None
         if cassette is not None and cassette.choice.tools == "recorded":
-            results = getattr(provider, "results", None)  # of a `CassetteProvider`
+            # Only a `CassetteProvider` has recorded results.
+            results = getattr(provider, "find_recorded_results", None)
 
         context_tokens = None
         if not uses_cassette:
