@@ -155,6 +155,32 @@ async def test_characters_that_confuse_are_counted_in_the_review() -> None:
     assert cells.sources == [twin, THIS, "a\u200bb\u202ec\r\n"]
 
 
+@pytest.mark.req("CELL-40")
+async def test_hostile_sources_are_shown_as_text_and_applied_byte_for_byte() -> None:
+    cells = make("edited_cells", "x" * 150_000, THIS)
+    script = "</script><img src=x onerror=alert(1)>\n\x1b[2Jgone"
+    long_line = "x" * 149_999 + "y"
+    edits = [
+        {"op": "insert", "type": "markdown", "source": script},
+        {"op": "replace", "cell": "a", "version": cells.version("a"), "source": long_line},
+    ]
+    bench, _ = await run(yes("apply"), edits=edits, document=cells)
+    [prompt] = bench.person.asked
+    shown = {each.caption: each for each in prompt.exhibits}
+    text = shown["Edit 1: Insert a new markdown cell below this cell"].value
+    assert text == "+ </script><img src=x onerror=alert(1)>\n+ \x1b[2Jgone"
+    [long] = [each.value for caption, each in shown.items() if caption.startswith("Edit 2: ")]
+    assert long == f"- {'x' * 150_000}\n+ {long_line}"
+    assert cells.sources == [long_line, THIS, script]
+
+    user = ConsoleUser("n")
+    user.ask(prompt)
+    printed = "\n".join(user.transcript)
+    assert "+ </script><img src=x onerror=alert(1)>" in printed
+    assert "⟨U+001B⟩[2Jgone" in printed
+    assert "\x1b[2J" not in printed
+
+
 @pytest.mark.req("CELL-10", "CELL-28")
 async def test_user_chooses_edits_and_changes_a_source() -> None:
     bench, cells = await run(

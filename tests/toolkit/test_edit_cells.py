@@ -100,7 +100,7 @@ async def test_later_edits_name_new_cells_and_use_the_version_same() -> None:
     assert document.sources == ["eins", "a = 10", "b = 2", THIS]
 
 
-@pytest.mark.req("CELL-8")
+@pytest.mark.req("CELL-8", "CELL-40")
 async def test_sources_are_applied_byte_for_byte() -> None:
     exact = "  \u202eevil\u202c\r\n\ttab \u200b\x1b[31m</script>\n\n"
     document = edited("one", THIS)

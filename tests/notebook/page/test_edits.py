@@ -125,3 +125,31 @@ async def test_page_that_does_not_answer_is_asked_once_more(
     assert len(pages.view.of_type("edit")) == 1
     assert result.outcome == outcome
     assert note in result.note
+
+
+@pytest.mark.req("CELL-41")
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ({"operation": "o2", "outcome": "applied", "ids": {}}, "unknown"),
+        ({"outcome": "applied", "ids": {}}, "unknown"),
+        ({"operation": "o1", "outcome": "Applied"}, "unknown"),
+        ({"operation": "o1", "outcome": "different", "ids": {}}, "unknown"),
+        (["applied"], "unknown"),
+        ({"operation": "o1", "outcome": "applied", "ids": {}}, "applied"),
+    ],
+)
+async def test_answer_about_another_operation_is_not_told_as_applied(
+    pages: PagesInProcess, answer: Any, outcome: str
+) -> None:
+    pages.view.tells = ["edits"]
+    pages.begin()
+
+    def answer_edit(message: dict[str, Any]) -> None:
+        if message["type"] == "edit":
+            piece = {"type": "cells", "page": pages.view.page, "i": 0, "of": 1}
+            pages.post(piece | {"seq": message["seq"], "text": json.dumps(answer)})
+
+    pages.listen(answer_edit)
+    result = await make("page_document", pages.store, "a").change(make("cell_change", (), (), "o1"))
+    assert result.outcome == outcome
