@@ -33,20 +33,22 @@ class Verdict:
         choice: `continue` the turn; `reply` with `text`; `restart` the open tool calls; `stop` and
             keep the response so far; `abort` and discard it.
         escalated: True if this interrupt soon followed another one: the turn ends without a menu.
-        interrupted: False if the user stopped the turn in the form of a tool's question.
+        by: The user in the menu (`person`), the configured action (`setting`), or neither, because
+            no user is available (`unattended`).
+        by_interrupt: False if the user stopped the turn in the form of a tool's question.
     """
 
     choice: Choice
     text: str = ""
     escalated: bool = False
     by: Decider = "unattended"
-    interrupted: bool = True
+    by_interrupt: bool = True
 
 
 STOP_VERDICT = Verdict("stop")
 ESCALATED_VERDICT = Verdict("stop", escalated=True, by="person")
 USER_CONTINUED_VERDICT = Verdict("continue", by="person")
-USER_STOPPED_VERDICT = Verdict("stop", by="person", interrupted=False)
+USER_STOPPED_VERDICT = Verdict("stop", by="person", by_interrupt=False)
 """The user stopped the turn in the form of a tool's question."""
 
 MENU_TITLE = "Interrupted"
@@ -66,7 +68,7 @@ def format_stopped_call(verdict: Verdict, *, ran: bool) -> str:
     `ran` is True if the call had begun. An example: "It did not run: an interrupt came first. The
     user ended the turn." A single call that the user cancels has another response.
     """
-    if not verdict.interrupted:
+    if not verdict.by_interrupt:
         return LEFT_RUNNING_TEXT if ran else LEFT_UNRUN_TEXT
 
     effect = STOPPED_TEXT if ran else NOT_RUN_TEXT
@@ -121,19 +123,25 @@ def make_stream_menu(request: str) -> ActionPrompt:
 
 
 def make_tool_menu(
-    tools: Sequence[str], *, interrupted: Sequence[str] = (), disabled: Collection[Choice] = ()
+    open_tools: Sequence[str],
+    *,
+    interrupted_tools: Sequence[str] = (),
+    disabled: Collection[Choice] = (),
 ) -> ActionPrompt:
     """Return the menu of an interrupt during tool calls.
 
+    Calls may end between the interrupt and the menu. The title names the interrupted ones, and
+    `restart` those that are still open.
+
     Args:
-        tools: The tool of each call without a response; empty if all calls have one.
-        interrupted: The tools of the calls that had none at the time of the interrupt.
+        open_tools: The tool of each call without a response; empty if all calls have one.
+        interrupted_tools: The tools of the calls that had none at the time of the interrupt.
         disabled: Choices that are omitted, because they would have no effect.
     """
-    names = _format_names(interrupted or tools)
-    calls = f"these {len(tools)} calls" if tools else "the calls"
-    if len(tools) == 1:
-        calls = _format_names(tools)
+    names = _format_names(interrupted_tools or open_tools)
+    calls = f"these {len(open_tools)} calls" if open_tools else "the calls"
+    if len(open_tools) == 1:
+        calls = _format_names(open_tools)
 
     actions = (
         Action("c", "Continue", "continue"),

@@ -225,7 +225,7 @@ _TABLE: Final = (
     Subcommand(
         "cassette",
         "record model responses to a file or replay them; without arguments, show the status",
-        "commands.cassette_command:set_cassette",
+        "commands.cassette_command:run_cassette_command",
         takes="[record | replay | replay-or-record [FILE] | off]",
         takes_description="a mode and a file",
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},

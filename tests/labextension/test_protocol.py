@@ -57,8 +57,8 @@ def test_messages_have_the_fields_of_the_table_and_keep_all_conversations(
         SETUP,
         f"say('zero'); flushed(60); say('one', {LONG}); flushed(60)",
         "print(len(in_cell.opened.store.requests.ask_cells(None).result(30)) > 100)\n"
-        "from jp_nb.notebook.prompt.running_cell.current_page import has_input\n"
-        "print(has_input())\n"
+        "from jp_nb.notebook.prompt.running_cell.current_page import can_show_input_box\n"
+        "print(can_show_input_box())\n"
         "in_cell.opened.store.replaced(); flushed(60)",
         "for name in ('two', 'three'):\n    new(); say(name); flushed(60)",
         "print(in_cell.opened.store.save())",

@@ -75,8 +75,8 @@ def test_page_opened_again_shows_the_forms_of_cells_that_were_queued(opened: Ope
 
 def test_input_box_is_not_opened_for_a_run_that_jupyterlab_has_dropped(opened: Opened) -> None:
     module = "jp_nb.notebook.prompt.running_cell.current_page"
-    probe = f"from {module} import has_input\nprint('box', has_input())"
-    wait = f"import time; time.sleep(1)\n{probe}\nopen('box', 'a').write(str(has_input()))"
+    probe = f"from {module} import can_show_input_box\nprint('box', can_show_input_box())"
+    wait = f"import time; time.sleep(1)\n{probe}\nopen('box', 'a').write(str(can_show_input_box()))"
     page = opened(probe, wait)
     page.run_cell(1)
     page.output_text(1, contains="box True")

@@ -191,7 +191,7 @@ class Batch:
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
         """Cancel the calls as the user decided; return None if they run again."""
-        if verdict.interrupted:
+        if verdict.by_interrupt:
             await self._cancel_tasks(question_end="interrupted")
         else:
             await self._cancel_tasks(question_end="cancelled")
@@ -217,13 +217,13 @@ class Batch:
         if verdict.choice == "reply":
             self._functions.resume()
             return BatchEnd(unsent_message=unsent_message, change=change)
-        if verdict.interrupted:
+        if verdict.by_interrupt:
             return BatchEnd("interrupted", change=change)
         return BatchEnd("stopped", change=change)
 
     def _end_open_calls(self, verdict: Verdict) -> bool:
         """Give each open call a response; return True if one has the user's message."""
-        reason = INTERRUPT_FIRST_REASON if verdict.interrupted else STOPPED_FIRST_REASON
+        reason = INTERRUPT_FIRST_REASON if verdict.by_interrupt else STOPPED_FIRST_REASON
         is_message_sent = False
 
         for call in self._open_calls():

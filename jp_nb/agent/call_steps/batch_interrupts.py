@@ -114,7 +114,9 @@ class BatchInterrupts:
             if not calls and not self._changes.has_approved:
                 disabled.append("restart")
 
-            menu = make_tool_menu(self._open_names(), interrupted=interrupted, disabled=disabled)
+            menu = make_tool_menu(
+                self._open_names(), interrupted_tools=interrupted, disabled=disabled
+            )
             verdict = await ask_menu(ask, "tool_call", self._settings, menu)
             raise_if_cancelled()
             self.menu = None

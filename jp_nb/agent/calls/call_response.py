@@ -63,7 +63,7 @@ def format_stopped_response(call: Call, verdict: Verdict) -> str:
 
     # Not if the user only left a question.
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
-    if is_canceled and verdict.interrupted and call.tool is not None:
+    if is_canceled and verdict.by_interrupt and call.tool is not None:
         return call.tool.cancellation_response
     return format_stopped_call(verdict, ran=call.state.ran)
 

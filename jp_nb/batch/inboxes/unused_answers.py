@@ -19,12 +19,12 @@ def find_unused_answers(
 ) -> list[PreparedAnswer]:
     """Return the answers that no run used.
 
-    `used_by_run` has the identities of the answers that each run used, by its id. An answer for a
+    `used_by_run` has the keys of the answers that each run used, by its id. An answer for a
     run that is not in it was not needed: that run did not run.
     """
     used = set[AnswerKey]()
-    for identities in used_by_run.values():
-        used.update(map(tuple, identities))
+    for keys in used_by_run.values():
+        used.update(map(tuple, keys))  # also for keys that are lists, as in JSON
 
     return [
         answer

@@ -32,6 +32,7 @@ REASONING_EFFORTS: Final[tuple[str, ...]] = get_args(ReasoningEffort)
 
 
 def _read_effort(value: Any) -> Any:
+    """Return an effort, or a number of tokens. JP writes the number as `{"absolute": 4096}`."""
     is_table = isinstance(value, dict) and value.keys() == {"absolute"}
     number = value["absolute"] if is_table else value
     tokens = read_number(number)
@@ -68,6 +69,7 @@ def _read_reasoning(value: Any) -> Any:
         ) from exc
 
 
+# The forms keep the path of an error in the table, such as `reasoning.effort` (`base.py`).
 ReasoningSetting = Annotated[
     Annotated[Literal["off", "auto"], PLAIN_FORM] | Annotated[ReasoningConfig, TABLE_FORM],
     TABLE_OR_PLAIN_FORM,

@@ -28,12 +28,14 @@ async def open_served_source(source: str) -> AsyncIterator[ToolRunner]:
         UsageError: The module cannot be imported.
     """
     if source.endswith(".ipynb"):
-        # It loads slowly, and the client waits for an answer.
+        # The kernel client loads slowly, so it loads in a thread, and the
+        # server answers the MCP client meanwhile.
         module = await asyncio.to_thread(import_module, "jp_nb.headless.tool_server.kernel_tools")
         async with module.KernelTools(Path(source)) as tools:
             yield tools
         return
 
+    # The import registers the tools. `ToolHost` takes them from the registry.
     folder = await asyncio.to_thread(_import_source, source)
     yield ToolHost(folder, FolderTrust())
 

@@ -17,7 +17,7 @@ from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 SELECTABLE_MODES: Final[tuple[CassetteMode, ...]] = ("record", "replay", "replay-or-record", "off")
 
 
-def set_cassette(call: Invocation) -> None:
+def run_cassette_command(call: Invocation) -> None:
     """Run `%jp cassette`: show the cassette's state, or change its mode for this kernel."""
     cassettes = call.session.active.cassettes
     if call.options.words:

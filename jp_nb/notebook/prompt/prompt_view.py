@@ -18,9 +18,9 @@ from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.forms.form_output import FormOutput, SeparateOutput
 from jp_nb.notebook.prompt.open_prompt import OpenPrompt, TimedConsole, Withdrawn
 from jp_nb.notebook.prompt.running_cell.current_page import (
+    can_show_input_box,
     find_sender,
     get_running_kernel,
-    has_input,
 )
 from jp_nb.notebook.prompt.running_cell.deadlines import Expired
 from jp_nb.notebook.prompt.running_cell.presence import (
@@ -77,7 +77,7 @@ class PromptView:
                 self._on_end(waiting, unavailable)
             case FormRoute() as route:
                 self._show_form(waiting, route)
-            case StdinRoute(channel="stdin") if not has_input():
+            case StdinRoute(channel="stdin") if not can_show_input_box():
                 self._show_form_without_input(waiting)
             case StdinRoute(channel=channel):
                 self._read_stdin(waiting, channel)
@@ -181,7 +181,7 @@ class PromptView:
         """Ask on stdin, because the user interrupted the kernel as the notice says."""
         if waiting.future.done():
             return
-        if has_input():
+        if can_show_input_box():
             self._switch_to_stdin(waiting)
             return
 

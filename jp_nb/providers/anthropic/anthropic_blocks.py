@@ -17,7 +17,7 @@ from jp_nb.images import Image
 from jp_nb.providers.request_parts.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
-    encode_content,
+    encode_base64,
     format_attachment_name,
     split_attachments,
 )
@@ -54,7 +54,7 @@ def format_attachment_blocks(attachment: Attachment) -> list[WireMessage]:
     source = {
         "type": "base64",
         "media_type": attachment.media_type,
-        "data": encode_content(content),
+        "data": encode_base64(content),
     }
 
     if attachment.media_type == PDF:

@@ -35,7 +35,7 @@ from jp_nb.providers.google.google_rendering import (
     list_input_contents,
 )
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
-from jp_nb.providers.request_parts.call_rules import format_arguments
+from jp_nb.providers.request_parts.call_arguments import format_arguments
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import CONTINUE_PROMPT
 from jp_nb.providers.request_parts.own_metadata import rebuild_steps

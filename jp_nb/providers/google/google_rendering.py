@@ -15,7 +15,7 @@ from jp_nb.images import Image
 from jp_nb.providers.google.google_errors import GOOGLE_NAME
 from jp_nb.providers.request_parts.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
-    encode_content,
+    encode_base64,
     format_attachment_name,
     format_documents_xml,
     split_attachments,
@@ -58,7 +58,7 @@ def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], 
 
     for attachment in sent:
         if isinstance(attachment.content, bytes):
-            data = attachment.media_type, encode_content(attachment.content)
+            data = attachment.media_type, encode_base64(attachment.content)
             contents += [format_attachment_name(attachment), data]
     return contents, omitted
 

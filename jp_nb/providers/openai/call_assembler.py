@@ -88,7 +88,7 @@ class CallAssembler:
         call = self._find_candidate(piece)
 
         # The object `{}` is all of the arguments, if the call has no others.
-        is_empty_object = piece.arguments == {} and call is not None and call.arguments.is_empty
+        is_empty_object = piece.arguments == {} and call is not None and call.arguments.is_empty()
         if piece.is_empty and not is_empty_object:
             return
 
@@ -166,7 +166,7 @@ class CallAssembler:
         if has_other_id:
             # Some servers make a new id for each piece. Then the index, and arguments that are not
             # whole yet, tell that the piece continues the call.
-            is_amid_arguments = not (has_whole_arguments or call.arguments.is_empty)
+            is_amid_arguments = not (has_whole_arguments or call.arguments.is_empty())
             may_continue = piece.index is not None and is_amid_arguments
             return not may_continue or self._are_two_tools(call, piece)
 
@@ -202,7 +202,7 @@ class CallAssembler:
             return call.name  # the first name counts
 
         # The model invents a name that is not offered. Before the arguments, pieces can join.
-        if has_same_id or (call.arguments.is_empty and not is_known):
+        if has_same_id or (call.arguments.is_empty() and not is_known):
             return name if name.startswith(call.name) else joined
         return None
 
@@ -224,7 +224,7 @@ class CallAssembler:
             return False  # a piece may follow
 
         # Arguments follow the whole name. Before them, the name of a longer tool may still arrive.
-        if not call.arguments.is_empty:
+        if not call.arguments.is_empty():
             return True
         other_tools = self._tools - {call.name}
         begins_other = any(tool.startswith(call.name) for tool in other_tools)

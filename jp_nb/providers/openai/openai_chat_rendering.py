@@ -20,13 +20,13 @@ from jp_nb.providers.openai.chat_profiles import Profile
 from jp_nb.providers.openai.openai_chat_decoder import REASONING_DETAILS_KEY
 from jp_nb.providers.request_parts.attachment_parts import (
     FormattedAttachments,
-    encode_content,
+    encode_base64,
     format_attachment_name,
     format_documents_xml,
-    format_file_name,
+    format_pdf_name,
     split_attachments,
 )
-from jp_nb.providers.request_parts.call_rules import format_arguments
+from jp_nb.providers.request_parts.call_arguments import format_arguments
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import (
@@ -179,7 +179,7 @@ class ChatRendering(Rendering):
 
 def _format_image(image: Image, words: str) -> list[WireMessage]:
     if image.media_type == PDF:
-        part = _make_pdf_part(format_file_name(image), image.text)
+        part = _make_pdf_part(format_pdf_name(image), image.text)
     else:
         part = _make_image_part(image.media_type, image.text)
     return [_make_text_part(words), part]
@@ -239,7 +239,7 @@ def _format_binary_parts(attachment: Attachment) -> list[WireMessage]:
         return []
 
     media_type = attachment.media_type
-    data = encode_content(content)
+    data = encode_base64(content)
     if media_type == PDF:
         return [_make_pdf_part(name, data)]
     return [_make_text_part(name), _make_image_part(media_type, data)]

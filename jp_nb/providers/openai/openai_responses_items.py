@@ -90,7 +90,7 @@ class OutputItem:
         if self.kind == "function_call" and call_id:
             return bool(call_id == self.call.call_id)
         is_same = content.get("id") == self.id and message.get("output_index") == self.place
-        return is_same and bool(self.id) and not (self.parts or not self.call.arguments.is_empty)
+        return is_same and bool(self.id) and not (self.parts or not self.call.arguments.is_empty())
 
     def choose_arguments(self, last: Any) -> str:
         """Return the arguments. The `last` ones of the server count, unless they are empty."""

@@ -37,13 +37,14 @@ from jp_nb.providers.openai.openai_responses_metadata import (
 from jp_nb.providers.request_parts.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
-    encode_content,
+    encode_base64,
     format_attachment_name,
     format_documents_xml,
-    format_file_name,
+    format_pdf_name,
     split_attachments,
 )
-from jp_nb.providers.request_parts.call_rules import RESPONSES_CALLS, format_arguments
+from jp_nb.providers.request_parts.call_arguments import format_arguments
+from jp_nb.providers.request_parts.call_rules import RESPONSES_CALLS
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import (
@@ -83,7 +84,7 @@ def format_attachments(
         if isinstance(attachment.content, str):
             continue
         name = format_attachment_name(attachment)
-        data = encode_content(attachment.content)
+        data = encode_base64(attachment.content)
         if attachment.media_type == PDF:
             parts.append(_make_pdf_part(name, data))
         else:
@@ -122,7 +123,7 @@ def _make_text_and_image_parts(
     for image in images:
         parts.append(_make_text_part(f"[{image.noun}: {image.words}{origin}]"))
         if image.media_type == PDF:
-            parts.append(_make_pdf_part(format_file_name(image), image.text))
+            parts.append(_make_pdf_part(format_pdf_name(image), image.text))
         else:
             parts.append(_make_image_part(image.media_type, image.text))
     return parts

@@ -66,13 +66,13 @@ def format_attachment_name(attachment: Attachment) -> str:
     return attachment.source if attachment.source.strip() else "(no name)"
 
 
-def format_file_name(image: Image) -> str:
+def format_pdf_name(image: Image) -> str:
     """Return the name of a PDF of a request or result, as the name of a file."""
     name = one_line(image.name, limit=MAX_IMAGE_NAME_CHARS) or "document"
     return name if name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
-def encode_content(content: bytes) -> str:
+def encode_base64(content: bytes) -> str:
     """Return `content` in Base64."""
     return base64.b64encode(content).decode("ascii")
 

@@ -1,6 +1,6 @@
-"""Names, ids, parameters, and arguments of tool calls in the form that each API accepts.
+"""Names, ids, and parameters of tool calls in the form that each API accepts.
 
-A model, or the author of a record, can make up any name, id, and argument. An API that refuses one
+A model, or the author of a record, can make up any name and id. An API that refuses one
 would refuse every later request of the conversation. So each is sent in an accepted form, which
 depends only on the original: later requests have the same bytes.
 
@@ -10,23 +10,13 @@ Source: `docs/providers.md` (names and ids of tool calls).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from pydantic import JsonValue
-
-from jp_nb.json_values import JsonObject, compact_json, is_deeper, make_storable
-
 _DIGEST_CHARS: Final = 8
 _UNNAMED: Final = "unnamed"
 PARAMETER_CHARS: Final = "a-zA-Z0-9_.-"
-MAX_ARGUMENT_LEVELS: Final = 64
-"""Deeper arguments are sent as a text, because the reader of Google's API stops at 100 levels."""
-MAX_NUMBER_DIGITS: Final = 308
-"""Longer integers are sent as a text, because they are infinite as the number of other readers."""
-_LONG_NUMBER: Final = re.compile(rf"[0-9]{{{MAX_NUMBER_DIGITS + 1}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +28,7 @@ class CallRules:
         max_id_chars: Maximum length of an id; the length of every id if `has_fixed_length`.
         id_chars: Characters of an id, as in a set of a regular expression.
         name_start: Characters that may begin a name, as in a set of a regular expression.
+        has_fixed_length: True if every id has `max_id_chars`.
         max_parameter_chars: Maximum length of a parameter's name, which has only characters of
             `PARAMETER_CHARS`; 0: the API accepts any name.
     """
@@ -98,31 +89,3 @@ MISTRAL_CALLS: Final = CallRules(64, 9, id_chars="a-zA-Z0-9", has_fixed_length=T
 RESPONSES_CALLS: Final = CallRules(64, 64)
 ANTHROPIC_CALLS: Final = CallRules(128, 64, max_parameter_chars=64)
 GOOGLE_CALLS: Final = CallRules(64, 128, id_chars="a-zA-Z0-9_.:-", name_start="a-zA-Z_")
-
-
-def format_arguments(arguments: Mapping[str, JsonValue]) -> JsonObject:
-    """Return `arguments` as every API can read them.
-
-    A number that JSON does not have becomes null, and half a surrogate pair becomes U+FFFD.
-    """
-    if is_deeper(arguments, MAX_ARGUMENT_LEVELS):
-        return {"json": compact_json(make_storable(dict(arguments)))}
-    formatted = make_storable(dict(arguments))
-    if _LONG_NUMBER.search(compact_json(formatted)):
-        formatted = _shorten_numbers(formatted)
-    assert isinstance(formatted, dict)
-    return formatted
-
-
-def _shorten_numbers(value: JsonValue) -> JsonValue:
-    match value:
-        case bool():
-            return value
-        case int():
-            digits = str(abs(value))
-            return str(value) if len(digits) > MAX_NUMBER_DIGITS else value
-        case dict():
-            return {key: _shorten_numbers(each) for key, each in value.items()}
-        case list():
-            return [_shorten_numbers(each) for each in value]
-    return value

@@ -30,7 +30,7 @@ class FencedAnswer(NamedTuple):
     after: str
 
 
-def find_possible_fence(text: str) -> int:
+def measure_before_fence(text: str) -> int:
     """Return how many characters of the streamed `text` are surely before a code fence.
 
     One or two characters at its end, such as ` `` `, may be the beginning of a mark, so they do not

@@ -11,7 +11,7 @@ from jp_nb.agent.provider import Flush
 from jp_nb.providers.response_parts.answer_fences import (
     FENCE_MARKS,
     find_fenced_answer,
-    find_possible_fence,
+    measure_before_fence,
 )
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
@@ -61,11 +61,12 @@ class AnswerText:
             return
 
         text = self._take_held(out) + text
-        fence = find_possible_fence(text)
-        before = text[:fence]
-        self._has_fence = text.startswith(FENCE_MARKS, fence)
-        self._hold(text[fence:], out)
+        fence_start = measure_before_fence(text)
+        before = text[:fence_start]
+        self._has_fence = text.startswith(FENCE_MARKS, fence_start)
+        self._hold(text[fence_start:], out)
 
+        # Spaces before the first word are dropped: alone, they would be an empty message.
         if before.strip() or (before and self._has_message):
             self._has_message = True
             out.add_text(index, "message", before)
@@ -90,7 +91,8 @@ class AnswerText:
             out.add_text(index, kind, text)
             return
 
-        # The message before the fence, the data, and the message after it are an item each.
+        # The message before the fence, the data, and the message after it are an item each. Before
+        # the fence are only spaces if `has_message`: `_feed_message` drops those of the beginning.
         if answer.before:
             out.add_text(index, "message", answer.before)
         if has_message or answer.before.strip():

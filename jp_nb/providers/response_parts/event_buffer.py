@@ -1,4 +1,4 @@
-"""Collect the events that a decoder finds in a response, without the key.
+"""Collect the events that a decoder finds in a response, and hide the provider's API key in them.
 
 A decoder adds events and pieces of text (`add`, `add_text`), and the `StreamDecoder` takes what has
 come (`take`). Adjacent pieces of one text become one event. An *index* is the number of an output
@@ -10,7 +10,7 @@ Source: `docs/providers.md`.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from jp_nb.agent.provider import (
     Finished,
@@ -31,28 +31,46 @@ from jp_nb.providers.key_redactor import NO_KEY, KeyRedactor
 MAX_FINISH_REASON_CHARS: Final = 40
 
 
+class _RedactedText(NamedTuple):
+    """A text in which the key is hidden while it grows; arguments if `kind` is None."""
+
+    stream: RedactedStream
+    kind: TextKind | None
+
+
 class EventBuffer:
     """Events of one response that were decoded and not taken yet.
 
     It joins adjacent pieces of a text, measures the content, and removes the key. Text above
-    `max_bytes` is dropped; `StreamDecoder` reports it. After `Finished`, `add` drops events.
+    `max_bytes` is dropped; `StreamDecoder` reports it. `max_bytes` 0 sets no limit. After
+    `Finished`, `add` drops events.
+
+    Attributes:
+        open_calls: Indexes of the incomplete calls.
+        chars: Characters of texts, arguments, and names of tools in the events.
+        bytes: Size of texts, arguments, tool calls, and texts in metadata. Other metadata is not
+            counted here.
+        held_chars: Received characters that are not counted in `bytes`, because they are in no
+            event yet, or only in metadata that is not a text. Decoders add to it what they hold
+            back, and subtract what they put into an event. `bytes + held_chars` is the size of the
+            response.
     """
 
     def __init__(self, redactor: KeyRedactor = NO_KEY, max_bytes: int = 0) -> None:
         self.finished = False
-        self.open_calls: set[int] = set()  # indexes of the incomplete ones
+        self.open_calls: set[int] = set()
         self.keep_alives = 0
         self.state_reports = 0
-        self.held_chars = 0  # received characters that are in no event yet
-        self.chars = 0  # of texts, arguments, and names of tools
-        self.bytes = 0  # of texts, arguments, tool calls, and metadata
+        self.held_chars = 0
+        self.chars = 0
+        self.bytes = 0
         self._events: list[ProviderEvent] = []
         self._kind: TextKind | None = None  # of the text that grows; None: arguments
         self._index = -1
         self._pieces: list[str] = []
         self._max_bytes = max_bytes
         self._redactor = redactor
-        self._redacted: dict[int, tuple[RedactedStream, TextKind | None]] = {}
+        self._redacted: dict[int, _RedactedText] = {}  # by index
 
     def add_text(self, index: int, kind: TextKind | None, text: str) -> None:
         """Add a piece of text of item `index`; of the arguments of its call if `kind` is None."""
@@ -123,8 +141,8 @@ class EventBuffer:
         self._events = []
         return events
 
-    def take_held_texts(self) -> list[ProviderEvent]:
-        """Return the ends of texts that were held back."""
+    def take_redacted_ends(self) -> list[ProviderEvent]:
+        """Return the ends of texts that were held back, because a key might have begun there."""
         self._end_all_redacted()
         return self.take()
 
@@ -135,17 +153,21 @@ class EventBuffer:
         self._pieces.clear()
 
         if self._redactor.applies_to_responses:
-            known = self._redacted.get(self._index)
-            stream = known[0] if known else self._redactor.stream()
-            self._redacted[self._index] = stream, self._kind
+            earlier = self._redacted.get(self._index)
+            stream = earlier.stream if earlier else self._redactor.stream()
+            self._redacted[self._index] = _RedactedText(stream, self._kind)
             text = stream.feed(text)
 
         self._add_piece(self._index, self._kind, text)
 
     def _end_redacted(self, index: int) -> None:
-        known = self._redacted.pop(index, None)
-        if known and (text := known[0].finish()):
-            self._add_piece(index, known[1], text)
+        redacted = self._redacted.pop(index, None)
+        if redacted is None:
+            return
+
+        end = redacted.stream.finish()
+        if end:
+            self._add_piece(index, redacted.kind, end)
 
     def _end_all_redacted(self) -> None:
         for index in [*self._redacted]:

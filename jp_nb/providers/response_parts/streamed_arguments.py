@@ -31,19 +31,24 @@ class StreamedArguments:
     """The JSON arguments of one call, which arrive in any form."""
 
     def __init__(self) -> None:
-        self.held_chars = 0  # of all texts that are kept here
         self._first = ""  # arguments that the start of the call has; see `set_first`
         # As long as each piece repeats the text so far, the pieces may be snapshots:
         self._snapshot = ""  # the last one
-        self._sizes: list[int] = []  # of all of them
-        self._is_whole: bool | None = None  # the last one is a JSON object; None: not known yet
+        self._sizes: list[int] = []  # lengths of all snapshots; each is a prefix of `_snapshot`
+        self._snapshot_is_object: bool | None = None  # None: not known yet
         # Since a piece did not repeat the text so far:
         self._pieces: list[str] | None = None  # all pieces; None: all may be snapshots
+        self._piece_chars = 0
         self._scan = _ObjectScan()
 
     @property
+    def held_chars(self) -> int:
+        """Number of characters that are kept here."""
+        pieces = len(self._snapshot) if self._pieces is None else self._piece_chars
+        return len(self._first) + pieces
+
     def is_empty(self) -> bool:
-        """True if no text has arrived."""
+        """Return True if no text has arrived."""
         return self._pieces is None and not self._snapshot.strip()
 
     def set_first(self, value: Any) -> None:
@@ -51,7 +56,6 @@ class StreamedArguments:
         text = format_arguments_text(value)
         if not is_empty_object(text):
             self._first = text
-            self.held_chars += len(text)
 
     def add(self, value: Any) -> None:
         """Add a piece of text, or arguments that are an object instead of a text.
@@ -63,30 +67,28 @@ class StreamedArguments:
         if not piece:
             return
 
-        self._is_whole = None
+        self._snapshot_is_object = None
         if self._pieces is not None:
             self._pieces.append(piece)
-            self.held_chars += len(piece)
+            self._piece_chars += len(piece)
         elif piece.startswith(self._snapshot):
             self._sizes.append(len(piece))
             self._snapshot = piece
-            self.held_chars = len(self._first) + len(piece)
         elif is_empty_object(self._snapshot):
             # Some servers send `{}` before the arguments.
             self._sizes = [len(piece)]
             self._snapshot = piece
-            self.held_chars = len(self._first) + len(piece)
         else:
             self._pieces = [*self._list_snapshots(), piece]
-            self.held_chars = len(self._first) + sum(map(len, self._pieces))
+            self._piece_chars = sum(map(len, self._pieces))
 
     def is_whole(self) -> bool:
         """Return True if the text so far can be all of the arguments."""
         if self._pieces is not None:
             return self._scan.is_closed_after(self._pieces)
-        if self._is_whole is None:
-            self._is_whole = is_json_object(self._snapshot)
-        return self._is_whole
+        if self._snapshot_is_object is None:
+            self._snapshot_is_object = is_json_object(self._snapshot)
+        return self._snapshot_is_object
 
     def resolve(self) -> str:
         """Return the text of the arguments, which is a JSON object if the pieces mean one.

@@ -56,7 +56,7 @@ async def stream_events(
     if problem is None:
         return
 
-    for event in decoder.events.take_held_texts():
+    for event in decoder.events.take_redacted_ends():
         yield event
 
     last_event = recover(sanitize_error(problem))

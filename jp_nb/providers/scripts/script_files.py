@@ -66,6 +66,7 @@ def _read_file(file: Path | Traversable, read: ReadScript) -> bytes:
         if not isinstance(file, Path):
             return file.read_bytes()
         if file.parent == _packaged_scripts():
+            # `read` may require consent, which a file of the package does not need.
             return read_script(file)
         return read(file)
     except OSError as exc:
@@ -79,9 +80,9 @@ def list_scripts(folders: Sequence[Path]) -> list[str]:
 
 def _find_scripts(name: str, folders: Sequence[Path]) -> Iterator[Path | Traversable]:
     """Yield the files of a script, in the order of the places. There is at least one."""
-    path = "assistant.model.id.name"
+    setting = "assistant.model.id.name"
     if not name or "/" in name or "\\" in name or name.startswith("."):
-        raise ConfigError(f"{name!r} is not a script name", path=path)
+        raise ConfigError(f"{name!r} is not a script name", path=setting)
 
     places = _list_places(folders)
     is_found = False
@@ -97,7 +98,7 @@ def _find_scripts(name: str, folders: Sequence[Path]) -> Iterator[Path | Travers
         f"script {name}.toml not found in "
         f"{', '.join(str(place) for place in places[:-1])} or in the package; "
         f"available: {', '.join(_list_names(places)) or 'none'}",
-        path=path,
+        path=setting,
     )
 
 

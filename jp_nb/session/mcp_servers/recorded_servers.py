@@ -53,7 +53,7 @@ class RecordedServer(ToolSource):
 
     @property
     def title(self) -> str:
-        """The kind of the tools."""
+        """The displayed name of the kind of tools."""
         return "MCP"
 
     @property
@@ -70,10 +70,14 @@ class RecordedServer(ToolSource):
 
         The last definition of a tool counts.
         """
-        return {name: self._register(name, value) for name, value in self._definitions().items()}
+        return {
+            name: self._register(name, value) for name, value in self._own_definitions().items()
+        }
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
         """Return the wanted tools that were recorded, also under names of the configuration."""
+        # A name in the configuration may have any form, so it need not be one of `may_have`. All
+        # `wanted` tools are of this server.
         definitions = self._all_definitions()
         return {
             name: RecordedTool(self.server, definitions[name])
@@ -81,9 +85,9 @@ class RecordedServer(ToolSource):
             if name in definitions
         }
 
-    def _definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
-        every = self._all_definitions()
-        return {name: value for name, value in every.items() if self.may_have(name)}
+    def _own_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
+        definitions = self._all_definitions()
+        return {name: value for name, value in definitions.items() if self.may_have(name)}
 
     def _all_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
         values = (part.value for (kind, _), part in self._content.parts.items() if kind == "tool")

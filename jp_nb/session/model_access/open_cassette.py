@@ -141,7 +141,7 @@ class OpenCassette:
         if self.choice.tools != "recorded" or self.is_recording:
             return None
 
-        results = self._results.of(last_message)
+        results = self._results.take_after(last_message)
         return results if results or self.is_offline else None
 
     @cached_property

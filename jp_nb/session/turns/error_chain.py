@@ -1,4 +1,4 @@
-"""Chained exceptions, and exceptions in groups.
+"""Chains of exceptions: which caused which one, and which are together in a group.
 
 Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 """
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from jp_nb.toolkit.function_tools import tool_errors
 
-MAX_LINKS = 5  # limit of chained exceptions
-
-
-MAX_IN_GROUPS = 30  # limit of the exceptions of a group, with nested groups
+MAX_LINKS = 5
+"""Limit of chained exceptions."""
+MAX_IN_GROUPS = 30
+"""Limit of the exceptions of a group, with nested groups."""
 
 
 class ChainedError(NamedTuple):

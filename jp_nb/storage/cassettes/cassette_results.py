@@ -21,16 +21,18 @@ RESULT_KINDS: Final = ("result", "error")
 class CassetteResults:
     """Recorded tool results, by the id of the message before them.
 
-    The id covers all earlier messages, so a result is found only after the same conversation.
+    The id of a message is a digest of it and of all earlier messages (`RequestPart`). So a result
+    is found only after the same conversation.
     """
 
     def __init__(self, content: CassetteContent) -> None:
         self._next: dict[str, list[RequestPart]] = {}  # messages, by the id of the one before
-        self._replayed: Counter[str] = Counter()  # how often `of` was asked, by message
+        self._replayed: Counter[str] = Counter()  # how often `take_after` was asked, by message
         seen = {NO_MESSAGE}
 
         for exchange in content.exchanges:
-            if content.is_inquiry(exchange):  # its tool results are placeholders
+            # In an inquiry, a model answers the question of a tool: its results are placeholders.
+            if content.is_inquiry(exchange):
                 continue
 
             part = content.parts.get(("message", exchange.last_message))
@@ -39,15 +41,17 @@ class CassetteResults:
                 self._next.setdefault(part.after, []).append(part)
                 part = content.parts.get(("message", part.after))
 
-    def of(self, last_message: str) -> list[RecordedResult]:
-        """Return the next recorded results after `last_message`; the last ones are repeated.
+    def take_after(self, last_message: str) -> list[RecordedResult]:
+        """Return the recorded results after `last_message`, in one continuation.
 
-        A conversation can have several continuations, for example after an undo.
+        A conversation can have several continuations, for example after an undo. Each later call
+        with the same id returns the next one; after the last continuation, that one again.
         """
-        first_results = [part for part in self._next.get(last_message, ()) if _is_result(part)]
-        index = min(self._replayed[last_message], len(first_results) - 1)
+        # The first result of each continuation.
+        continuations = [part for part in self._next.get(last_message, ()) if _is_result(part)]
+        index = min(self._replayed[last_message], len(continuations) - 1)
         self._replayed[last_message] += 1
-        part = first_results[index] if first_results else None
+        part = continuations[index] if continuations else None
 
         results = list[RecordedResult]()
         while part is not None:

@@ -31,7 +31,11 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
 )
 from jp_nb.notebook.prompt.form_bridge import FormBridge
 from jp_nb.notebook.prompt.forms.form_output import FormOutput
-from jp_nb.notebook.prompt.running_cell.current_page import find_sender, note_page
+from jp_nb.notebook.prompt.running_cell.current_page import (
+    find_sender,
+    note_form_answer,
+    note_page,
+)
 from jp_nb.notebook.prompt.running_cell.idle_clock import IdleClock
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, format_without_form
@@ -221,6 +225,7 @@ class PromptForm(ABC):
             self._show_note(form_text.FAILED.format(type(exc).__name__))
 
     def _finish(self, end: AnyEnd) -> None:
+        note_form_answer()
         # `find_sender` is None after a deadline, because no message of a page is handled then.
         sent = add_sender(end, find_sender("comm_msg"))
         self._loop.post(lambda: self._context.on_end(sent))

@@ -1,4 +1,4 @@
-"""The page that sent the current message of the kernel, such as the request of the running cell.
+"""The running kernel, and the page that sent its current message, such as that of the cell.
 
 Source: `docs/prompts.md`.
 """
@@ -29,21 +29,31 @@ def find_sender(kind: Literal["comm_msg", "execute_request"]) -> str | None:
 
     It is None if collaborators have no names, as for a single user.
     """
+    message = _get_message(kind)
+    if message is None:
+        return None
+    return KernelPages.of(get_running_kernel()).find_sender(message)
+
+
+def note_form_answer() -> None:
+    """Note which page sent the current message, the answer of a form. Cells are edited there."""
+    message = _get_message("comm_msg")
+    if message is not None:
+        KernelPages.of(get_running_kernel()).note_answer(message)
+
+
+def _get_message(kind: Literal["comm_msg", "execute_request"]) -> Any:
+    """Return the current message of the kernel if it is of that kind."""
     kernel = get_running_kernel()
     message = kernel.get_parent("shell") if kernel is not None else {}
-    if (message.get("header") or {}).get("msg_type") != kind:
-        return None
-
-    pages = KernelPages.of(kernel)
-    if kind == "comm_msg":
-        pages.note_answer(message)
-    return pages.find_sender(message)
+    is_of_kind = (message.get("header") or {}).get("msg_type") == kind
+    return message if is_of_kind else None
 
 
-def has_input() -> bool:
-    """Return False if the page that sent the request of the running cell shows no input box.
+def can_show_input_box() -> bool:
+    """Return True unless the page that sent the request of the running cell shows no input box.
 
-    The page was reloaded, or has run the cell again. Call it on the cell's thread.
+    Such a page was reloaded, or has run the cell again. Call it on the cell's thread.
     """
     kernel = get_running_kernel()
     if kernel is None:
