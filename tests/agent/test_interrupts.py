@@ -17,7 +17,7 @@ STOPPED = {
     "text": "",
     "escalated": False,
     "by": "unattended",
-    "interrupted": True,
+    "by_interrupt": True,
 }
 ESCALATED = {**STOPPED, "escalated": True, "by": "person"}
 CONTINUED = {**STOPPED, "choice": "continue", "by": "person"}
