@@ -25,12 +25,12 @@ from jp_nb.providers.anthropic.anthropic_decoder import (
 )
 from jp_nb.providers.anthropic.anthropic_fields import format_tools
 from jp_nb.providers.request_parts.attachment_parts import IMAGE_AND_PDF_TYPES, split_attachments
-from jp_nb.providers.request_parts.call_arguments import format_arguments
 from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import CONTINUE_PROMPT, Rendering
 from jp_nb.providers.request_parts.own_metadata import read_own_text
 from jp_nb.providers.request_parts.parameter_names import ParameterNames
+from jp_nb.providers.request_parts.readable_arguments import format_arguments
 from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.record.entries.events import ChatResponse, ToolCallRequest
 

@@ -35,10 +35,10 @@ from jp_nb.providers.google.google_rendering import (
     list_input_contents,
 )
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
-from jp_nb.providers.request_parts.call_arguments import format_arguments
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import CONTINUE_PROMPT
 from jp_nb.providers.request_parts.own_metadata import rebuild_steps
+from jp_nb.providers.request_parts.readable_arguments import format_arguments
 from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 from jp_nb.record.entries.events import ChatResponse, ToolCallRequest
 from jp_nb.record.request_context.context import ContextEntry, ContextItem

@@ -26,7 +26,6 @@ from jp_nb.providers.request_parts.attachment_parts import (
     format_pdf_name,
     split_attachments,
 )
-from jp_nb.providers.request_parts.call_arguments import format_arguments
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import (
@@ -36,6 +35,7 @@ from jp_nb.providers.request_parts.messages import (
     Rendering,
 )
 from jp_nb.providers.request_parts.own_metadata import rebuild_details
+from jp_nb.providers.request_parts.readable_arguments import format_arguments
 from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
 from jp_nb.record.entries.events import ChatResponse, ToolCallRequest

@@ -43,7 +43,6 @@ from jp_nb.providers.request_parts.attachment_parts import (
     format_pdf_name,
     split_attachments,
 )
-from jp_nb.providers.request_parts.call_arguments import format_arguments
 from jp_nb.providers.request_parts.call_rules import RESPONSES_CALLS
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
 from jp_nb.providers.request_parts.head_changes import HeadChange
@@ -60,6 +59,7 @@ from jp_nb.providers.request_parts.own_metadata import (
     read_phase,
     rebuild_annotations,
 )
+from jp_nb.providers.request_parts.readable_arguments import format_arguments
 from jp_nb.providers.request_parts.reasoning_effort import ParsedReasoning, parse_reasoning
 from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 from jp_nb.record.entries.events import ChatResponse, ToolCallRequest
