@@ -82,7 +82,7 @@ class DecisionContext:
             name: value for name, value in values.items() if value not in (None, "", [])
         }
 
-        if self.arguments is not None:  # an empty object is known, too
+        if self.arguments is not None:  # an empty object is also known
             known["arguments"] = dict(self.arguments)
         return known
 

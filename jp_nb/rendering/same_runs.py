@@ -130,7 +130,7 @@ def _find_unique_pairs(
 
 
 def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest subsequence of pairs in which the second numbers increase, too.
+    """Return the longest subsequence of pairs in which the second numbers also increase.
 
     The first numbers of `pairs` increase already.
     """

@@ -84,7 +84,7 @@ class AnswersText:
         self._read(text.replace("\r\n", "\n"))
 
     def _read(self, text: str) -> None:
-        """Assign the comments of `text`, statement by statement, to what they are about."""
+        """Assign the comments of `text` to the statements that they describe."""
         is_first = True
         for statement in split_toml(text):
             above = _trim(statement.above)

@@ -1,4 +1,4 @@
-"""Comments that the inbox writes above an answer: where the decision was asked, and what it is.
+"""Comments that the inbox writes above an answer: the place of the decision, and its subject.
 
     # 37 runs of walk.ipynb, cell 3, turn 1: Who is it for?
 

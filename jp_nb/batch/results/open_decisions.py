@@ -46,7 +46,7 @@ class _LoggedValue(BaseModel):
 
 
 class Asking(_LoggedValue):
-    """One time that a run needed the decision: its place, and what the user would have seen.
+    """One time that a run needed the decision: its place, and the text for the user.
 
     Attributes:
         cell: Index of the cell, from 0; None if it is unknown.

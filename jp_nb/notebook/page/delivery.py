@@ -244,7 +244,7 @@ class PageDelivery:
     def handle_nack(self, answer: Mapping[str, Any]) -> None:
         """Handle a `nack`: the page has not written anything."""
         if answer.get("page") != self.page or answer.get("why") == "stale":
-            return  # `hello` follows, with what the page holds
+            return  # `hello` follows, with the state of the page
         if self._transfer is not None and self._transfer.is_awaiting(answer.get("seq")):
             self._transfer.ask_again()
 

@@ -491,7 +491,7 @@ class LiveStore:
         self._numbering.path = hello.path
         self._deliveries.follow(hello)
         if is_renamed:
-            self._link.ask_for_hello()  # other windows have the new path, too
+            self._link.ask_for_hello()  # other windows also have the new path
 
         if self._document is not None:
             self._reconcile(hello, self._document)

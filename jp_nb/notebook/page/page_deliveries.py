@@ -83,7 +83,7 @@ class PageDeliveries:
             message = delivery.next_message(now)
             if message is None:
                 continue
-            # A second window gets a `pull` if it did not answer a repeated message, too.
+            # A second window also gets a `pull` if it did not answer a repeated message.
             if delivery is self.followed or message["type"] != "pull":
                 return message
             del self._by_page[delivery.page]

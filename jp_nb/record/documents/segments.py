@@ -192,8 +192,8 @@ def split_record(
     """Split `document` into segments and the rest.
 
     Segments are written once: those of `known` are there already. They are compared with the
-    entries, unless the document `is_appended`, and so begins with what the segments hold. A new
-    segment gets a key that is not `taken`, because other programs may have such keys.
+    entries, unless the document `is_appended`, and so begins with the entries of the segments. A
+    new segment gets a key that is not `taken`, because other programs may have such keys.
     """
     splitting = _Splitting(known, is_appended, _iter_free_numbers(taken))
     active = splitting.split(document, is_active=True)

@@ -1,8 +1,8 @@
 """Repair a record, so that providers accept a request with it.
 
 Providers reject a call without a result, a result without a call, and a conversation that does not
-begin with a request. A repair mends this, as a kernel may end between any two entries. Repairing
-twice changes nothing.
+begin with a request. A repair corrects this, because a kernel may end between any two entries.
+Repairing twice changes nothing.
 
 Source: `docs/record.md`.
 """

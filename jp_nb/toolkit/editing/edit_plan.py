@@ -1,4 +1,4 @@
-"""The plan of a proposal: the edits that are applied together, and what they change.
+"""The plan of a proposal: the edits that are applied together, and the cells that they change.
 
 `edit_planner.py` makes it.
 

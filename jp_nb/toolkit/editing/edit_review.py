@@ -34,7 +34,7 @@ class EditReview:
             model read them. A review with conflicts is the second one: the edits that the user
             chose in the first one were not applied.
         proposer: `user` if a command of the user proposes the edits.
-        warning: What the user should know about the origin of the edits. Only the user may then
+        warning: A warning to the user about the origin of the edits. Only the user may then
             decide about them, and no answers file.
     """
 
@@ -142,7 +142,7 @@ class ChangeResult:
         ids: Ids of new cells by key.
         conflicts: The reasons why nothing was applied.
         operation: Id of the change in the document; "" without one.
-        note: What the model should know, in one sentence.
+        note: One sentence for the model.
         merged: The present sources of cells that differ from the plan right after the change,
             because another user edited them; None if the cell is gone.
         merged_by: The name of that user, or words for it.

@@ -155,7 +155,7 @@ def _render_pieces(pieces: list[CodePiece], ranges: list[CharRange]) -> Iterator
             marked = _render_slice(piece, mark_start - piece_start, mark_end - piece_start)
             yield f"<b>{marked}</b>"
             position = mark_end
-            if mark.end > piece_end:  # it goes on in the next piece
+            if mark.end > piece_end:  # it continues in the next piece
                 break
             mark = next(remaining, None)
 
