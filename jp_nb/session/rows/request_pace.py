@@ -20,7 +20,7 @@ class RequestPace:
     """Lets a number of requests to one provider run at once. Use it on one event loop.
 
     The server tells with a 429 that there were too many. All requests then wait for the time that
-    it names, and half as many run at once. With each success there may be more again.
+    it names, and half as many run at once. Later requests without a 429 allow more again.
 
     Attributes:
         resume_at: Time (`time.monotonic`) until which no request begins.
