@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
@@ -25,12 +25,12 @@ from jp_nb.storage.cell_snapshot import (
     read_started_cells,
 )
 from jp_nb.storage.run_events import append_run_event
-from jp_nb.toolkit.editing.conflicts import find_conflicts
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
-from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
-from jp_nb.toolkit.editing.edit_steps import apply_steps
 from jp_nb.toolkit.notebook_access import CellState, NotebookCell, NotebookCells
+
+if TYPE_CHECKING:  # most turns edit no cells
+    from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 
 ID_CHARS: Final = 8
 TEXT_OMITTED: Final = (
@@ -86,6 +86,10 @@ class FileCells:
 
     def change(self, change: CellChange) -> ChangeResult:
         """Apply a change, and report it to the runner."""
+        from jp_nb.toolkit.editing.conflicts import find_conflicts
+        from jp_nb.toolkit.editing.edit_review import ChangeResult
+        from jp_nb.toolkit.editing.edit_steps import apply_steps
+
         conflicts = find_conflicts(change.expected, self.document())
         if conflicts:
             return ChangeResult("conflict", conflicts=conflicts)
