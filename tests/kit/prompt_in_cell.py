@@ -13,9 +13,11 @@ from IPython import get_ipython
 from jp_nb.agent.approvals.call_draft import list_permission_actions
 from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, PromptEnd
 from jp_nb.agent.prompting.prompts import (
+    Action,  # noqa: F401  # for cells
     ActionPrompt,
     FormPrompt,
     PromptDetail,
+    ProposedChange,  # noqa: F401  # for cells
     QuestionPrompt,
 )
 from jp_nb.config.tree.app import PromptConfig

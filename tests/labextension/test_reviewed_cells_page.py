@@ -6,7 +6,7 @@ import pytest
 
 from tests.labextension.edit_proposals import ASK, on, propose
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
-from tests.support.page_actions import LOAD, MODEL, click, picture
+from tests.support.page_actions import LOAD, MODEL, click, keys, picture
 
 pytestmark = pytest.mark.browser
 
@@ -111,7 +111,7 @@ def test_screen_reader_hears_each_edit_and_if_its_difference_is_open(
     toggle = form.get_by_role("button", name="Show the difference", expanded=False)
     toggle.focus()
     for is_open in (True, False, True):
-        page.page.keyboard.press("Enter")
+        keys(page, "Enter")
         form.locator(f".jp-nb-toggle[aria-expanded={str(is_open).lower()}]:focus").wait_for()
     page.page.emulate_media(forced_colors="active")
     picture(page, "review-high-contrast")

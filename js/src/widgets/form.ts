@@ -54,6 +54,7 @@ const KEEP_IN_VIEW_MS = 2000; // the outputs above the form are drawn later
 const DETACHED_MS = 1000; // then report the form anyway: its cell may be out of view and detached
 const TYPING_MS = 1000; // a user who pressed a key within this time may still be typing
 const CLOSING_MS = 1000; // a closed form loses its view first, and its comm shortly after
+const FOCUS_MS = 200; // between looks at a focus that the page has lost
 const SENT_MS = 700; // an idle kernel has answered by then
 
 const WRITING = 'textarea, input:not([type=radio], [type=checkbox])';
@@ -366,7 +367,7 @@ class FormView {
     waiting.delete(this.el);
     markTitle();
     this.inView?.disconnect();
-    this.attachedWatcher?.disconnect();
+    clearInterval(this.focusTimer);
     for (const [type, listener] of this.heard) {
       root?.removeEventListener(type, listener, { capture: true });
     }
@@ -656,20 +657,21 @@ class FormView {
    * Focus the form again after the page detached and attached its cell.
    *
    * JupyterLab does so when it scrolls or resizes a long notebook. Nothing has the focus then, and
-   * the keys of the user would be lost.
+   * the keys of the user would be lost. Browsers report neither this nor a change of the size.
    */
-  private watchAttachment(root: HTMLElement): ResizeObserver {
-    const watcher = new ResizeObserver(() => {
-      const isFocusLost = !document.activeElement || document.activeElement === document.body;
-      const wasInNotebook = visit.isInside && visit.notebook === root.closest('.jp-Notebook');
-      const isAttached = root.offsetHeight > 0;
-      if (isFocusLost && wasInNotebook && isAttached && root.contains(this.focused)) {
-        this.focused?.focus({ preventScroll: true });
-      }
-    });
-    watcher.observe(root);
-    return watcher;
-  }
+  private readonly regainFocus = (): void => {
+    const root = this.root;
+    const isFocusLost = !document.activeElement || document.activeElement === document.body;
+    if (!root || !isFocusLost) {
+      return;
+    }
+
+    const wasInNotebook = visit.isInside && visit.notebook === root.closest('.jp-Notebook');
+    const isAttached = root.offsetHeight > 0;
+    if (wasInNotebook && isAttached && root.contains(this.focused)) {
+      this.focused?.focus({ preventScroll: true });
+    }
+  };
 
   private label(root: HTMLElement): void {
     root.setAttribute('role', 'group');
@@ -778,7 +780,7 @@ class FormView {
       root.addEventListener(type, listener, { capture: true }); // stock text fields stop events
     }
     this.focusFirst(root);
-    this.attachedWatcher = this.watchAttachment(root);
+    this.focusTimer = setInterval(this.regainFocus, FOCUS_MS);
   }
 
   private readonly look = (): void => {
@@ -881,7 +883,7 @@ class FormView {
   private sentTimer: ReturnType<typeof setTimeout> | undefined;
   private sent: HTMLElement | null = null;
   private inView: ResizeObserver | null = null;
-  private attachedWatcher: ResizeObserver | null = null;
+  private focusTimer: ReturnType<typeof setInterval> | undefined;
   private focused: HTMLElement | null = null;
   private problemWatcher: MutationObserver | null = null;
   private toggleWatcher: MutationObserver | null = null;

@@ -70,6 +70,7 @@ var KEEP_IN_VIEW_MS = 2e3;
 var DETACHED_MS = 1e3;
 var TYPING_MS = 1e3;
 var CLOSING_MS = 1e3;
+var FOCUS_MS = 200;
 var SENT_MS = 700;
 var WRITING = "textarea, input:not([type=radio], [type=checkbox])";
 var TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=search])";
@@ -306,7 +307,7 @@ var FormView = class {
     waiting.delete(this.el);
     markTitle();
     this.inView?.disconnect();
-    this.attachedWatcher?.disconnect();
+    clearInterval(this.focusTimer);
     for (const [type, listener] of this.heard) {
       root?.removeEventListener(type, listener, { capture: true });
     }
@@ -552,20 +553,20 @@ var FormView = class {
    * Focus the form again after the page detached and attached its cell.
    *
    * JupyterLab does so when it scrolls or resizes a long notebook. Nothing has the focus then, and
-   * the keys of the user would be lost.
+   * the keys of the user would be lost. Browsers report neither this nor a change of the size.
    */
-  watchAttachment(root) {
-    const watcher = new ResizeObserver(() => {
-      const isFocusLost = !document.activeElement || document.activeElement === document.body;
-      const wasInNotebook = visit.isInside && visit.notebook === root.closest(".jp-Notebook");
-      const isAttached = root.offsetHeight > 0;
-      if (isFocusLost && wasInNotebook && isAttached && root.contains(this.focused)) {
-        this.focused?.focus({ preventScroll: true });
-      }
-    });
-    watcher.observe(root);
-    return watcher;
-  }
+  regainFocus = () => {
+    const root = this.root;
+    const isFocusLost = !document.activeElement || document.activeElement === document.body;
+    if (!root || !isFocusLost) {
+      return;
+    }
+    const wasInNotebook = visit.isInside && visit.notebook === root.closest(".jp-Notebook");
+    const isAttached = root.offsetHeight > 0;
+    if (wasInNotebook && isAttached && root.contains(this.focused)) {
+      this.focused?.focus({ preventScroll: true });
+    }
+  };
   label(root) {
     root.setAttribute("role", "group");
     root.setAttribute("aria-label", root.querySelector(".jp-nb-question")?.textContent ?? "");
@@ -660,7 +661,7 @@ var FormView = class {
       root.addEventListener(type, listener, { capture: true });
     }
     this.focusFirst(root);
-    this.attachedWatcher = this.watchAttachment(root);
+    this.focusTimer = setInterval(this.regainFocus, FOCUS_MS);
   }
   look = () => {
     clearTimeout(this.timer);
@@ -750,7 +751,7 @@ var FormView = class {
   sentTimer;
   sent = null;
   inView = null;
-  attachedWatcher = null;
+  focusTimer;
   focused = null;
   problemWatcher = null;
   toggleWatcher = null;
