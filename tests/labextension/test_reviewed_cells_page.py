@@ -64,7 +64,7 @@ def test_review_outlines_its_cells_and_shows_them(lab: Lab, open_notebook: OpenN
 
     # The keyboard alone: the check box, and back.
     boxes.nth(2).focus()
-    page.page.keyboard.press("Space")
+    keys(page, "Space")
     form.get_by_role("button", name="Apply 3 edits", exact=True).wait_for()
     page.page.keyboard.press("Enter")
     page.page.keyboard.press("Space")
