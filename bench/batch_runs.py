@@ -37,14 +37,37 @@ import nbformat
 from jupyter_client.manager import AsyncKernelManager
 
 WAYS: Final = (
-    *("pool", "preload", "dask", "loop"),
-    *("papermill", "xargs papermill", "bare kernels"),
+    "pool",
+    "preload",
+    "dask",
+    "loop",
+    "papermill",
+    "xargs papermill",
+    "bare kernels",
 )
 AT_ONCE: Final = 2
 """Runs at the same time, of all ways but the loops."""
 CITIES: Final = (
-    *("Delft", "Gouda", "Leiden", "Utrecht", "Zwolle", "Edam", "Hoorn", "Breda", "Tiel", "Venlo"),
-    *("Assen", "Emmen", "Sneek", "Goes", "Kampen", "Ede", "Weert", "Oss", "Elburg", "Hulst"),
+    "Delft",
+    "Gouda",
+    "Leiden",
+    "Utrecht",
+    "Zwolle",
+    "Edam",
+    "Hoorn",
+    "Breda",
+    "Tiel",
+    "Venlo",
+    "Assen",
+    "Emmen",
+    "Sneek",
+    "Goes",
+    "Kampen",
+    "Ede",
+    "Weert",
+    "Oss",
+    "Elburg",
+    "Hulst",
 )
 CELLS: Final = (
     'city = ""\ncopy = 0',

@@ -40,9 +40,21 @@ from jp_nb.cli import parse_arguments
 WORKERS: Final = 2
 SAMPLE_S: Final = 0.25
 COLUMNS: Final = (
-    *("way", "runs", "seconds", "first s/1000", "last s/1000", "fsync"),
-    *("MB at 10 %", "MB at 50 %", "MB at 100 %", "MB peak"),
-    *("log MB", "html MB", "json MB", "grouping s", "groups"),
+    "way",
+    "runs",
+    "seconds",
+    "first s/1000",
+    "last s/1000",
+    "fsync",
+    "MB at 10 %",
+    "MB at 50 %",
+    "MB at 100 %",
+    "MB peak",
+    "log MB",
+    "html MB",
+    "json MB",
+    "grouping s",
+    "groups",
 )
 
 
@@ -130,12 +142,17 @@ def measure_one(way: str, count: int, folder: Path) -> dict[str, Any]:
     thousands = count * 0.24 / 1000
     sizes = [path.stat().st_size / 1e6 for path in (out / LOG_NAME, *report_paths(out))]
     values = [
-        *(way, count, round(seconds, 1)),
-        *(round((times[25] - times[1]) / thousands, 2),),
-        *(round((times[99] - times[75]) / thousands, 2), f"{fsync_s / seconds:.0%}"),
+        way,
+        count,
+        round(seconds, 1),
+        round((times[25] - times[1]) / thousands, 2),
+        round((times[99] - times[75]) / thousands, 2),
+        f"{fsync_s / seconds:.0%}",
         *(round(sampler.memory[each]) for each in (10, 50, last)),
-        *(round(peak_mb), *(round(size, 1) for size in sizes)),
-        *(round(grouping_s, 2), groups),
+        round(peak_mb),
+        *(round(size, 1) for size in sizes),
+        round(grouping_s, 2),
+        groups,
     ]
     return dict(zip(COLUMNS, values, strict=True))
 

@@ -44,10 +44,22 @@ if TYPE_CHECKING:
     from jp_nb.storage.shared_pace import RequestLimits
 
 BATCH_OPTIONS: Final = (
-    *("parameters", "params", "each", "models"),
-    *("workers", "preload", "dask", "order", "first_failure", "max_failures"),
-    *("resume", "failed", "rerun"),
-    *("max_total_tokens", "per_minute", "concurrent"),
+    "parameters",
+    "params",
+    "each",
+    "models",
+    "workers",
+    "preload",
+    "dask",
+    "order",
+    "first_failure",
+    "max_failures",
+    "resume",
+    "failed",
+    "rerun",
+    "max_total_tokens",
+    "per_minute",
+    "concurrent",
 )
 """Options that make a batch of `jp-nb run`, by their names in the namespace."""
 

@@ -25,7 +25,13 @@ _ANSWER_TYPE = _make_order(
     "type", "options", options=[_make_order("value", "label", "description")]
 )
 _QUESTION = _make_order(
-    *("text", "answer_type", "default", "context", "exclusive", "header", "required"),
+    "text",
+    "answer_type",
+    "default",
+    "context",
+    "exclusive",
+    "header",
+    "required",
     "persistence",
     answer_type=_ANSWER_TYPE,
 )
@@ -41,7 +47,7 @@ _ORDER: dict[str, _Order] = {
     "inquiry_response": _make_order("outcome", "id", "answer", "reason"),
     "config_delta": _make_order("op", "delta", "unsets", "claims"),
     "compaction": _make_order(
-        *("from_turn", "to_turn", "summary", "reasoning", "tool_calls"), tool_calls=_TOOL_CALLS
+        "from_turn", "to_turn", "summary", "reasoning", "tool_calls", tool_calls=_TOOL_CALLS
     ),
 }
 

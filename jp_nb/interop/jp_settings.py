@@ -14,8 +14,16 @@ from jp_nb.json_values import JsonObject
 
 JP_PROVIDERS = frozenset(
     {
-        *("anthropic", "cerebras", "deepseek", "google", "llamacpp"),
-        *("ollama", "openai", "openrouter", "xai", "test"),
+        "anthropic",
+        "cerebras",
+        "deepseek",
+        "google",
+        "llamacpp",
+        "ollama",
+        "openai",
+        "openrouter",
+        "xai",
+        "test",
     }
 )
 """The providers whose models JP can name."""
@@ -38,8 +46,12 @@ def _plain(*keys: str) -> SettingTable:
 
 _MODEL: SettingTable = {"id": MODEL_SHAPE, "parameters": FREE_SHAPE}
 _REQUEST = _plain(
-    *("max_retries", "base_backoff_ms", "max_backoff_secs", "stream_idle_timeout_secs"),
-    *("max_response_bytes", "cache"),
+    "max_retries",
+    "base_backoff_ms",
+    "max_backoff_secs",
+    "stream_idle_timeout_secs",
+    "max_response_bytes",
+    "cache",
 )
 _ASSISTANT: SettingTable = {
     **_plain("name", "tool_choice"),
@@ -96,7 +108,10 @@ JP_SHAPE: SettingTable = {
         "code": _plain("color", "line_numbers", "file_link", "copy_link"),
         "inline_code": _plain("background"),
         "markdown": _plain(
-            *("wrap_width", "table_max_column_width", "table_continuation_edge", "theme"),
+            "wrap_width",
+            "table_max_column_width",
+            "table_continuation_edge",
+            "theme",
             "hr_style",
         ),
         "mcp_startup": _PROGRESS,
@@ -129,8 +144,13 @@ JP_SHAPE: SettingTable = {
         },
         "mcp": {
             "*": _plain(
-                *("type", "command", "arguments", "variables", "optional"),
-                *("startup_timeout_secs", "checksum"),
+                "type",
+                "command",
+                "arguments",
+                "variables",
+                "optional",
+                "startup_timeout_secs",
+                "checksum",
             )
         },
     },

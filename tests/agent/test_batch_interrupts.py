@@ -510,7 +510,7 @@ async def test_restart_drops_answers_and_edits() -> None:
 
     config: Any = for_tool("t", run="ask")
     person = FakePrompter(
-        *(yes("edit"), yes({"n": "1"}), yes(True), yes("restart"), yes("run"), yes(False))
+        yes("edit"), yes({"n": "1"}), yes(True), yes("restart"), yes("run"), yes(False)
     )
     bench = TurnBench([reply(call("t")), DONE], [new_tool(t)], person, config)
     task = asyncio.create_task(bench.run())

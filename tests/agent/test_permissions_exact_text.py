@@ -308,7 +308,9 @@ async def test_edited_arguments_of_a_command_are_used_after_another_decision(
     prompts, response = await run_command(
         tmp_path,
         command,
-        *(yes("edit"), yes({"x": "c"}), yes("run")),
+        yes("edit"),
+        yes({"x": "c"}),
+        yes("run"),
         text='{"x": "b"}',
         parameters={"x": {"type": "string"}},
     )

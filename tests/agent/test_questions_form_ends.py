@@ -384,7 +384,9 @@ async def test_interrupt_of_a_form_is_not_reported_as_a_stop() -> None:
     assert first == CLOSED_BY_INTERRUPT
     assert second == bench.offer().tools["dig"].cancellation_response
     assert [event.then for event in bench.passing if is_kind(event, "interrupt_received")] == [
-        *(None, "menu", "stop")
+        None,
+        "menu",
+        "stop",
     ]
 
 

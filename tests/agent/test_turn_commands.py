@@ -199,7 +199,7 @@ async def test_edited_command_may_be_skipped(tmp_path: Path) -> None:
 
 async def test_arguments_edited_back_are_not_recorded_as_edited(tmp_path: Path) -> None:
     person = FakePrompter(
-        *(yes("edit"), yes({"what": "two"}), yes("edit"), yes({"what": "one"})), yes("run")
+        yes("edit"), yes({"what": "two"}), yes("edit"), yes({"what": "one"}), yes("run")
     )
     config = local_tool("t", "echo {{tool.arguments.what}}", run="ask", parameters=PARAMETERS)
     bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)

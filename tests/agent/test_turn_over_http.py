@@ -207,6 +207,12 @@ async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> Non
 
 def test_schema_of_ask_uses_common_keywords() -> None:
     assert set().union(*schemas(ASK.parameters)) == {
-        *("type", "properties", "required", "additionalProperties", "items", "minItems"),
-        *("description", "enum"),
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "minItems",
+        "description",
+        "enum",
     }

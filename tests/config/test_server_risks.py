@@ -23,9 +23,23 @@ LOADS = "changes which code the program loads"
 @pytest.mark.parametrize(
     "name",
     [
-        *("PATH", "Path", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "PYTHONPATH"),
-        *("PYTHONSTARTUP", "NODE_OPTIONS", "BASH_ENV", "ENV", "PERL5OPT", "RUBYOPT", "GIT_SSH"),
-        *("GIT_SSH_COMMAND", "JAVA_TOOL_OPTIONS", "DOTNET_STARTUP_HOOKS", "BASH_FUNC_ls%%"),
+        "PATH",
+        "Path",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "DYLD_INSERT_LIBRARIES",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "NODE_OPTIONS",
+        "BASH_ENV",
+        "ENV",
+        "PERL5OPT",
+        "RUBYOPT",
+        "GIT_SSH",
+        "GIT_SSH_COMMAND",
+        "JAVA_TOOL_OPTIONS",
+        "DOTNET_STARTUP_HOOKS",
+        "BASH_FUNC_ls%%",
     ],
 )
 def test_variable_that_redirects_loading_is_marked(name: str) -> None:
@@ -35,8 +49,14 @@ def test_variable_that_redirects_loading_is_marked(name: str) -> None:
 
 def test_variable_that_redirects_connections_is_marked() -> None:
     for name in [
-        *("HTTPS_PROXY", "https_proxy", "NPM_CONFIG_REGISTRY", "npm_config_registry"),
-        *("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "NODE_EXTRA_CA_CERTS", "DOCKER_HOST"),
+        "HTTPS_PROXY",
+        "https_proxy",
+        "NPM_CONFIG_REGISTRY",
+        "npm_config_registry",
+        "PIP_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "NODE_EXTRA_CA_CERTS",
+        "DOCKER_HOST",
     ]:
         assert describe_setting_risks(["env", name], "x") == [
             "changes the hosts that the program uses"

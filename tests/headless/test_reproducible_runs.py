@@ -44,7 +44,11 @@ text = "Again."
 ANSWER = "%jp config conversation.tools.ask_user.questions.answer.answer=Delft"
 LOOK = "%jp timeline\n%jp usage"
 CELLS = (
-    *(TOOLS, ANSWER, "%%jp -t look\nGo.", LOOK, "%%jp -c assistant.name=Ada\nOn."),
+    TOOLS,
+    ANSWER,
+    "%%jp -t look\nGo.",
+    LOOK,
+    "%%jp -c assistant.name=Ada\nOn.",
     "%%jp -n\nNew.",
 )
 

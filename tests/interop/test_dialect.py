@@ -422,8 +422,8 @@ def test_unset_is_written_as_values() -> None:
     change = delta(
         {"conversation": {"attachments": ["c.md"]}},
         unsets=[
-            *("conversation.attachments[\"a.md\"]", "assistant.system_prompt", "assistant.name"),
-            *("assistant.model.parameters.temperature", "conversation.labels", "no path["),
+            "conversation.attachments[\"a.md\"]", "assistant.system_prompt", "assistant.name",
+            "assistant.model.parameters.temperature", "conversation.labels", "no path[",
         ],
         claims={"assistant.name": None},
     )  # fmt: skip

@@ -186,8 +186,21 @@ def test_other_files_are_kept_if_they_are_text_and_harmless(bare_folder: Path) -
 
 def test_notebook_cannot_write_files_with_unsafe_names(subtests: pytest.Subtests) -> None:
     for name in [
-        *("../x", "a/b", "a\\b", "..", ".bashrc", "EVENTS.json", "events.json", "x.tmp", "", "c:x"),
-        *("x.TMP", "event\u017f.json", "x.\u1d40mp.tMp", "\u00e4" * 101, "a" * 201),
+        "../x",
+        "a/b",
+        "a\\b",
+        "..",
+        ".bashrc",
+        "EVENTS.json",
+        "events.json",
+        "x.tmp",
+        "",
+        "c:x",
+        "x.TMP",
+        "event\u017f.json",
+        "x.\u1d40mp.tMp",
+        "\u00e4" * 101,
+        "a" * 201,
     ]:
         with subtests.test(name=name):
             jp = imported(directory(TALK))

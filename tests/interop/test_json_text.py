@@ -113,8 +113,15 @@ def test_numbers_are_written_as_jp_does() -> None:
     jp = imported(directory([])) | {"events": [{"n": numbers}]}
     text = JpDirectory.write(jp).files["events.json"].decode()
     assert re.findall(r"^      (.*?),?$", text, re.M) == [
-        *("1e-7", "0.000015", "-0.00001", "1e16", "1000000000000000.0"),
-        *("1.5e300", "0.0001", "5", "2.0"),
+        "1e-7",
+        "0.000015",
+        "-0.00001",
+        "1e16",
+        "1000000000000000.0",
+        "1.5e300",
+        "0.0001",
+        "5",
+        "2.0",
     ]
 
 

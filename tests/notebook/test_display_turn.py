@@ -181,7 +181,11 @@ def test_text_after_a_split_form_is_shown_below_the_output_of_tools(gated: TurnS
     gated.update()
     gated.finish()
     assert list(gated.outputs) == [
-        *("part 1", "printed by first", "printed by second", "printed by gated", "part 2")
+        "part 1",
+        "printed by first",
+        "printed by second",
+        "printed by gated",
+        "part 2",
     ]
     texts = texts_of(gated)
     assert texts["part 2"] == "All done."

@@ -103,7 +103,8 @@ def test_ask_uses_configured_answers_when_unattended(user: FrontEnd) -> None:
     ]
     [response] = [e for e in events(user) if e["type"] == "tool_call_response"]
     assert [each["outcome"] for each in response["metadata"]["structured"]["results"]] == [
-        *("answered", "answered")
+        "answered",
+        "answered",
     ]
 
 

@@ -145,8 +145,13 @@ def test_flood_of_output_is_bounded_for_the_model(kernel: FrontEnd) -> None:
 
 def test_code_of_the_model_cannot_change_its_own_turn(kernel: FrontEnd) -> None:
     codes = (
-        *("%unload_ext jp_nb", "%reload_ext jp_nb", "%jp config assistant.name=Bo", "%jp new"),
-        *("%jp cassette record", "%%jp\nAgain.", "%jp config assistant.name"),
+        "%unload_ext jp_nb",
+        "%reload_ext jp_nb",
+        "%jp config assistant.name=Bo",
+        "%jp new",
+        "%jp cassette record",
+        "%%jp\nAgain.",
+        "%jp config assistant.name",
     )
     run_code(kernel, *codes)
     found = responses(kernel)

@@ -70,7 +70,7 @@ def test_output_of_tools_is_shown_at_their_calls_in_order_after_a_reload(opened:
         assert [each["metadata"] for each in displays] == [{}, {}, {}]
         if not reloaded:
             kinds = [each["output_type"] for each in saved]
-            assert kinds == [*("display_data", "stream", "display_data", "stream", "display_data")]
+            assert kinds == ["display_data", "stream", "display_data", "stream", "display_data"]
 
 
 WAITING = "() => document.body.innerText.match(/Waiting for hold · (\\d+) s/)"

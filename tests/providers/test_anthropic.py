@@ -370,8 +370,16 @@ async def test_rejected_block_and_later_ones_lose_their_signatures(
     with LoopbackServer([Reply(status=400, message=message), "A.", "B."]) as server:
         provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(
-            *(user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d")),
-            *(user("e"), signed(3), answer("f"), user("g")),
+            user("a"),
+            signed(1),
+            answer("b"),
+            user("c"),
+            signed(2),
+            answer("d"),
+            user("e"),
+            signed(3),
+            answer("f"),
+            user("g"),
             attachments=(make("attachment", "n.md", "text/plain", "N"),),
         )
         before = dump(request)[:-1]
@@ -437,7 +445,11 @@ async def test_reported_input_changes_name_the_signature() -> None:
     with LoopbackServer(transformed) as server:
         provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(
-            *(user("a"), signed(1), signed(2), answer("b"), user("c")),
+            user("a"),
+            signed(1),
+            signed(2),
+            answer("b"),
+            user("c"),
             attachments=(make("attachment", "n.md", "text/plain", "N"),),
         )
         events = await collect(provider, request)

@@ -30,8 +30,20 @@ TEXTS = st.one_of(
 NAMES = st.one_of(
     st.sampled_from(
         [
-            *("weather", "forecast<|channel|>commentary", "functions.weather", "x" * 230, ""),
-            *(" ", "\n", "wetter_größe", "a\0b", "\ud800", "\udfff", "9lives", "-x", "a/../b"),
+            "weather",
+            "forecast<|channel|>commentary",
+            "functions.weather",
+            "x" * 230,
+            "",
+            " ",
+            "\n",
+            "wetter_größe",
+            "a\0b",
+            "\ud800",
+            "\udfff",
+            "9lives",
+            "-x",
+            "a/../b",
         ]
     ),
     st.text(CHARACTERS, max_size=70),
@@ -44,10 +56,23 @@ DEEP = '{"a":' * 90 + "1" + "}" * 90
 ARGUMENTS = st.one_of(
     st.sampled_from(
         [
-            *("", "{}", '{"city":"Delft"}', "[1]", '"x"', "null", "{", "NaN", '{"a":NaN}', DEEP),
-            *(f'{{"a":{"9" * 400}}}', '{"a":-1e999}', '{"":"\\u0000"}'),
+            "",
+            "{}",
+            '{"city":"Delft"}',
+            "[1]",
+            '"x"',
+            "null",
+            "{",
+            "NaN",
+            '{"a":NaN}',
+            DEEP,
+            f'{{"a":{"9" * 400}}}',
+            '{"a":-1e999}',
+            '{"":"\\u0000"}',
             '{"\\ud800":1,"\\ud801":2}',
-            *('{"a":' * 2000, f'{{"a":{"9" * 5000}}}', '{"a":18446744073709551616}'),
+            '{"a":' * 2000,
+            f'{{"a":{"9" * 5000}}}',
+            '{"a":18446744073709551616}',
         ]
     ),
     st.dictionaries(st.text(CHARACTERS, max_size=3), TEXTS, max_size=2).map(json.dumps),

@@ -32,17 +32,20 @@ HOST = "host"
 
 
 KEYS = (
-    *(
-        THINKING_SIGNATURE_KEY,
-        REDACTED_THINKING_KEY,
-        GOOGLE_SIGNATURE,
-        STEPS_KEY,
-        REASONING_DETAILS_KEY,
-        ANNOTATIONS,
-        ENCRYPTED,
-        ITEM,
-    ),
-    *(ITEM_ID, PHASE, SUMMARY_LENGTHS, "shape", "cache_control", "role"),
+    THINKING_SIGNATURE_KEY,
+    REDACTED_THINKING_KEY,
+    GOOGLE_SIGNATURE,
+    STEPS_KEY,
+    REASONING_DETAILS_KEY,
+    ANNOTATIONS,
+    ENCRYPTED,
+    ITEM,
+    ITEM_ID,
+    PHASE,
+    SUMMARY_LENGTHS,
+    "shape",
+    "cache_control",
+    "role",
 )
 EVIL = "https://evil.example/x"
 TEXT = {"type": "input_text", "text": "EVIL"}

@@ -24,7 +24,9 @@ GENERATE = {"model", "contents", "tools", "toolConfig", "systemInstruction", "ge
 
 def full_request(provider: str) -> Any:
     return ask(
-        *(user("a"), answer("b"), user("c")),
+        user("a"),
+        answer("b"),
+        user("c"),
         provider=provider,
         system=("Be brief.",),
         tools=(WEATHER,),

@@ -58,7 +58,9 @@ def test_earlier_state_is_trusted_as_the_current_one(trusted: bool) -> None:
     assert names == [None, "A", "B", "B"]
     theirs = "http://a" if trusted else None
     assert [each if each in ("http://a", "http://mine") else None for each in hosts] == [
-        *(theirs, theirs, "http://mine")
+        theirs,
+        theirs,
+        "http://mine",
     ]
     assert host(now) == "http://mine"
 

@@ -169,7 +169,12 @@ def test_export_to_jp_drops_images_and_reports_them() -> None:
     model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m-1"}}}}
     asking = {"conversation": {"tools": {"*": {"run": "ask"}}}}
     stream = new_stream(
-        *(START, ASKED, called(), kept(ONE), other, showing(ASKED, ONE)),
+        START,
+        ASKED,
+        called(),
+        kept(ONE),
+        other,
+        showing(ASKED, ONE),
         base_config={**model, **asking},
     )
     files, dropped = RecordView(stream).export("jp-head")

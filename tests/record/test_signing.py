@@ -217,9 +217,26 @@ def test_anything_else_is_no_signature(subtests: pytest.Subtests) -> None:
     assert is_valid(RECORD, GOOD)
     assert GOOD.startswith("2:")
     rows: list[Any] = [
-        *(None, True, 1, 1.5, [], {}, "", "2:", GOOD[2:], f"1:{GOOD[2:]}", GOOD.upper()),
-        *(GOOD + "\n", f" {GOOD}", GOOD[:-1], GOOD + "0", [GOOD], {"2": GOOD}),
-        *("2:" + "ä" * 64, "2:" + "\ud800" * 64, "2:" + "٣" * 64),
+        None,
+        True,
+        1,
+        1.5,
+        [],
+        {},
+        "",
+        "2:",
+        GOOD[2:],
+        f"1:{GOOD[2:]}",
+        GOOD.upper(),
+        GOOD + "\n",
+        f" {GOOD}",
+        GOOD[:-1],
+        GOOD + "0",
+        [GOOD],
+        {"2": GOOD},
+        "2:" + "ä" * 64,
+        "2:" + "\ud800" * 64,
+        "2:" + "٣" * 64,
     ]
     for damaged in rows:
         with subtests.test(damaged=damaged):

@@ -75,7 +75,12 @@ WHOLE: dict[str, Any] = {"tool": "t", "call_id": "c", "paths": ["a"], "applied_b
 
 def test_malformed_proposals_are_ignored(subtests: pytest.Subtests) -> None:
     rows: list[Any] = [
-        *(None, "text", {}, {"tool": "t"}, [None, 5, [], {}], []),
+        None,
+        "text",
+        {},
+        {"tool": "t"},
+        [None, 5, [], {}],
+        [],
         *([{k: v for k, v in WHOLE.items() if k != key}] for key in WHOLE),
         *([{**WHOLE, key: {}}] for key in WHOLE),
         [{**WHOLE, "applied_by": "other"}],
@@ -131,8 +136,13 @@ def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> 
     failed = FIRST[:-2]  # the turn ended with the change of the tool
     stream = new_stream(mine, *failed, tools, mine, START, ASKED, mine, tools, SAID, tools, mine)
     assert [when for when, _ in explained(stream, "user.name")] == [
-        *("for turn 1", "in turn 1", "for turn 2"),
-        *("for turn 2", "in turn 2", "in turn 2", "for turn 3"),
+        "for turn 1",
+        "in turn 1",
+        "for turn 2",
+        "for turn 2",
+        "in turn 2",
+        "in turn 2",
+        "for turn 3",
     ]
 
 

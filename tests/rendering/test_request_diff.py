@@ -105,9 +105,15 @@ def test_appended_changes_are_messages(dialect: str) -> None:
     context.heads.append(make("head_position", 3, second.head))
     after = traced(third, "1.1", dialect)
     assert [message.role for message in after.messages] == [
-        *("user", "assistant", "user"),
-        *("attachment notes.md (appended)", "instructions (appended)", "tools (appended)"),
-        *("assistant", "user", "instructions (appended)"),
+        "user",
+        "assistant",
+        "user",
+        "attachment notes.md (appended)",
+        "instructions (appended)",
+        "tools (appended)",
+        "assistant",
+        "user",
+        "instructions (appended)",
     ]
     assert after.shown.system == ("Be short.",)
     assert not after.shown.attachments

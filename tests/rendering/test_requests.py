@@ -110,7 +110,10 @@ def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
 def test_hostile_text_is_shown_as_text(full: bool) -> None:
     tool = make("tool_definition", "weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}})
     request = ask(
-        *(user(HOSTILE), answer(HOSTILE), thought(HOSTILE), called("c", HOSTILE, x=HOSTILE)),
+        user(HOSTILE),
+        answer(HOSTILE),
+        thought(HOSTILE),
+        called("c", HOSTILE, x=HOSTILE),
         result("c", HOSTILE),
         system=(HOSTILE,),
         tools=(tool,),
@@ -165,7 +168,10 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
     key = "k-0123456789abcdef0123"
     monkeypatch.setenv("REPORT_KEY", key)
     request = ask(
-        *(user(key), answer(key), called("c", key, x=key), result("c", key)),
+        user(key),
+        answer(key),
+        called("c", key, x=key),
+        result("c", key),
         system=(key,),
         tools=(make("tool_definition", key, key, {"properties": {key: {"description": key}}}),),
         attachments=(make("attachment", key, "text/plain", key),),

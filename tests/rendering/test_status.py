@@ -176,24 +176,25 @@ QUIET = display_event("waits", "model", "")
         # Another tool works meanwhile, for 5 of the 28 seconds.
         (
             [
-                *((2.0, QUIET), (2.0, PERMISSION), (2.0, display_event("waits", "b", "wait"))),
-                *(
-                    (7.0, display_event("tool_ends", "b", "wait", "fine", False, 5.0)),
-                    (30.0, RUNS),
-                    (34.0, DONE),
-                ),
+                (2.0, QUIET),
+                (2.0, PERMISSION),
+                (2.0, display_event("waits", "b", "wait")),
+                (7.0, display_event("tool_ends", "b", "wait", "fine", False, 5.0)),
+                (30.0, RUNS),
+                (34.0, DONE),
             ],
             17,
         ),
         # The code of a tool asks with `jp.ask`, twice.
         (
             [
-                *((2.0, QUIET), (2.0, RUNS), (3.0, display_event("code_asks", "a", waits=True))),
-                *(
-                    (13.0, display_event("code_asks", "a", waits=False)),
-                    (14.0, display_event("code_asks", "a", waits=True)),
-                ),
-                *((24.0, display_event("code_asks", "a", waits=False)), (34.0, DONE)),
+                (2.0, QUIET),
+                (2.0, RUNS),
+                (3.0, display_event("code_asks", "a", waits=True)),
+                (13.0, display_event("code_asks", "a", waits=False)),
+                (14.0, display_event("code_asks", "a", waits=True)),
+                (24.0, display_event("code_asks", "a", waits=False)),
+                (34.0, DONE),
             ],
             20,
         ),
@@ -207,8 +208,11 @@ QUIET = display_event("waits", "model", "")
         ),
         (
             [
-                *((2.0, QUIET), (2.0, RUNS), (4.0, display_event("interrupt_received", "menu"))),
-                *((34.0, display_event("interrupt_received", "stop")), (34.0, DONE)),
+                (2.0, QUIET),
+                (2.0, RUNS),
+                (4.0, display_event("interrupt_received", "menu")),
+                (34.0, display_event("interrupt_received", "stop")),
+                (34.0, DONE),
             ],
             10,
         ),

@@ -63,9 +63,15 @@ def test_past_requests_equal_the_received_bytes(
 ) -> None:
     (folder / "notes.md").write_text("Notes < of & a trip")
     replies: list[Reply | str] = [
-        *("One.", CALL, CALL, "Sun."),
-        *(CALL, "Sun again.", "No tool."),
-        *('{"n": 1}', "Last."),
+        "One.",
+        CALL,
+        CALL,
+        "Sun.",
+        CALL,
+        "Sun again.",
+        "No tool.",
+        '{"n": 1}',
+        "Last.",
     ]
     with LoopbackServer(replies) as server:
         notebook = notebook_at(server, folder, monkeypatch, provider)

@@ -257,7 +257,10 @@ def test_equal_names_count_in_the_order_local_project_user(work: Path, home: Pat
     put(work / ".cursor/mcp.json", server("project"))
     found = McpServer.find_listed(work).servers
     assert [each.entry.settings["command"] for each in found] == [
-        *("local", "project", "project", "user"),
+        "local",
+        "project",
+        "project",
+        "user",
     ]
     assert [each.shadowed_by is not None for each in found] == [False, True, True, True]
 

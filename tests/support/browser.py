@@ -184,9 +184,15 @@ def start_lab(
     with (home / "lab.log").open("wb") as output:
         server = subprocess.Popen(
             [
-                *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
-                *(f"--port={_free_port()}", "--ServerApp.ip=127.0.0.1"),
-                *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
+                sys.executable,
+                "-m",
+                "jupyterlab",
+                "--no-browser",
+                "--allow-root",
+                f"--port={_free_port()}",
+                "--ServerApp.ip=127.0.0.1",
+                f"--IdentityProvider.token={TOKEN}",
+                f"--ServerApp.root_dir={root}",
                 "--LabApp.expose_app_in_browser=True",
                 "--JupyterNotebookApp.expose_app_in_browser=True",
                 f"--YDocExtension.disable_rtc={not shares}",

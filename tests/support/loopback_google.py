@@ -111,12 +111,27 @@ def error_body(status: int, message: str) -> Json:
 
 
 _FIELDS = {
-    *("model", "store", "stream", "input", "system_instruction", "tools", "generation_config"),
-    *("response_format", "safety_settings", "service_tier", "continuation_token"),
+    "model",
+    "store",
+    "stream",
+    "input",
+    "system_instruction",
+    "tools",
+    "generation_config",
+    "response_format",
+    "safety_settings",
+    "service_tier",
+    "continuation_token",
 }
 _CONFIG = {
-    *("max_output_tokens", "seed", "stop_sequences", "thinking_level", "thinking_summaries"),
-    *("tool_choice", "temperature", "top_p"),
+    "max_output_tokens",
+    "seed",
+    "stop_sequences",
+    "thinking_level",
+    "thinking_summaries",
+    "tool_choice",
+    "temperature",
+    "top_p",
 }
 _STEPS: Mapping[str, tuple[set[str], set[str]]] = {
     "user_input": ({"content"}, set()),

@@ -110,7 +110,9 @@ async def test_call_becomes_the_questions_of_one_form_verbatim() -> None:
     needs = await asked(one, NAME)
     size, name = needs.questions
     assert (size.id, size.text, size.header, size.context) == (
-        *("size", " Which  size? ", "Size"),
+        "size",
+        " Which  size? ",
+        "Size",
         "a\nb",
     )
     kind = size.answer_type
@@ -358,9 +360,14 @@ async def test_all_problems_are_reported_at_once() -> None:
     )
     places = [line.split("`")[1] for line in found]
     assert places == [
-        *("title", "questions[0].id", "questions[0].multi", "questions[0].options[1].label"),
-        *("questions[0].options[2].label", "questions[1]"),
-        *("questions[2].extra", "questions[2].question"),
+        "title",
+        "questions[0].id",
+        "questions[0].multi",
+        "questions[0].options[1].label",
+        "questions[0].options[2].label",
+        "questions[1]",
+        "questions[2].extra",
+        "questions[2].question",
     ]
 
 
@@ -500,8 +507,12 @@ async def test_one_answer_is_a_line_for_picks_and_one_for_own_text(
 @pytest.mark.req("RPI-9", "RPI-28", "RPI-33", "RPI-35", "HB-5", "HB-7")
 async def test_several_answers_are_listed_by_id_in_order() -> None:
     questions = (
-        *(SIZE, TOPPINGS, NAME, changed(SIZE, id="again")),
-        *(changed(TOPPINGS, id="more"), changed(NAME, id="last")),
+        SIZE,
+        TOPPINGS,
+        NAME,
+        changed(SIZE, id="again"),
+        changed(TOPPINGS, id="more"),
+        changed(NAME, id="last"),
     )
     answers: dict[str, JsonValue] = {
         "last": "one\n\ntwo ",
@@ -596,7 +607,7 @@ async def test_unanswered_question_differs_from_an_empty_selection() -> None:
 
 async def test_form_without_any_answer_is_an_error_unless_declined() -> None:
     found = await result(
-        *(SIZE, NAME), answers={}, ends={"size": end("declined"), "name": end("timed_out")}
+        SIZE, NAME, answers={}, ends={"size": end("declined"), "name": end("timed_out")}
     )
     assert is_kind(found, "failure")
     assert found.message == (
@@ -621,7 +632,9 @@ async def test_automatic_answer_is_marked() -> None:
     whole: Any = found.structured
     assert (whole["auto"], whole["timed_out"], "channel" in whole) == (True, True, False)
     found = await result(
-        *(SIZE, TOPPINGS, changed(SIZE, id="more")),
+        SIZE,
+        TOPPINGS,
+        changed(SIZE, id="more"),
         answers={"size": "s", "toppings": ["o"], "more": "s"},
         ends={"size": auto, "toppings": picked, "more": nobody},
     )
@@ -668,7 +681,7 @@ async def test_confirmed_blank_text_is_a_marked_answer() -> None:
 async def test_reply_includes_the_answers_so_far() -> None:
     ends = {"size": FORM, "toppings": end("cancelled", channel="form")}
     found = await result(
-        *(SIZE, TOPPINGS), answers={"size": "s"}, ends=ends, reply="Why?\nTell me more."
+        SIZE, TOPPINGS, answers={"size": "s"}, ends=ends, reply="Why?\nTell me more."
     )
     assert isinstance(found, jp.Success)
     assert found.content == (

@@ -82,9 +82,20 @@ def _read_dialect(value: Any) -> Any:
 _HEADER_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,79}")
 _OWN_HEADERS: Final = frozenset(
     {
-        *("authorization", "x-api-key", "x-goog-api-key", "api-key", "proxy-authorization"),
-        *("cookie", "host", "content-type", "content-length", "content-encoding"),
-        *("transfer-encoding", "connection", "accept", "accept-encoding"),
+        "authorization",
+        "x-api-key",
+        "x-goog-api-key",
+        "api-key",
+        "proxy-authorization",
+        "cookie",
+        "host",
+        "content-type",
+        "content-length",
+        "content-encoding",
+        "transfer-encoding",
+        "connection",
+        "accept",
+        "accept-encoding",
     }
 )
 """Headers that `jp_nb` sets itself, or that hold keys."""

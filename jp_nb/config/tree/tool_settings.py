@@ -434,8 +434,16 @@ class ToolConfig(ConfigTable):
 
 DEFAULTABLE = frozenset(
     {
-        *("enable", "run", "rules", "covers", "format", "result", "result_max_chars"),
-        *("cancellation_response", "style", "questions"),
+        "enable",
+        "run",
+        "rules",
+        "covers",
+        "format",
+        "result",
+        "result_max_chars",
+        "cancellation_response",
+        "style",
+        "questions",
     }
 )
 """Fields that the entry `*` may have. Its `questions` are those that no tool asks."""

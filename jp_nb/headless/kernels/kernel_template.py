@@ -38,8 +38,11 @@ LAUNCHER: Final = "ipykernel_launcher"
 """The module that a kernel of IPython executes."""
 KERNEL_MODULES: Final = ("ipykernel.kernelapp", "ipykernel.zmqshell", "ipykernel.ipkernel")
 TURN_MODULES: Final = (
-    *("jp_nb.notebook.magics", "jp_nb.notebook.front_end", "jp_nb.notebook.kernel_notebook"),
-    *("jp_nb.session.turns.turn_runner", "jp_nb.session.questions.question_log"),
+    "jp_nb.notebook.magics",
+    "jp_nb.notebook.front_end",
+    "jp_nb.notebook.kernel_notebook",
+    "jp_nb.session.turns.turn_runner",
+    "jp_nb.session.questions.question_log",
     "jp_nb.providers.http_provider",
 )
 """Modules that `--preload jp_nb` adds: those that `%load_ext jp_nb` and the first turn import."""

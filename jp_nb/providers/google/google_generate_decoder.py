@@ -29,9 +29,18 @@ _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "CONTINUATION": "max_tokens",  # after the last continuation
     **dict.fromkeys(
         (
-            *("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"),
-            *("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
-            *("IMAGE_OTHER", "JAILBREAK"),
+            "SAFETY",
+            "RECITATION",
+            "PROHIBITED_CONTENT",
+            "BLOCKLIST",
+            "SPII",
+            "LANGUAGE",
+            "MODEL_ARMOR",
+            "IMAGE_SAFETY",
+            "IMAGE_PROHIBITED_CONTENT",
+            "IMAGE_RECITATION",
+            "IMAGE_OTHER",
+            "JAILBREAK",
         ),
         "refused",
     ),

@@ -21,9 +21,22 @@ from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS, get_all
 
 _ENFORCED: Final = frozenset(
     {
-        *("type", "format", "title", "description", "enum", "items", "prefixItems", "minItems"),
-        *("maxItems", "minimum", "maximum", "anyOf", "properties", "additionalProperties"),
-        *("required", "propertyOrdering"),
+        "type",
+        "format",
+        "title",
+        "description",
+        "enum",
+        "items",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "anyOf",
+        "properties",
+        "additionalProperties",
+        "required",
+        "propertyOrdering",
     }
 )
 _MAX_NODES: Final = 20_000

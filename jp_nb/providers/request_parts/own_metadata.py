@@ -24,8 +24,20 @@ _ANNOTATION_TYPES: Final = frozenset(
 )
 _ANNOTATION_FIELDS: Final = frozenset(
     {
-        *("type", "start_index", "end_index", "index", "url", "title", "file_id", "filename"),
-        *("container_id", "source", "document_uri", "file_name", "place_id", "name"),
+        "type",
+        "start_index",
+        "end_index",
+        "index",
+        "url",
+        "title",
+        "file_id",
+        "filename",
+        "container_id",
+        "source",
+        "document_uri",
+        "file_name",
+        "place_id",
+        "name",
     }
 )
 _DETAIL_TYPES: Final = frozenset({"reasoning.summary", "reasoning.encrypted", "reasoning.text"})

@@ -40,8 +40,12 @@ _BY_TYPE: Final[Mapping[str, _Keywords]] = {
         enforced=("properties", "required", "additionalProperties"),
         ignored=("minProperties", "maxProperties"),
         unsupported=(
-            *("patternProperties", "propertyNames", "dependentRequired", "dependentSchemas"),
-            *("dependencies", "unevaluatedProperties"),
+            "patternProperties",
+            "propertyNames",
+            "dependentRequired",
+            "dependentSchemas",
+            "dependencies",
+            "unevaluatedProperties",
         ),
     ),
     "array": _Keywords(

@@ -462,8 +462,15 @@ LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
 
 NON_CONFIG_KEYS = frozenset(
     {
-        *("type", "op", "timestamp", "unsets", "claims", "metadata", *LINKS),
-        *("verbatim", "spelling"),  # added by an import
+        "type",
+        "op",
+        "timestamp",
+        "unsets",
+        "claims",
+        "metadata",
+        *LINKS,
+        "verbatim",
+        "spelling",  # added by an import
     }
 )
 """Keys of a `config_delta` that are no settings, if the settings are on the entry itself."""

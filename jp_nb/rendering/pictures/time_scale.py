@@ -16,7 +16,9 @@ _HOUR: Final = 3600
 _DAY: Final = 86_400
 _TICK_STEPS: Final = (
     *(digit * 10.0**power for power in range(-3, 1) for digit in (1, 2, 5)),
-    *(10.0, 15.0, 30.0),
+    10.0,
+    15.0,
+    30.0,
     *(_MINUTE * count for count in (1.0, 2.0, 5.0, 10.0, 15.0, 30.0)),
     *(_HOUR * count for count in (1.0, 2.0, 6.0, 12.0)),
     *(_DAY * digit * 10.0**power for power in range(7) for digit in (1, 2, 5)),

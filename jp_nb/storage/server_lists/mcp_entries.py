@@ -34,22 +34,51 @@ MAX_ENTRY_CHARS: Final = 20_000
 """The user has to read the whole entry before it is added."""
 _GRANTING: Final = frozenset(
     {
-        *("autoapprove", "autoapprovedtools", "alwaysallow", "alwaysapprove", "allowedtools"),
-        *("trust", "trusted", "permissions", "approvalmode", "defaulttoolsapprovalmode"),
+        "autoapprove",
+        "autoapprovedtools",
+        "alwaysallow",
+        "alwaysapprove",
+        "allowedtools",
+        "trust",
+        "trusted",
+        "permissions",
+        "approvalmode",
+        "defaulttoolsapprovalmode",
     }
 )
 """Keys with which other applications skip their questions, in small letters."""
 _RESTRICTING: Final = frozenset(
     {
-        *("disabledtools", "excludetools", "includetools", "enabledtools", "tools", "toolfilter"),
-        *("tooloverrides", "sandbox", "sandboxenabled"),
+        "disabledtools",
+        "excludetools",
+        "includetools",
+        "enabledtools",
+        "tools",
+        "toolfilter",
+        "tooloverrides",
+        "sandbox",
+        "sandboxenabled",
     }
 )
 """Keys with which other applications limit a server."""
 _SILENT: Final = frozenset(
     {
-        *("name", "title", "description", "id", "gallery", "dev", "oauth", "icon", "iconurl"),
-        *("version", "metadata", "note", "comment", "presets", "displayname", "scopes"),
+        "name",
+        "title",
+        "description",
+        "id",
+        "gallery",
+        "dev",
+        "oauth",
+        "icon",
+        "iconurl",
+        "version",
+        "metadata",
+        "note",
+        "comment",
+        "presets",
+        "displayname",
+        "scopes",
     }
 )
 """Keys without a meaning for a connection."""

@@ -67,7 +67,14 @@ def test_rows_without_an_answer_are_values_and_stop_no_others() -> None:
     with serve_rows(answer) as server:
         answers = jp.complete_all(rows, **server.options)
     assert texts(answers) == [
-        *("yes", "refused", "too_long", "incomplete", "error", "prompt", "prompt", "yes"),
+        "yes",
+        "refused",
+        "too_long",
+        "incomplete",
+        "error",
+        "prompt",
+        "prompt",
+        "yes",
     ]
     assert [failure.index for failure in answers.failures] == [1, 2, 3, 4, 5, 6]
     assert not answers.partial
