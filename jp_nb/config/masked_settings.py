@@ -12,7 +12,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.schema import node_at
 from jp_nb.config.secret_settings.server_secrets import hide_server_settings
-from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
+from jp_nb.config.secrets.replacements import NOT_SHOWN
+from jp_nb.config.secrets.secret_names import is_secret_name
 from jp_nb.config.setting_paths import Element, parse_path
 from jp_nb.config.tree.server_settings import MCP_PATH
 

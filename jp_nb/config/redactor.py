@@ -1,7 +1,7 @@
 """Hide known secrets in texts, also in texts that arrive in pieces.
 
 A secret is recognized in all forms that encoders give it: escapes of JSON, Python, HTML, and URLs,
-and Base64. `jp_nb/config/secrets.py` recognizes unknown secrets.
+and Base64. `jp_nb/config/secrets/` recognizes unknown secrets.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from jp_nb.config.secrets import hide_secrets
+from jp_nb.config.secrets.secret_hiding import hide_secrets
 from jp_nb.text import one_line, plain
 
 _SEQUENCES = re.compile(

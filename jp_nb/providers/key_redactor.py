@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from jp_nb.config.redactor import Redactor
-from jp_nb.config.secrets import PROVIDER_KEY_MARK
+from jp_nb.config.secrets.replacements import PROVIDER_KEY_MARK
 
 MIN_CHARS_IN_RESPONSES = 16
 """Minimum length of a key that is also hidden in the model's text. Local servers often have a word

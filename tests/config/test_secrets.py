@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import jp_nb as jp
-from jp_nb.config import secrets
 from jp_nb.config.aliases import resolve_model
+from jp_nb.config.secrets import api_keys, secret_hiding, secret_names
 from tests.kit.settings import Settings, setting
 
 NOT_SHOWN = "(set, not shown)"
@@ -16,11 +16,11 @@ NOT_SHOWN = "(set, not shown)"
 
 SECRET_NAMES = [
     "token", "tokens", "access_tokens", "accessToken", "refresh-token", "API_KEY", "api.key",
-     "APIKey", "apikey", "X-Api-Key",
+    "APIKey", "apikey", "X-Api-Key",
     "secret", "secret_key", "clientSecret", "aws_secret_access_key", "private_key", "sshKey",
-     "password", "passwords",
+    "password", "passwords",
     "db_pass", "dbpassword", "password2", "API_KEY_2", "passphrase", "pwd", "pin", "credential",
-     "credentials", "authorization",
+    "credentials", "authorization",
     "Proxy-Authorization", "cookie", "jwt",
     "OPENAI_KEY", "mistral_key", "key_for_stripe", "OpenAIKey", "hugging_face_token",
     "password_prod", "passwords_by_user", "bearer", "bearer_ci", "secret_value", "SECRET_OF_DB",
@@ -29,15 +29,15 @@ SECRET_NAMES = [
 ]  # fmt: skip
 OTHER_NAMES = [
     "command", "source", "run", "access", "args", "shell", "program", "enable", "name", "key",
-     "keys", "path", "max_tokens", "maxTokens",
+    "keys", "path", "max_tokens", "maxTokens",
     "input_tokens", "max_total_tokens", "token_count", "tokenizer", "api_key_env", "public_key",
-     "primary_key", "pinned",
+    "primary_key", "pinned",
     "spin", "compass", "bypass", "pass_through", "password_hint", "keyboard", "author",
-     "secretary",
+    "secretary",
     "openai_max_tokens", "openai_token_count", "github_token_env", "google_key_path",
-     "tokens_test",
+    "tokens_test",
     "password_policy", "secret_name", "credentials_file", "token_ids", "token_type",
-     "mistral_model",
+    "mistral_model",
     "bearer_format", "key_points", "cache_key", "sort_key", "openai_client", "new_value",
 ]  # fmt: skip
 
@@ -45,10 +45,10 @@ OTHER_NAMES = [
 def test_name_of_a_secret_is_recognized(subtests: pytest.Subtests) -> None:
     for name in SECRET_NAMES:
         with subtests.test(name=name):
-            assert secrets.is_secret_name(name)
+            assert secret_names.is_secret_name(name)
     for name in OTHER_NAMES:
         with subtests.test(name=name):
-            assert not secrets.is_secret_name(name)
+            assert not secret_names.is_secret_name(name)
 
 
 def test_value_with_the_shape_of_a_key_is_a_secret(subtests: pytest.Subtests) -> None:
@@ -65,7 +65,7 @@ def test_value_with_the_shape_of_a_key_is_a_secret(subtests: pytest.Subtests) ->
         ("notes", "the key is ghp_" + "a1" * 18, False),
     ]:
         with subtests.test(name=name):
-            assert secrets.is_secret(name, value) is secret
+            assert secret_names.is_secret(name, value) is secret
 
 
 # --- texts -------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_text_assigned_to_a_secret_name_is_hidden_in_code(subtests: pytest.Subte
         for prefix in ("", "f", "rb"):
             with subtests.test(code=code, prefix=prefix):
                 written = code.format(prefix)
-                shown = secrets.hide_secrets(written, code=True)
+                shown = secret_hiding.hide_secrets(written, code=True)
                 assert "lue" not in shown.replace("value", "")
                 assert NOT_SHOWN in shown
                 assert shown.partition("v4")[0][:8] == written[:8]
@@ -88,7 +88,7 @@ def test_text_assigned_to_a_secret_name_is_hidden_in_code(subtests: pytest.Subte
 
 def test_code_without_secrets_is_unchanged() -> None:
     for code in ("token = read()", "pin = os.environ['X']", "max_tokens = 400", "monkey = 'b'"):
-        assert secrets.hide_secrets(code, code=True) == code
+        assert secret_hiding.hide_secrets(code, code=True) == code
 
 
 def test_keys_and_passwords_are_hidden_in_a_text(subtests: pytest.Subtests) -> None:
@@ -104,8 +104,8 @@ def test_keys_and_passwords_are_hidden_in_a_text(subtests: pytest.Subtests) -> N
         "-----BEGIN RSA PRIVATE KEY-----\nv4lue99\n-----END RSA PRIVATE KEY-----",
     ]:
         with subtests.test(text=text):
-            assert "v4lue99" not in secrets.hide_secrets(f"a {text} b")
-            assert secrets.hide_secrets(f"a {text} b").startswith("a ")
+            assert "v4lue99" not in secret_hiding.hide_secrets(f"a {text} b")
+            assert secret_hiding.hide_secrets(f"a {text} b").startswith("a ")
 
 
 @pytest.mark.deep
@@ -120,7 +120,7 @@ def test_search_for_secrets_takes_linear_time_in_hostile_texts() -> None:
         "a'",
     ):
         for code in (False, True):
-            assert secrets.hide_secrets(part * 200_000, code=code)
+            assert secret_hiding.hide_secrets(part * 200_000, code=code)
 
 
 def test_credentials_are_hidden_in_a_command_line() -> None:
@@ -133,7 +133,7 @@ def test_credentials_are_hidden_in_a_command_line() -> None:
         ("curl http://a:$(rm${IFS}-rf)@h", "curl http://a:$(rm${IFS}-rf)@h"),
         ("curl -H Bearer\t;rm x", "curl -H Bearer\t;rm x"),
     ]:
-        assert secrets.hide_credentials(text) == shown
+        assert api_keys.hide_credentials(text) == shown
 
 
 # --- errors ------------------------------------------------------------------------------------

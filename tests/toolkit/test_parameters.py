@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.toolkit.arguments.call_arguments import (
-    coerce_arguments,
-    fill_defaults,
-    format_argument_problems,
-)
+from jp_nb.toolkit.arguments import call_arguments
 from jp_nb.toolkit.arguments.parameters import make_parameters_schema
 
 SCHEMA: dict[str, Any] = {
@@ -48,7 +44,7 @@ def test_text_is_parsed_as_json_if_the_schema_takes_no_text(subtests: pytest.Sub
     ]
     for given, read in rows:
         with subtests.test(given=given):
-            assert coerce_arguments(given, SCHEMA) == read
+            assert call_arguments.coerce_arguments(given, SCHEMA) == read
 
 
 def test_schema_prefers_the_summary_to_the_description_at_every_depth() -> None:
@@ -117,14 +113,14 @@ def test_missing_arguments_get_their_defaults(
     for given, added in rows:
         with subtests.test(given=given):
             defaults = {"days": 3, "tags": ["a"], "off": False}
-            assert fill_defaults(given, DECLARED) == defaults | given | added
+            assert call_arguments.fill_defaults(given, DECLARED) == defaults | given | added
 
 
 def test_changing_a_default_does_not_affect_the_next_call() -> None:
-    tags = fill_defaults({}, DECLARED)["tags"]
+    tags = call_arguments.fill_defaults({}, DECLARED)["tags"]
     assert isinstance(tags, list)
     tags.append("b")
-    assert fill_defaults({}, DECLARED)["tags"] == ["a"]
+    assert call_arguments.fill_defaults({}, DECLARED)["tags"] == ["a"]
 
 
 # --- unknown and missing arguments -----------------------------------------------------------
@@ -150,13 +146,17 @@ def test_unknown_and_missing_arguments_are_named(subtests: pytest.Subtests) -> N
     ]
     for given, missing, unknown in rows:
         with subtests.test(given=given):
-            assert format_argument_problems("weather", given, DECLARED) == refusal(missing, unknown)
+            assert call_arguments.format_argument_problems("weather", given, DECLARED) == refusal(
+                missing, unknown
+            )
 
 
 @pytest.mark.req("R028-34")
 def test_argument_named_tool_answers_is_unknown() -> None:
     given: dict[str, JsonValue] = {"city": "x", "days": 1, "tool_answers": {"sure": True}}
-    assert format_argument_problems("weather", given, DECLARED) == refusal("[]", '["tool_answers"]')
+    assert call_arguments.format_argument_problems("weather", given, DECLARED) == refusal(
+        "[]", '["tool_answers"]'
+    )
 
 
 def test_complete_arguments_are_accepted(subtests: pytest.Subtests) -> None:
@@ -168,9 +168,9 @@ def test_complete_arguments_are_accepted(subtests: pytest.Subtests) -> None:
     ]
     for given in rows:
         with subtests.test(given=given):
-            assert format_argument_problems("weather", given, DECLARED) is None
+            assert call_arguments.format_argument_problems("weather", given, DECLARED) is None
 
 
 def test_tool_without_parameters_takes_no_arguments() -> None:
-    text = format_argument_problems("weather", {"a": 1}, make_parameters_schema({}))
+    text = call_arguments.format_argument_problems("weather", {"a": 1}, make_parameters_schema({}))
     assert text == refusal("[]", '["a"]')

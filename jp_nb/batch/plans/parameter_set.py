@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.secrets import looks_like_secret
+from jp_nb.config.secrets.api_keys import looks_like_secret
 from jp_nb.errors import UsageError
 from jp_nb.file_reading import read_regular
 from jp_nb.headless.parameter_cell import is_parameter_name

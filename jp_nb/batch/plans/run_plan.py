@@ -30,7 +30,7 @@ from jp_nb.batch.plans.planned_notebook import (
 )
 from jp_nb.batch.plans.run_id import make_run_digest, make_run_id
 from jp_nb.batch.plans.run_spec import RunSpec
-from jp_nb.config.secrets import find_api_keys
+from jp_nb.config.secrets.api_keys import find_api_keys
 from jp_nb.errors import UsageError
 from jp_nb.headless.parameter_cell import is_parameter_name
 from jp_nb.storage.configuration.answers_file import (

@@ -16,14 +16,10 @@ from urllib.parse import unquote
 from pydantic import JsonValue
 
 from jp_nb.config.secret_settings.references import Reference, split_references
-from jp_nb.config.secrets import (
-    NOT_SHOWN,
-    find_api_keys,
-    hide_credentials,
-    hide_secrets,
-    is_secret,
-    is_secret_name,
-)
+from jp_nb.config.secrets.api_keys import find_api_keys, hide_credentials
+from jp_nb.config.secrets.replacements import NOT_SHOWN
+from jp_nb.config.secrets.secret_hiding import hide_secrets
+from jp_nb.config.secrets.secret_names import is_secret, is_secret_name
 
 _SCHEMES: Final = ("", "bearer", "basic", "token", "apikey", "key")
 """Words before a key in a header."""

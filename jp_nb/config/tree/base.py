@@ -32,7 +32,8 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.config.secrets import looks_like_secret, may_hold_secret
+from jp_nb.config.secrets.api_keys import looks_like_secret
+from jp_nb.config.secrets.secret_names import may_hold_secret
 
 
 class ConfigTable(BaseModel):

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.secrets import hide_credentials, is_secret
+from jp_nb.config.secrets.api_keys import hide_credentials
+from jp_nb.config.secrets.secret_names import is_secret
 from jp_nb.config.tree.base import (
     PLAIN_FORM,
     TABLE_FORM,

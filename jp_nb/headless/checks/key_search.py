@@ -8,12 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from jp_nb.config.redactor import Redactor
-from jp_nb.config.secrets import (
-    SECRET_ANSWER,
-    find_api_keys,
-    hide_api_keys,
-    is_secret_name,
-)
+from jp_nb.config.secrets.api_keys import find_api_keys, hide_api_keys
+from jp_nb.config.secrets.replacements import SECRET_ANSWER
+from jp_nb.config.secrets.secret_names import is_secret_name
 from jp_nb.text import plain
 
 SHORTEST_VALUE: Final = 8  # a shorter value of a variable may occur in a text by chance

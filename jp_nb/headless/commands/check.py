@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from jp_nb.config.secrets import hide_api_keys
+from jp_nb.config.secrets.api_keys import hide_api_keys
 from jp_nb.errors import UsageError
 from jp_nb.headless.checks.cassette_coverage import check_up_to_date
 from jp_nb.headless.checks.key_search import Finding, KeySearch

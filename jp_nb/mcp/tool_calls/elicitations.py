@@ -21,7 +21,7 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.secrets import is_secret_name
+from jp_nb.config.secrets.secret_names import is_secret_name
 from jp_nb.errors import UsageError
 from jp_nb.json_values import compact_json, make_storable
 from jp_nb.mcp.exchange import CANCEL, ServerAnswer, ServerQuestion

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from jp_nb.config.secret_settings.references import Reference, expand_references
 from jp_nb.config.secret_settings.server_risks import is_loading_variable
 from jp_nb.config.secret_settings.server_secrets import hide_arguments
-from jp_nb.config.secrets import is_secret, is_secret_name
+from jp_nb.config.secrets.secret_names import is_secret, is_secret_name
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpChecksum, McpServer
 from jp_nb.errors import ConfigError

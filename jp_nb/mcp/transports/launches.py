@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Protocol
 
 from jp_nb.config.redactor import Redactor
-from jp_nb.config.secrets import NOT_SHOWN, hide_secrets, is_secret
+from jp_nb.config.secrets.replacements import NOT_SHOWN
+from jp_nb.config.secrets.secret_hiding import hide_secrets
+from jp_nb.config.secrets.secret_names import is_secret
 from jp_nb.json_values import JsonObject
 
 

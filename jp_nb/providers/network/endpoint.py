@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
-from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
+from jp_nb.config.secrets.replacements import NOT_SHOWN
+from jp_nb.config.secrets.secret_names import is_secret_name
 from jp_nb.config.tree.base import describe_found
 from jp_nb.config.tree.named_servers import SERVERS_PATH, Server
 from jp_nb.config.tree.provider_settings import OpenAi, ProviderConfig

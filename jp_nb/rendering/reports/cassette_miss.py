@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.request_normalizer import NormalizedRequest, RequestPart
-from jp_nb.config.secrets import hide_secrets
+from jp_nb.config.secrets.secret_hiding import hide_secrets
 from jp_nb.json_values import JsonObject, as_object, map_texts
 from jp_nb.rendering.text_diff import compare_values, format_sorted_json
 from jp_nb.text import escape_invisible

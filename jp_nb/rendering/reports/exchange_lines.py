@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from jp_nb.config.secrets import hide_secrets
+from jp_nb.config.secrets.secret_hiding import hide_secrets
 from jp_nb.storage.cassettes.cassette_content import CassetteContent, StoredExchange
 from jp_nb.text import one_line, plain, pluralize
 

@@ -20,7 +20,8 @@ from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.offered_tools.tool_set import ToolSet, with_all_tools_enabled
 from jp_nb.config.assignments import format_setting_value
 from jp_nb.config.masked_settings import is_secret_path, mask_secrets
-from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
+from jp_nb.config.secrets.api_keys import hide_credentials
+from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import (
     STAR,

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, assert_never
 from pydantic import JsonValue
 
 from jp_nb.config.masked_settings import mask_secrets
-from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.config.secrets.replacements import SECRET_ANSWER
 from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
 from jp_nb.record.compactions.compaction import find_compactions
 from jp_nb.record.compactions.compaction_text import format_compactions

@@ -16,7 +16,8 @@ from jp_nb.agent.approvals.permission_rules import describe_rule
 from jp_nb.config.masked_settings import is_secret_path, mask_secrets
 from jp_nb.config.partials.partial import is_wrapper
 from jp_nb.config.schema import JSON, ROOT, SchemaNode
-from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
+from jp_nb.config.secrets.api_keys import hide_credentials
+from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.errors import ConfigError
 from jp_nb.record.entries.proposed_by import ProposedBy

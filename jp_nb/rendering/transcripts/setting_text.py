@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from jp_nb.config.secrets import hide_credentials
+from jp_nb.config.secrets.api_keys import hide_credentials
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.rendering.transcripts.event_text import format_name
 from jp_nb.text import MAX_LISTED_LINES, one_line

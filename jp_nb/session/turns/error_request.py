@@ -18,7 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
+from jp_nb.config.secrets.api_keys import looks_like_secret
+from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.session.host import LastError
 from jp_nb.session.turns.error_chain import format_error_group, list_error_chain
 from jp_nb.session.turns.failed_code import (

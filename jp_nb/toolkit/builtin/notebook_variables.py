@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final, TypeGuard
 
-from jp_nb.config.secrets import NOT_SHOWN
+from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.errors import ToolError
 from jp_nb.images import count_images
 from jp_nb.text import one_line

@@ -31,7 +31,7 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.config.secrets.replacements import SECRET_ANSWER
 from jp_nb.record.reading.recorded_answers import DONE_ANSWER
 from jp_nb.record.reading.recorded_answers import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.text import one_line, spell_invisible

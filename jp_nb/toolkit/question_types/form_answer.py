@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, JsonValue, model_validator
 
-from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.config.secrets.replacements import SECRET_ANSWER
 from jp_nb.record.reading.recorded_answers import CONFIRMED_ANSWER, EMPTY
 from jp_nb.text import one_line
 from jp_nb.toolkit.question_types.answer_types import AnswerType, Misfit

@@ -13,13 +13,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jp_nb.config.secrets import (
-    NOT_SHOWN,
-    hide_secrets,
-    is_secret,
-    is_secret_name,
-    redact_secret,
-)
+from jp_nb.config.secrets.replacements import NOT_SHOWN, redact_secret
+from jp_nb.config.secrets.secret_hiding import hide_secrets
+from jp_nb.config.secrets.secret_names import is_secret, is_secret_name
 from jp_nb.toolkit.secrets.secret_search import (
     MIN_HIDDEN_CHARS,
     SINGLE_WORD,

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.redactor import Redactor
-from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.config.secrets.replacements import SECRET_ANSWER
 from jp_nb.images import Image
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.question import FormAnswer, Question

@@ -17,11 +17,8 @@ from contextlib import suppress
 from typing import Final
 
 from jp_nb.config.redactor import MIN_SECRET_CHARS
-from jp_nb.config.secrets import (
-    find_api_keys,
-    is_secret,
-    is_secret_name,
-)
+from jp_nb.config.secrets.api_keys import find_api_keys
+from jp_nb.config.secrets.secret_names import is_secret, is_secret_name
 from jp_nb.values.class_facts import FAILURES, is_a
 from jp_nb.values.named_parts import (
     MAX_READ_BYTES,

@@ -1,0 +1,1 @@
+"""Recognition of secrets by their names and forms, and texts without them."""
