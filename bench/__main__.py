@@ -28,7 +28,7 @@ from jp_nb.notebook.host import NotebookHost
 from jp_nb.rendering.transcripts.transcript import Transcript
 from jp_nb.session.session import Session
 from jp_nb.session.threads.cell_loop import CellLoop
-from jp_nb.toolkit.function_tools.python import PythonTool
+from jp_nb.toolkit.function_tools.python_tool import PythonTool
 from tests.support.sessions import FakeShell
 
 SCENARIOS = (

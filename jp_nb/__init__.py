@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from jp_nb.images import Image
     from jp_nb.record.reading.turn_view import Conversation, Turn
     from jp_nb.session.rows.completions import Completion, Completions, Failure
-    from jp_nb.toolkit.function_tools.python import PythonTool, remove_tool, tool
+    from jp_nb.toolkit.function_tools.python_tool import PythonTool
+    from jp_nb.toolkit.function_tools.tool_registry import remove_tool, tool
     from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
     from jp_nb.toolkit.question import Question
     from jp_nb.toolkit.question_types.select_answer import Option
@@ -55,7 +56,7 @@ _EXPORTS = {
     "jp_nb.record.reading.turn_view": ("Conversation", "Turn"),
     "jp_nb.session.rows.completions": ("Completion", "Completions", "Failure"),
     "jp_nb.toolkit.outcome": ("NeedsInput", "Outcome", "Success"),
-    "jp_nb.toolkit.function_tools.python": ("remove_tool", "tool"),
+    "jp_nb.toolkit.function_tools.tool_registry": ("remove_tool", "tool"),
     "jp_nb.toolkit.question": ("Question",),
     "jp_nb.toolkit.question_types.select_answer": ("Option",),
     "jp_nb.toolkit.tool_context": ("ToolContext",),
@@ -544,7 +545,7 @@ def call(
 
 def tools() -> tuple[PythonTool, ...]:
     """Return the Python tools that the model can call, in the order of their first definition."""
-    from jp_nb.toolkit.function_tools.python import REGISTRY
+    from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
     return tuple(REGISTRY.all().values())
 

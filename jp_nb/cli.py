@@ -171,7 +171,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
     add = command(
         "trust",
-        "headless.commands.environment_commands:trust_folder",
+        "headless.commands.folder_trust:trust_folder",
         "trust the configuration files of a folder",
     )
     add("folder", "a notebook's folder", type=Path, metavar="DIR")
@@ -186,7 +186,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
     command(
         "doctor",
-        "headless.commands.environment_commands:print_diagnosis",
+        "headless.commands.diagnosis:print_diagnosis",
         "check the installation and the configuration",
     )
     return parser

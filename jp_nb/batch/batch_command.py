@@ -156,6 +156,7 @@ def _make_batch(
     answers: AnswersFile | None,
     progress: BatchObserver,
 ) -> NotebookBatch:
+    """Return the source of the runs: the plan in its order, with the rules to stop."""
     from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
     from jp_nb.batch.plans.run_order import sort_longest_first
 
@@ -180,6 +181,7 @@ def _make_local_pool(
     preloaded: Sequence[str],
     make_worker: Callable[[], Worker] | None,
 ) -> WorkerPool:
+    """Return the pool of this machine. `make_worker` replaces its processes in tests."""
     from jp_nb.batch.workers.worker_count import choose_worker_count
     from jp_nb.batch.workers.worker_pool import WorkerPool
     from jp_nb.batch.workers.worker_process import WorkerProcess
@@ -196,6 +198,11 @@ def _make_dask_pool(
     limits: RequestLimits,
     progress: BatchObserver,
 ) -> DaskPool:
+    """Return the pool on the cluster that `--dask` names.
+
+    Raises:
+        UsageError: The options do not fit to a cluster.
+    """
     from jp_nb.batch.workers.dask_address import read_address
     from jp_nb.batch.workers.dask_pool import DaskPool
     from jp_nb.batch.workers.worker_count import choose_worker_count
@@ -235,6 +242,7 @@ def _read_answers(request: BatchRequest) -> AnswersFile | None:
 def _make_selection(
     options: argparse.Namespace, folder: OutputFolder, answers: AnswersFile | None
 ) -> RunSelection | None:
+    """Return the selection of a resumed batch; None for a new one, which runs everything."""
     from jp_nb.batch.plans.run_selection import RunSelection
 
     if not options.resume:
@@ -263,6 +271,7 @@ def _tell_unused_answers(
 
 
 def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: BatchObserver) -> None:
+    """Merge the recordings of the runs into cassettes, if the batch has recorded."""
     from jp_nb.batch.plans.batch_cassettes import merge_recordings
     from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 
@@ -281,6 +290,7 @@ def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: Bat
 
 
 def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) -> None:
+    """Write the reports of all runs in the log, and a JUnit report to the path `junit`."""
     from jp_nb.batch.results.batch_junit import format_batch_junit
     from jp_nb.batch.results.batch_report import write_reports
     from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
@@ -293,6 +303,7 @@ def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) ->
 
 
 def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:
+    """Write the start of the batch into the log, with the request that `--resume` repeats."""
     from jp_nb.batch.notebook_batch import format_now
     from jp_nb.batch.results.run_log import BatchLine
     from jp_nb.packages import list_versions

@@ -87,7 +87,7 @@ class BarProgress:
         from tqdm import tqdm
 
         self._file = sys.stderr if file is None else file
-        self._running: dict[str, None] = {}
+        self._running: dict[str, None] = {}  # ids of the running runs, in the order of their starts
         bar_format = (
             "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
         )

@@ -43,7 +43,7 @@ class BatchCounts:
     done_before: Counter[RunOutcome] = field(default_factory=Counter)
     requests: int = 0
     tokens: int = 0
-    repeated: int = 0
+    repeated: int = 0  # runs with the same digest as an earlier one, which do not start
 
 
 class BatchObserver(Protocol):
@@ -84,14 +84,16 @@ class NotebookBatch:
         self._selection = selection
         self._rules = rules
         self._observer = observer
-        self._has_told_budget = False
+        self._has_told_budget = False  # True once the user knows that the budget is reached
         self._seen_digests: set[int] = set()
         self._specs = self._select(plan)
 
     def _select(self, plan: Iterable[RunSpec]) -> Iterator[RunSpec]:
         """Yield the runs that have to start, and count the others."""
         for spec in plan:
-            key = int(spec.digest[:16], 16)  # a number, because there may be a million runs
+            # 64 bits as a number, because there may be a million runs. By chance, two different
+            # ones of a million have the same number in one of 30 million batches.
+            key = int(spec.digest[:16], 16)
             if key in self._seen_digests:
                 self.counts.repeated += 1
                 continue
@@ -103,7 +105,10 @@ class NotebookBatch:
                 self.counts.done_before[state.outcome] += 1
 
     def take(self) -> RunSpec | None:
-        """Return the next run; None if no further run starts."""
+        """Return the next run; None at the end of the plan, and if there is a `stop_reason`.
+
+        A run that the budget does not allow is skipped, with a line in the log.
+        """
         while not self.stop_reason:
             spec = next(self._specs, None)
             if spec is None or not self._is_over_budget():
@@ -196,6 +201,7 @@ class NotebookBatch:
             self._observer.tell(reason)
 
     def _append(self, line: LogLine) -> bool:
+        """Append `line` to the log. Return False if that fails, and start no further run then."""
         try:
             self._log.append(line)
         except StorageError as exc:

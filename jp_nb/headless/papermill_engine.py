@@ -20,6 +20,8 @@ from jp_nb.storage import environment as environment_module
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types
+    """papermill's client, which moves the record into the notebook's metadata at the end."""
+
     def execute(self, **options: Any) -> Any:
         unreadable = find_unreadable_carriers(self.nb.metadata)
         try:

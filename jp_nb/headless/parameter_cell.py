@@ -84,6 +84,7 @@ def list_parameter_names(notebook: Any) -> frozenset[str] | None:
 
 
 def _refuse_other_languages(notebook: Any) -> None:
+    """Raise a `UsageError` if the metadata names another language than Python."""
     for key, name in (("kernelspec", "language"), ("language_info", "name")):
         described = notebook.metadata.get(key)
         language = described.get(name) if isinstance(described, Mapping) else None
@@ -95,6 +96,7 @@ def _refuse_other_languages(notebook: Any) -> None:
 
 
 def _find_tagged_cell(notebook: Any, tag: str) -> int | None:
+    """Return the index of the first code cell with this tag; None without one."""
     for index, cell in enumerate(notebook.cells):
         tags = cell.metadata.get("tags", ())
         if cell.cell_type == "code" and isinstance(tags, list) and tag in tags:

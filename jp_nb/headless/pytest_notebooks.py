@@ -42,7 +42,10 @@ class NotebookFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FailureText:
-    """Text of a failure. Pytest's summary and JUnit XML have its first line as `message`."""
+    """Text of a failure, with the attributes that pytest reads of an exception's representation.
+
+    Pytest's summary and JUnit XML have its first line, the `message` of `reprcrash`.
+    """
 
     message: str
 
@@ -182,8 +185,10 @@ def _format_undecided(report: RunReport) -> Iterator[str]:
 
     for turn in report.turns:
         automatic = [f"  {each}" for each in turn.questions if each.end == "automatic"]
-        cell = "" if turn.cell is None else f"cell {turn.cell + 1}, "
-        lines += [f"{report.notebook}: {cell}{turn}", *automatic] if automatic else []
+        if automatic:
+            cell = "" if turn.cell is None else f"cell {turn.cell + 1}, "
+            lines += [f"{report.notebook}: {cell}{turn}", *automatic]
+
     if lines:
         yield from lines
         yield _format_advice(report)

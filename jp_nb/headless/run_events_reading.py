@@ -89,9 +89,16 @@ class DecisionContext:
 
 @dataclass(frozen=True, slots=True)
 class ReportedDecision:
-    """A decision that needed the user and was not prepared, with its `key` in an answers file.
+    """A decision that needed the user and was not prepared.
 
-    `contexts` are its different contexts, of which a permission has one for each exact call.
+    Attributes:
+        key: Its key in an answers file: section, tool, and the id of a question.
+        kind: Kind of the decision, a key of `DECISION_SECTIONS`.
+        why: The reason that it is open, such as an answer that did not fit.
+        detail: Other content of the first context, such as the lines of a change.
+        question: The question; None for other kinds.
+        times: How often the run needed it.
+        contexts: Its different contexts, of which a permission has one for each exact call.
     """
 
     key: AnswerKey
@@ -155,20 +162,27 @@ class CassetteUse:
 
 @dataclass(slots=True)
 class RunEvents:
-    """Events of a run."""
+    """Events of a run.
+
+    Attributes:
+        undecided: Open decisions by their key, in the order in which they were first needed.
+        used_answers: `PreparedAnswer.identity` of each answer that was used.
+        cassettes: The use of each cassette, by its path.
+        running_tools: The name of the tool of each call without an end, by the key of the call.
+        cell: Index of the cell that started last; None if none has started.
+        cell_id: Id of this cell; "" without one.
+        requests: Number of requests to models, replayed ones included.
+        input_tokens: Tokens of these requests.
+        output_tokens: Tokens of the answers.
+    """
 
     undecided: dict[AnswerKey, ReportedDecision] = field(default_factory=dict)
-    """Open decisions, in the order in which they were first needed."""
     used_answers: set[AnswerKey] = field(default_factory=set)
-    """`PreparedAnswer.identity` of each answer that was used."""
     cassettes: dict[Path, CassetteUse] = field(default_factory=dict)
     running_tools: dict[str, str] = field(default_factory=dict)
-    """The name of the tool of each call without an end, by the key of the call."""
     cell: int | None = None
-    """Index of the cell that started last."""
     cell_id: str = ""
     requests: int = 0
-    """Number of requests to models, replayed ones included, and their tokens below."""
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -258,6 +272,7 @@ def _add_decision(events: RunEvents, kind: str, entry: Mapping[Any, Any]) -> Non
 
 
 def _read_context(events: RunEvents, entry: Mapping[Any, Any]) -> DecisionContext:
+    """Return the context of an open decision, in the cell that runs. Wrong values are omitted."""
     detail = entry.get("detail")
     lines = tuple(map(str, detail)) if isinstance(detail, list) else ()
     turn = entry.get("turn")

@@ -23,7 +23,8 @@ from pydantic import JsonValue
 from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, refuse_unsafe_target, write_notebook
-from jp_nb.headless.kernels.execution import CellEnd, CellFailure, Execution, NotStartedError
+from jp_nb.headless.kernels.cell_ends import CellEnd, CellFailure
+from jp_nb.headless.kernels.execution import Execution, NotStartedError
 from jp_nb.headless.kernels.kernel_client import KernelBounds
 from jp_nb.headless.kernels.run_cells import RunCells
 from jp_nb.headless.kernels.time_limits import TimeLimits
@@ -62,8 +63,11 @@ class RunResult:
     Attributes:
         path: The file to which the notebook was written.
         notebook: The notebook with its outputs and its record.
+        failure: The failure that ended the run; None if all cells ran.
+        cells: The ends of the code cells that are not empty.
         taken_over: Number of entries before the run, by id of the conversation.
         continued: True if the run has continued the conversation of the notebook.
+        warnings: Warnings for the user about the kernel's processes and output.
     """
 
     path: Path
@@ -125,10 +129,7 @@ def run_notebook(
             valid. The notebook is unchanged.
         KeyboardInterrupt: The user pressed Ctrl+C. The notebook was written if a cell had started.
     """
-    # IPython reads the variable for its banner, so no kernel starts with an invalid value.
-    if (epoch := os.environ.get(environment_module.EPOCH_VARIABLE)) is not None:
-        make_epoch_clock(epoch)
-
+    _check_epoch()
     path = Path(nb_path).resolve()
     target = Path(nb_path).absolute()
     if out is not None:
@@ -143,22 +144,15 @@ def run_notebook(
         inject_parameters(notebook, parameters)
     _remove_outputs(notebook)
 
-    environment = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
-    environment[environment_module.PATH_VARIABLE] = str(path)
-
-    if strict:
-        environment[environment_module.STRICT_VARIABLE] = "1"
-    if continue_:
-        environment[environment_module.CONTINUE_VARIABLE] = "1"
-    if overrides:
-        environment[environment_module.OVERRIDES_VARIABLE] = json.dumps(list(overrides))
-    if answers:
-        environment[environment_module.ANSWERS_VARIABLE] = str(answers.resolve())
-    if run_id is not None:
-        environment[environment_module.RUN_VARIABLE] = run_id
-    if pace:
-        environment[environment_module.PACE_VARIABLE] = pace
-
+    environment = _make_environment(
+        path,
+        strict=strict,
+        continue_=continue_,
+        overrides=overrides,
+        answers=answers,
+        run_id=run_id,
+        pace=pace,
+    )
     environment |= format_variables(settings or {})
 
     with TemporaryDirectory(prefix="jp-nb-") as folder:
@@ -181,12 +175,52 @@ def run_notebook(
         target,
         notebook,
         failure,
-        execution.finish(),
-        taken_over,
-        continue_,
-        events,
-        tuple(execution.client.warnings),
+        cells=execution.finish(),
+        taken_over=taken_over,
+        continued=continue_,
+        events=events,
+        warnings=tuple(execution.client.warnings),
     )
+
+
+def _check_epoch() -> None:
+    """Check `SOURCE_DATE_EPOCH`, which IPython reads for its banner.
+
+    Raises:
+        UsageError: It is not valid, so no kernel would start.
+    """
+    epoch = os.environ.get(environment_module.EPOCH_VARIABLE)
+    if epoch is not None:
+        make_epoch_clock(epoch)
+
+
+def _make_environment(
+    path: Path,
+    *,
+    strict: bool,
+    continue_: bool,
+    overrides: Sequence[str],
+    answers: Path | None,
+    run_id: str | None,
+    pace: str,
+) -> dict[str, str]:
+    """Return the environment of the kernel, with the options of `run_notebook` as variables."""
+    environment = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
+    environment[environment_module.PATH_VARIABLE] = str(path)
+
+    if strict:
+        environment[environment_module.STRICT_VARIABLE] = "1"
+    if continue_:
+        environment[environment_module.CONTINUE_VARIABLE] = "1"
+    if overrides:
+        environment[environment_module.OVERRIDES_VARIABLE] = json.dumps(list(overrides))
+    if answers:
+        environment[environment_module.ANSWERS_VARIABLE] = str(answers.resolve())
+    if run_id is not None:
+        environment[environment_module.RUN_VARIABLE] = run_id
+    if pace:
+        environment[environment_module.PACE_VARIABLE] = pace
+    return environment
 
 
 def _remove_outputs(notebook: Any) -> None:
@@ -200,7 +234,10 @@ def _remove_outputs(notebook: Any) -> None:
 def _execute(
     execution: Execution, path: Path, target: Path, environment: Mapping[str, str]
 ) -> CellFailure | None:
-    """Run all cells of the notebook at `path`, and write it to `target`; return its failure."""
+    """Run all cells of the notebook at `path`, and write it to `target`; return its failure.
+
+    Errors of the user, such as a kernel that is not installed, are raised, and nothing is written.
+    """
     notebook = execution.client.nb
     failure = None
     damaged_before = find_unreadable_carriers(notebook.metadata)

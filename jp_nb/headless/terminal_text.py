@@ -57,6 +57,7 @@ def print_cell(cell: Any, file: TextIO) -> None:
 
 
 def _format_outputs(cell: Any) -> Iterator[str]:
+    """Yield the text of each output; the MIME types of an output without text."""
     for output in cell.get("outputs", []):
         match output.output_type:
             case "stream":
@@ -71,6 +72,7 @@ def _format_outputs(cell: Any) -> Iterator[str]:
 
 
 def _join_lines(text: str | list[str]) -> str:
+    """Return a text of a notebook, which may be stored as a list of lines."""
     return text if isinstance(text, str) else "".join(text)
 
 

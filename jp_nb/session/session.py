@@ -241,12 +241,12 @@ class Session:
                 yield self.notices.pop(0)
 
     def _add_tool_notices(self) -> None:
-        if "jp_nb.toolkit.function_tools.python" not in sys.modules:  # there are no tools
+        if "jp_nb.toolkit.function_tools.tool_registry" not in sys.modules:  # there are no tools
             return
         from jp_nb.toolkit.builtin import BUILTINS
-        from jp_nb.toolkit.function_tools.python import REGISTRY
         from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
         from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
+        from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
         try:
             tools = self.config.conversation.tools

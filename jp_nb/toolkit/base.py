@@ -24,16 +24,20 @@ from jp_nb.toolkit.tool_context import ToolContext
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """Command line of a tool: the script for the shell, or the quoted words if no shell runs.
+    """Command line of a tool.
 
-    `folder` is the working directory. `is_first_run` is True if later runs may differ, because a
-    template uses their answers.
+    Attributes:
+        text: The script for the shell, or the quoted words if no shell runs.
+        folder: The working directory.
+        shell: True if a shell runs the text.
+        varies_by_run: True if later runs of the call may have another text, because a template
+            uses their answers.
     """
 
     text: str
     folder: str
     shell: bool = False
-    is_first_run: bool = False
+    varies_by_run: bool = False
 
 
 class Tool(ABC):

@@ -1,6 +1,10 @@
 """Outcomes of one run of a tool: success, failure, or questions.
 
-A Python tool returns one, and a command prints it as JSON (`outcome_reading.py`).
+A Python tool returns one, and a command prints it as JSON (`outcome_reading.py`). Only built-in
+tools that edit cells have a fourth one, `NeedsReview`, so it is not among the types of `Outcome`.
+
+A tool may *propose* a configuration change with its success (`Success.proposes`). The limits below
+are for such a proposal and for structured values.
 
 Source: `docs/turns.md`, `docs/tools.md`.
 """
@@ -31,8 +35,6 @@ MAX_STRUCTURED_ITEMS: Final = 100_000
 MAX_STRUCTURED_CHARS: Final = 2_000_000
 MAX_STRUCTURED_LEVELS: Final = 64
 """Limits of a structured value: it is copied several times, and stored in the notebook."""
-MAX_TRACE_CHARS: Final = 1_000_000
-"""Characters of the lines of a trace that are joined."""
 MAX_PROPOSED: Final = 250_000
 """Items and characters of a proposal that are read: it is too large long before."""
 
@@ -104,7 +106,7 @@ class ToolFailure(BaseModel):
 
 
 def _omit_large_structured(data: dict[str, object]) -> None:
-    # Before pydantic copies it.
+    """Remove a structured value that is too large, before pydantic copies it."""
     is_large = is_larger(
         data.get("structured"),
         items=MAX_STRUCTURED_ITEMS,
@@ -199,6 +201,9 @@ STRUCTURED_OMITTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NeedsReview:
-    """Outcome of a tool whose proposal the user has to review. The tool then runs again."""
+    """Outcome of a built-in tool whose edits of cells the user has to review.
+
+    The tool then runs again, with the decision in `ToolContext.edit_decision`.
+    """
 
     review: EditReview

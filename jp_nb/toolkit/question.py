@@ -143,6 +143,7 @@ class Question(BaseModel):
 
     @model_serializer(mode="plain")
     def _compact(self) -> dict[str, JsonValue]:
+        """Return the JSON object of the question, without defaults and without a secret."""
         shape: dict[str, JsonValue] = {
             "id": self.id,
             "text": self.text,
@@ -338,7 +339,7 @@ class Question(BaseModel):
 
     @property
     def may_stay_open(self) -> bool:
-        """True if the question is optional and not exclusive."""
+        """True if the turn may continue without an answer: it is optional and not exclusive."""
         return not self.required and not self.exclusive
 
     @property

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.headless.commands import environment_commands as environment
+from jp_nb.headless.commands import diagnosis
 from tests.headless.reported_notebook import write_walk
 
 
@@ -53,7 +53,7 @@ def test_interrupted_command_ends_with_130(
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(environment, "print_diagnosis", interrupted)
+    monkeypatch.setattr(diagnosis, "print_diagnosis", interrupted)
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "jp-nb: interrupted\n"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jp_nb.config.layers import Layer
 from jp_nb.toolkit.builtin import tools_config
-from jp_nb.toolkit.function_tools.python import PythonTool
+from jp_nb.toolkit.function_tools.python_tool import PythonTool
 
 
 def list_layers(partial: dict[str, Any], tools: Iterable[PythonTool] = ()) -> list[Layer]:

@@ -198,7 +198,7 @@ RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "server_not_started": (_SERVER_ERRORS, "ServerNotStarted"),
     "sign_in_error": (_SERVER_ERRORS, "SignInError"),
     "run_result": ("jp_nb.headless.runner", "RunResult"),
-    "run_failure": ("jp_nb.headless.kernels.execution", "CellFailure"),
+    "run_failure": ("jp_nb.headless.kernels.cell_ends", "CellFailure"),
     "run_events": ("jp_nb.headless.run_events_reading", "RunEvents"),
     "reported_decision": ("jp_nb.headless.run_events_reading", "ReportedDecision"),
     "run_report": (_REPORTS, "RunReport"),

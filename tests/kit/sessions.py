@@ -13,7 +13,7 @@ from jp_nb.notebook.host import NotebookHost
 from jp_nb.session import set_current
 from jp_nb.session.past_turns.traced_requests import TracedRequests
 from jp_nb.session.session import Session
-from jp_nb.toolkit.function_tools.python import REGISTRY
+from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
 
 def new_session(

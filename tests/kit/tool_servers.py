@@ -7,7 +7,7 @@ from typing import Any
 
 from jp_nb.headless.tool_server.client_forms import make_form_schema
 from jp_nb.headless.tool_server.tool_host import ToolHost
-from jp_nb.toolkit.function_tools.python import REGISTRY
+from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
 
 class ToolServer:

@@ -16,7 +16,7 @@ from jp_nb.config.validation import validate_config
 from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools, MissingTool
 from jp_nb.toolkit.command_tools.command import CommandTool, CommandTools
-from jp_nb.toolkit.function_tools.python import PythonTool
+from jp_nb.toolkit.function_tools.python_tool import PythonTool
 from tests.kit._tool_layers import list_layers
 
 

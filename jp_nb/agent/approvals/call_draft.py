@@ -118,7 +118,7 @@ class CallDraft:
             yield PromptDetail(NO_COMMAND_CAPTION, command.message)
         elif command is not None:
             caption = SHELL_CAPTION if command.shell else COMMAND_CAPTION
-            if command.is_first_run:
+            if command.varies_by_run:
                 caption += f" {FIRST_RUN_NOTE}"
             yield PromptDetail(caption, command.text)
             yield PromptDetail(FOLDER_CAPTION, command.folder)

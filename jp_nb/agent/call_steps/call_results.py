@@ -9,6 +9,7 @@ Source: `docs/turns.md`, `docs/record.md` (the journal).
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from jp_nb.agent.call_steps.change_review import ConfigChanges
 from jp_nb.agent.call_steps.result_delivery import Delivery
@@ -20,17 +21,13 @@ from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.toolkit.cell_thread import PendingResult, ToolRun
-from jp_nb.toolkit.outcome import (
-    MAX_TRACE_CHARS,
-    STRUCTURED_OMITTED,
-    NeedsInput,
-    Success,
-    ToolFailure,
-)
+from jp_nb.toolkit.outcome import STRUCTURED_OMITTED, NeedsInput, Success, ToolFailure
 from jp_nb.toolkit.truncation import join_lines
 
 log = logging.getLogger(__name__)
 
+MAX_TRACE_CHARS: Final = 1_000_000
+"""Characters of the lines of a trace that are joined."""
 CHANGE_LOST_TEXT = (
     "The configuration change that this call proposed was not applied. The kernel "
     "stopped before the change was saved."

@@ -60,6 +60,10 @@ class EntryText:
 class AnswersText:
     """The comments of the valid answers file with this `text` and these `answers`.
 
+    The file is read statement by statement. `_table` is the present table, and `_last_entry` the
+    entry that a statement without an answer of its own continues. Comments above a table wait in
+    `_pending` until its first entry shows where they belong: to the table, or to this entry.
+
     Attributes:
         head: Comments at the beginning of the file, without the heading of the inbox.
         tables: Comments above a table, by its name.
@@ -78,9 +82,9 @@ class AnswersText:
         for index, answer in enumerate(answers):
             self._index_by_line.setdefault(answer.line, index)
 
-        self._table = ""  # the table that is being read
+        self._table = ""
         self._last_entry: EntryText | None = None
-        self._pending: list[str] = []  # comments of tables that have no entry so far
+        self._pending: list[str] = []
         self._read(text.replace("\r\n", "\n"))
 
     def _read(self, text: str) -> None:
@@ -109,7 +113,10 @@ class AnswersText:
         return _trim(above[last_blank + 1 :])
 
     def _read_statement(self, statement: TomlStatement, above: list[str]) -> None:
-        """Read a header or an entry. `[[permissions.pay]]` is both: its lines are one answer."""
+        """Read a header or an entry. `[[permissions.pay]]` is both: its lines are one answer.
+
+        `above` are the comments above the statement.
+        """
         index = self._index_by_line.get(statement.line)
         if statement.is_header:
             self._table = ".".join(map(format_toml_key, read_header(statement)))
@@ -165,6 +172,7 @@ def name_answer_table(answer: PreparedAnswer) -> str:
 
 
 def _join(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    """Return the lines of both, without blank ones at the beginning and the end."""
     return _trim([*first, *second])
 
 

@@ -44,6 +44,7 @@ def _is_generated(comment: str, group: DecisionGroup) -> bool:
     if not text.startswith((f"{notebook}, ", f"{notebook}: ")):
         return False
 
+    # `format_comment` cuts a long comment, so that its subject is not complete.
     is_cut = len(comment) > MAX_COMMENT_CHARS and comment.endswith(" more characters)")
     return is_cut or text.endswith(f": {_describe_subject(group)}")
 
@@ -51,7 +52,7 @@ def _is_generated(comment: str, group: DecisionGroup) -> bool:
 def describe_asking(group: DecisionGroup, run: str | None) -> str:
     """Return the comment for one run; None is all runs of `group`, with the places of the first."""
     askings = group.askings[group.runs[0] if run is None else run]
-    places = list(dict.fromkeys(asking.place for asking, _ in askings if asking.place))
+    places = list(dict.fromkeys(time.asking.place for time in askings if time.asking.place))
     runs = one_line(group.notebook, limit=200)
     if run is None:
         runs = f"{len(group.runs)} runs of {runs}"

@@ -35,7 +35,8 @@ class Inbox:
         groups: The decisions, in the order in which they were first asked.
         waiting: Number of runs that wait for one.
         unreadable: Number of damaged entries in the log.
-        distrust: Why no answer is taken; "" if answers are written.
+        distrust: Why no answer is taken: the folder or the answers file is not the user's own, or
+            that file is invalid. "" if answers are written.
 
     Raises:
         UsageError: The folder has no log of a batch.
@@ -55,7 +56,7 @@ class Inbox:
         self.waiting = decisions.waiting
         self.unreadable = decisions.unreadable
 
-        self._answers: InboxAnswers | None = None
+        self._answers: InboxAnswers | None = None  # None with `distrust`
         if self.distrust:
             return
         try:
@@ -122,7 +123,7 @@ class Inbox:
         return f"{words}, {answered:,} answered" if answered else words
 
     def format_status(self, group: DecisionGroup) -> str:
-        """Return how many runs wait for `group`, and how many of them have an answer."""
+        """Return how many runs wait for `group`, and how many have an answer, as text."""
         count = len(group.runs)
         words = f"{count:,} {pluralize('run', count)}"
         answered = self.count_answered(group)
@@ -154,7 +155,8 @@ class Inbox:
 
 def format_place(group: DecisionGroup) -> str:
     """Return the notebook, and the first place in it where the decision was asked."""
-    place = next((asking.place for asking, _ in group.askings[group.runs[0]] if asking.place), "")
+    times = group.askings[group.runs[0]]
+    place = next((time.asking.place for time in times if time.asking.place), "")
     notebook = one_line(spell_invisible(group.notebook), limit=200)
     return f"{notebook}, {place}" if place else notebook
 

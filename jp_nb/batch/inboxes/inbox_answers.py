@@ -71,10 +71,30 @@ class InboxAnswer:
 
 @dataclass(slots=True)
 class _DecidedKey:
-    """Answers to one decision: `general` for all runs, and those of single runs by their id."""
+    """The entries of the file for one identity.
+
+    Attributes:
+        general: The entry for all runs; None without one.
+        by_run: The entries for single runs, by the id of the run.
+    """
 
     general: AnswerEntry | None = None
     by_run: dict[str, AnswerEntry] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _AskedKey:
+    """The groups with one identity: several notebooks may ask the same.
+
+    Attributes:
+        notebooks: The notebooks of the groups.
+        waiting_runs: The ids of their runs, in order.
+        misfit_runs: The ids of the runs whose answer in the file did not fit when they used it.
+    """
+
+    notebooks: set[str] = field(default_factory=set)
+    waiting_runs: dict[str, None] = field(default_factory=dict)
+    misfit_runs: set[str] = field(default_factory=set)
 
 
 class InboxAnswers:
@@ -82,6 +102,9 @@ class InboxAnswers:
 
     `notebooks` are all notebooks of the batch. A tool of another notebook may have the same name
     and do something else, so one entry for all runs needs the question of each notebook (D260).
+
+    Entries and groups belong together by their *identity* (`DecisionGroup.identity`): the key of
+    the entry, and the exact arguments of a permission.
 
     Raises:
         ConfigError: The file is not the user's own, or is not an answers file.
@@ -94,22 +117,21 @@ class InboxAnswers:
         self._notebooks = frozenset(notebooks)
         self._text = AnswersText()
 
-        # By the identity of a decision, which groups of several notebooks may share.
+        # Both by identity: what the file has, and what the runs have asked.
         self._decided: dict[AnswerKey, _DecidedKey] = {}
-        self._asking_notebooks: dict[AnswerKey, set[str]] = {}
-        self._waiting_runs: dict[AnswerKey, dict[str, None]] = {}
-        self._misfit_runs: dict[AnswerKey, set[str]] = {}
+        self._asked: dict[AnswerKey, _AskedKey] = {}
 
         for group in groups:
-            waiting = self._waiting_runs.setdefault(group.identity, {})
-            waiting.update(dict.fromkeys(group.runs))
-            self._asking_notebooks.setdefault(group.identity, set()).add(group.notebook)
-            self._misfit_runs.setdefault(group.identity, set()).update(group.misfits)
+            asked = self._asked.setdefault(group.identity, _AskedKey())
+            asked.notebooks.add(group.notebook)
+            asked.waiting_runs.update(dict.fromkeys(group.runs))
+            asked.misfit_runs.update(group.misfits)
 
         if path.exists():
             self._read()
 
     def _read(self) -> None:
+        """Read the entries of the file, and their comments."""
         content = decode_answers(self.path, read_answers(self.path))
         answers = parse_answers(content, self.path.name).answers
         self._text = AnswersText(content, answers)
@@ -142,7 +164,7 @@ class InboxAnswers:
         Patterns of the file do not count, nor an answer that did not fit when the run used it.
         """
         decided = self._decided.get(group.identity)
-        if decided is None or run in self._misfit_runs[group.identity]:
+        if decided is None or run in self._asked[group.identity].misfit_runs:
             return None
 
         entry = decided.by_run.get(run) or decided.general
@@ -150,7 +172,7 @@ class InboxAnswers:
 
     def has_all_notebooks(self, group: DecisionGroup) -> bool:
         """Return True if an equal answer of all runs that wait is one entry for the whole batch."""
-        return self._notebooks <= self._asking_notebooks[group.identity]
+        return self._notebooks <= self._asked[group.identity].notebooks
 
     def count_answered(self, group: DecisionGroup) -> int:
         """Return the number of runs of `group` that have an answer."""
@@ -168,12 +190,17 @@ class InboxAnswers:
         decided = self._decided.setdefault(group.identity, _DecidedKey())
         for run in runs:
             prepared = PreparedAnswer(
-                group.answer_key, 0, answer.skip, answer.value, group.arguments, run
+                group.answer_key,
+                line=0,  # it is not in the file so far
+                skip=answer.skip,
+                value=answer.value,
+                arguments=group.arguments,
+                run=run,
             )
             comments = list_own_comments(decided.by_run.get(run), group)
             text = EntryText([*comments, describe_asking(group, run)])
             decided.by_run[run] = AnswerEntry(prepared, text)
-            self._misfit_runs[group.identity].discard(run)
+            self._asked[group.identity].misfit_runs.discard(run)
         self._combine_equal(group, decided)
 
     def leave_open(self, group: DecisionGroup, runs: Iterable[str]) -> None:
@@ -188,7 +215,11 @@ class InboxAnswers:
             self._text.end += comments
 
     def _split_general(self, group: DecisionGroup, decided: _DecidedKey) -> None:
-        """Replace an answer for all runs by equal answers of each, so that one can be withdrawn."""
+        """Replace an entry for all runs by equal entries of each, so that one can be withdrawn.
+
+        The first of them gets the comments of the user. The places where the runs asked are
+        comments of each.
+        """
         general = decided.general
         if general is None:
             return
@@ -197,7 +228,7 @@ class InboxAnswers:
         own = list_own_comments(general, group)
         generated = [line for line in general.text.list_all_comments() if line not in own]
 
-        for run in self._waiting_runs[group.identity]:
+        for run in self._asked[group.identity].waiting_runs:
             if run not in decided.by_run:
                 text = EntryText([*own, *generated])
                 decided.by_run[run] = AnswerEntry(replace(general.answer, run=run), text)
@@ -206,7 +237,7 @@ class InboxAnswers:
 
     def _combine_equal(self, group: DecisionGroup, decided: _DecidedKey) -> None:
         """Replace the answers of single runs by one for all, if all that wait have the same."""
-        waiting = self._waiting_runs[group.identity]
+        waiting = self._asked[group.identity].waiting_runs
         entries = [decided.by_run.get(run) for run in waiting]
         first = entries[0]
         if first is None or not self.has_all_notebooks(group):
@@ -254,6 +285,7 @@ class InboxAnswers:
             raise StorageError(f"{self.path} cannot be written: {exc.strerror or exc}") from exc
 
     def _list_entries(self) -> Iterator[AnswerEntry]:
+        """Yield all entries of the file, for each identity the one for all runs first."""
         for decided in self._decided.values():
             if decided.general is not None:
                 yield decided.general

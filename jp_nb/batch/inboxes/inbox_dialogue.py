@@ -67,13 +67,16 @@ class _Ended(Exception):  # noqa: N818 - not an error
 
 
 class InboxDialogue:
-    """Asks the user about the decisions of an `inbox`, whose answers it writes."""
+    """Asks the user about the decisions of an `inbox`, whose answers it writes.
+
+    The user sees the prompts by `ask`.
+    """
 
     def __init__(self, inbox: Inbox, ask: AskPrompt) -> None:
         self._inbox = inbox
         self._ask_user = ask
-        self._filter = ""
-        self._page = 0
+        self._filter = ""  # words that the decisions in the list contain
+        self._page = 0  # number of the shown page of the list, from 0
 
     def run(self) -> None:
         """Ask until the user closes the list, or a time limit or an interrupt ends a prompt.
@@ -89,9 +92,14 @@ class InboxDialogue:
             return
 
     def _ask(self, prompt: AnyPrompt) -> JsonValue:
-        """Return the answer or the chosen action; None if the user closed the prompt."""
+        """Return the answer or the chosen action; None if the user closed the prompt.
+
+        Raises:
+            PromptUnavailable: No user is available.
+            _Ended: A time limit or an interrupt ended the prompt, or the user did not answer.
+        """
         end = self._ask_user(prompt)
-        if isinstance(end, FormEnd):
+        if isinstance(end, FormEnd):  # a question with fields is a form of one page
             if end.then != "submitted":
                 return None
             [end] = end.ends
@@ -147,7 +155,11 @@ class InboxDialogue:
         *,
         is_last: bool,
     ) -> ActionPrompt:
-        """Return a page of the list: `shown` are those from position `start` in `matching`."""
+        """Return a page of the list.
+
+        `shown` are the decisions on this page, those from position `start` in `matching`. `is_last`
+        is True for the last page.
+        """
         folder = one_line(spell_invisible(self._inbox.folder.name), limit=80)
         text = f"{folder}: {self._inbox.format_heading()}"
         if self._inbox.distrust:
@@ -173,6 +185,7 @@ class InboxDialogue:
         *,
         is_last: bool,
     ) -> Iterator[Action]:
+        """Yield the buttons of a page of the list. The first of them is the default."""
         takes_answers = not self._inbox.distrust
         if takes_answers and self._list_unanswered(matching):
             yield Action("a", "Answer one after another", "answer")
@@ -194,6 +207,7 @@ class InboxDialogue:
             yield f"{number}. {one_line(group.description, limit=200)} ({status})"
 
     def _choose(self, shown: Sequence[DecisionGroup]) -> None:
+        """Let the user choose one of the `shown` decisions, and ask about it."""
         options = tuple(
             Option(
                 value=str(index),
@@ -214,6 +228,7 @@ class InboxDialogue:
             self._decide_each([shown[int(chosen)]])
 
     def _change_filter(self) -> None:
+        """Ask for the words that the decisions in the list have to contain."""
         text = "Show decisions that contain these words (* shows all)"
         question = Question.text("filter", text).model_copy(
             update={"answer_type": TextAnswer(lines=False)}
@@ -261,6 +276,7 @@ class InboxDialogue:
                     return False
 
     def _decide_one_by_one(self, group: DecisionGroup) -> None:
+        """Ask about `group` in one run after another, until the user stops."""
         for number, run in enumerate(group.runs, start=1):
             label = f"Run {number} of {len(group.runs)}"
             if not self._decide_run(group, run, label):
@@ -268,7 +284,9 @@ class InboxDialogue:
 
     def _decide_run(self, group: DecisionGroup, run: str, label: str) -> bool:
         """Ask about `group` in one run. Return False if the user stops."""
-        contexts = [AskedContext(asking, context, (run,)) for asking, context in group.askings[run]]
+        contexts = [
+            AskedContext(time.asking, time.question_context, (run,)) for time in group.askings[run]
+        ]
         covered_runs = "in this run"
         if self._inbox.is_for_batch(group):
             covered_runs += (
@@ -310,6 +328,7 @@ class InboxDialogue:
         return True
 
     def _ask_question(self, group: DecisionGroup, runs: Sequence[str]) -> InboxAnswer | None:
+        """Ask the question of `group`, and return the answer; None if the user closed it."""
         assert group.question is not None
         count = len(runs)
         label = f"For {count:,} {pluralize('run', count)}"

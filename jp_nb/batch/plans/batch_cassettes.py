@@ -106,7 +106,10 @@ def merge_recordings(
 
 
 def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:
-    """Write the exchanges of all `sources` to `target`, and return their number."""
+    """Write the exchanges of all `sources` to `target`, and return their number.
+
+    They are written to a draft in `folder` before, so that an error leaves `target` unchanged.
+    """
     draft = folder / "merged.jsonl"
     draft.unlink(missing_ok=True)
     writer = CassetteWriter(draft)

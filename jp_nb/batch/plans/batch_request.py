@@ -27,7 +27,7 @@ class BatchRequest(BaseModel):
         models: The models of `--models`.
         cfg: The arguments of `-c`, such as `assistant.model.id=haiku`.
         strict: True if an open decision makes a run fail.
-        continues: True if runs continue after a failed cell.
+        continues: True if runs continue the conversations in the notebooks.
         timeout_s: Limit of each cell.
         run_timeout_s: Limit of each run.
         answers: The file of `--answers`; "" to use the answers file of each notebook.

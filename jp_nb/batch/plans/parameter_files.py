@@ -146,6 +146,10 @@ class ParameterSets:
                     yield number, _parse_json_line(line, is_first=number == 1)
 
     def _read_csv(self) -> Iterator[_NumberedLine]:
+        """Yield the rows below the header. A quoted value may have several lines.
+
+        The number of a row is that of its first line.
+        """
         with open(open_regular(self.path), encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file, strict=True)
             names: list[str] | None = None
@@ -198,6 +202,11 @@ def _parse_json_line(line: bytes, *, is_first: bool) -> ParameterSet | BadSetErr
 
 
 def _check_header(path: Path, names: list[str]) -> None:
+    """Check the names in the first line of a CSV file.
+
+    Raises:
+        UsageError: A name is not one of Python, or is there twice.
+    """
     for name in names:
         if not is_parameter_name(name):
             shown = one_line(repr(name), limit=80)
@@ -214,6 +223,7 @@ def _make_csv_set(names: list[str], row: list[str]) -> ParameterSet | BadSetErro
 
 
 def _parse_csv_value(text: str) -> JsonValue:
+    """Return a value of CSV as a boolean, a number, or text."""
     if text in ("true", "false"):
         return text == "true"
 

@@ -47,6 +47,7 @@ def read_option(name: str, text: str) -> JsonValue:
 
 
 def _parse_option(text: str) -> JsonValue:
+    """Return the value that papermill reads from the text of an option."""
     constants: Mapping[str, JsonValue] = {"True": True, "False": False, "None": None}
     if text in constants:
         return constants[text]
@@ -75,6 +76,7 @@ def read_set(path: Path) -> ParameterSet:
 
 
 def _parse_file(path: Path, text: str) -> object:
+    """Return the content of a file in the format that its suffix names."""
     match path.suffix.lower():
         case ".json":
             return read_json(text)

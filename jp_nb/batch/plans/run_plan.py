@@ -44,7 +44,11 @@ MODEL_SETTING: Final = "assistant.model.id"
 class RunPlan:
     """All runs of a request. Iterate over it for their specifications, which write to `out`.
 
+    `limits` is the folder with the request limits that all runs share (`shared_pace.py`); "" for
+    none.
+
     Attributes:
+        notebooks: The notebooks, in the order in which they run.
         request: The complete request, with which the batch can be resumed.
         warnings: Warnings for the user, to be shown before the runs.
 
@@ -83,6 +87,7 @@ class RunPlan:
                     yield self._make_spec(notebook, parameters, model)
 
     def _iterate_sets(self) -> Iterator[ParameterSet]:
+        """Yield the parameters of each run. `-p` replaces values of a set, and both `--params`."""
         request = self.request
         if self._sets is None:
             yield request.common | request.given
@@ -134,12 +139,14 @@ class RunPlan:
         )
 
     def _choose_answers(self, notebook: Path) -> str:
+        """Return the path of `--answers`, or else of the notebook's own answers file; or ""."""
         if self.request.answers:
             return str(Path(self.request.cwd, self.request.answers))
         own = notebook.with_suffix(ANSWERS_SUFFIX)
         return str(own) if own.is_file() else ""
 
     def _make_cassette_settings(self, notebook: Path, run: str) -> dict[str, str]:
+        """Return the settings of the cassette that the run replays or records; {} for none."""
         request = self.request
         if request.cassette is None:
             return {}
@@ -192,6 +199,10 @@ class RunPlan:
         self.warnings += unknown
 
     def _find_unknown_names(self, places: Mapping[str, str]) -> Iterator[str]:
+        """Yield a warning for each name that a notebook does not have as a parameter.
+
+        `places` has the place where each name comes from, such as `-p`.
+        """
         for notebook in self.notebooks:
             known = notebook.parameters
             if known is None:  # it may use any parameter

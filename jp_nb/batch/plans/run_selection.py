@@ -23,7 +23,15 @@ from jp_nb.storage.configuration.answers_content import (
 
 
 class RunSelection:
-    """Selects runs by their states in the log of the folder `out`."""
+    """Selects runs by their `states` in the log of the folder `out`.
+
+    Args:
+        states: The states of the runs of earlier batches.
+        out: The output folder.
+        failed: True to select failed runs.
+        rerun: Patterns of ids and of names of notebooks. Matching runs are selected.
+        answers: The answers file, which selects waiting runs that it has an answer for.
+    """
 
     def __init__(
         self,
@@ -49,11 +57,14 @@ class RunSelection:
             return True
         if state.outcome == "waiting" and self._has_answer(state):
             return True
-        return any(
-            fnmatchcase(name, pattern)
-            for pattern in self._rerun
-            for name in (spec.run, spec.notebook)
-        )
+        return self._is_rerun(spec)
+
+    def _is_rerun(self, spec: RunSpec | RunState) -> bool:
+        """Return True if a pattern of `--rerun` fits the id or the notebook of the run."""
+        for pattern in self._rerun:
+            if fnmatchcase(spec.run, pattern) or fnmatchcase(spec.notebook, pattern):
+                return True
+        return False
 
     def find(self, run: str) -> RunState | None:
         """Return the state of a run in the log."""

@@ -23,15 +23,15 @@ class RunSpec(BaseModel):
         path: Absolute path of the input. The kernel runs in its folder.
         output: Absolute path of the file to write.
         parameters: Values for the cell tagged `parameters`.
+        overrides: The settings of `cfg` for the log: values by the path of the setting.
         cfg: Arguments of `-c`, such as `assistant.model.id=haiku`. They include the model of
             `--models`, and the notebook's record stores them.
-        overrides: The same settings for the log: values by the path of the setting.
         settings: Further settings, by path, which the notebook does not store, such as those of a
             cassette.
         recorded_before: Absolute path of the cassette with which a recording begins; "" for none.
         answers: Absolute path of the answers file; "" for none.
         strict: True if an open decision makes the run fail, as with `--strict`.
-        continues: True if the run continues after a failed cell.
+        continues: True if the run continues the conversation in the notebook.
         timeout_s: Limit of each cell.
         run_timeout_s: Limit of the run.
         limits: The folder with the request limits that all workers share; "" for none.

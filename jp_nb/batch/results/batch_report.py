@@ -73,6 +73,7 @@ def format_batch_report(log: RunLog) -> str:
 
 
 def _to_line(value: object) -> str:
+    """Return `value` as JSON in one line, in ASCII."""
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -97,6 +98,7 @@ def _batch_to_json(batch: BatchLine) -> JsonObject:
 
 
 def _run_to_json(run: RunState, limit: int) -> JsonObject:
+    """Return a run as JSON, with errors and decisions of at most `limit` characters."""
     parameters = {
         clean_text(name): _clean_parameter(value) for name, value in run.parameters.items()
     }

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -47,6 +47,8 @@ class _LoggedValue(BaseModel):
 
 class Asking(_LoggedValue):
     """One time that a run needed the decision: its place, and the text for the user.
+
+    An item of `asked` in the log, as `DecisionContext.to_json` makes it.
 
     Attributes:
         cell: Index of the cell, from 0; None if it is unknown.
@@ -92,6 +94,13 @@ NOWHERE: Final = Asking()
 """The place of a decision whose entry in the log names none."""
 
 
+class AskedTime(NamedTuple):
+    """One time that a run asked, with the context that the tool gave with the question; or ""."""
+
+    asking: Asking
+    question_context: str
+
+
 @dataclass(frozen=True, slots=True)
 class AskedContext:
     """Content beside a decision, the same in all of its `runs`.
@@ -112,8 +121,8 @@ class DecisionGroup:
         question: The question, without a default: nothing is decided by itself.
         arguments: The exact arguments that a permission is about; None for other kinds, and if they
             were too long to keep, so that the user cannot agree to them here.
-        askings: Places where each run asked, by its id, with the context of its question.
-        misfits: Why the answer that a run used does not fit, by its id.
+        askings: The times that each run asked, by the id of the run.
+        misfits: Why the answer that a run used does not fit, by the id of the run.
     """
 
     notebook: str
@@ -121,7 +130,7 @@ class DecisionGroup:
     tool: str
     question: Question | None = None
     arguments: Mapping[str, JsonValue] | None = None
-    askings: dict[str, list[tuple[Asking, str]]] = field(default_factory=dict)
+    askings: dict[str, list[AskedTime]] = field(default_factory=dict)
     misfits: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -131,13 +140,16 @@ class DecisionGroup:
 
     @property
     def answer_key(self) -> AnswerKey:
-        """Key of its entry in an answers file."""
+        """Key of its entry in an answers file: section, tool, and the id of a question."""
         key: AnswerKey = (DECISION_SECTIONS[self.kind], self.tool)
         return key if self.question is None else (*key, self.question.id)
 
     @property
     def identity(self) -> AnswerKey:
-        """Identity of its entry in an answers file, which other groups may share."""
+        """Identity of its entry in an answers file: the key, and the arguments of a permission.
+
+        Groups of several notebooks may have the same one.
+        """
         key = self.answer_key
         if self.arguments is None:
             return key
@@ -177,18 +189,20 @@ class DecisionGroup:
         Runs that asked at other places with the same content share one entry.
         """
         runs_by_content: dict[str, list[str]] = {}
-        first_askings: dict[str, tuple[Asking, str]] = {}
-        for run, askings in self.askings.items():
-            for asking, context in askings:
-                content = compact_json([asking.words, asking.result, asking.detail, context])
-                first_askings.setdefault(content, (asking, context))
+        first_times: dict[str, AskedTime] = {}
+        for run, times in self.askings.items():
+            for time in times:
+                asking = time.asking
+                parts = [asking.words, asking.result, asking.detail, time.question_context]
+                content = compact_json(parts)
+                first_times.setdefault(content, time)
                 runs = runs_by_content.setdefault(content, [])
                 if not runs or runs[-1] != run:  # a run may ask twice
                     runs.append(run)
 
         return [
-            AskedContext(asking, context, tuple(runs_by_content[content]))
-            for content, (asking, context) in first_askings.items()
+            AskedContext(time.asking, time.question_context, tuple(runs_by_content[content]))
+            for content, time in first_times.items()
         ]
 
 
@@ -230,7 +244,10 @@ def group_open_decisions(runs: Iterable[RunState]) -> OpenDecisions:
 def _add_entry(
     groups: dict[tuple[str, ...], DecisionGroup], run: RunState, entry: _OpenEntry
 ) -> None:
-    """Add an open decision of `run` to its group, for each place where the run asked."""
+    """Add an open decision of `run` to its group, for each time that the run asked.
+
+    An entry about permissions may be about several calls, each of which is in another group.
+    """
     context = ""
     asked_question = ""
     if entry.question is not None:
@@ -248,13 +265,16 @@ def _add_entry(
             group = DecisionGroup(run.notebook, entry.kind, entry.tool, question, arguments)
             groups[key] = group
 
-        group.askings.setdefault(run.run, []).append((asking, context))
+        group.askings.setdefault(run.run, []).append(AskedTime(asking, context))
         if run.used_answers and _has_used_answer(run, group.identity):
             group.misfits[run.run] = entry.why
 
 
 def _has_used_answer(run: RunState, identity: AnswerKey) -> bool:
-    """Return True if the run had an answer, which did not fit: the decision is still open."""
+    """Return True if the run used this answer. It did not fit, as the decision is still open.
+
+    It was an entry for all runs, or one in the run's own table.
+    """
     return identity in run.used_answers or (RUNS_TABLE, run.run, *identity) in run.used_answers
 
 
@@ -273,6 +293,7 @@ def _make_question(stored: Mapping[str, JsonValue] | None) -> Question | None:
 
 
 def _drop_suggestion(question: Question) -> Question:
+    """Return the question without a default and a recommended option."""
     kind = question.answer_type
     if isinstance(kind, SelectAnswer):
         kind = kind.model_copy(update={"recommended": None})

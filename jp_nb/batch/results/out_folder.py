@@ -43,7 +43,7 @@ class OutputFolder:
         self.path = path
         self.log = RunLog()
         self.writer: RunLogWriter  # set by `__enter__`
-        self._lock: int | None = None
+        self._lock: int | None = None  # descriptor of the lock file, inside of the block
 
     def __enter__(self) -> Self:
         try:
@@ -69,6 +69,7 @@ class OutputFolder:
         os.close(self._lock)
 
     def _take_lock(self, descriptor: int) -> None:
+        """Lock the file, and write the process into it that a second batch names to its user."""
         if not try_lock(descriptor):
             owner = _read_owner(descriptor)
             raise UsageError(

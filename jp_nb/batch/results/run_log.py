@@ -55,7 +55,10 @@ class _Line(BaseModel):
 
 
 class BatchLine(_Line):
-    """The start of a batch. `plan` is the request that `jp-nb run --resume OUT/` repeats."""
+    """The start of a batch.
+
+    `plan` is the `BatchRequest` as JSON, which `jp-nb run --resume OUT/` repeats.
+    """
 
     type: Literal["batch"] = "batch"
     version: int = LOG_VERSION
@@ -67,9 +70,15 @@ class BatchLine(_Line):
 
 
 class StartedLine(_Line):
-    """The start of a run. `notebook` is the input, relative to the common folder of the batch.
+    """The start of a run.
 
-    `digest` is that of all inputs of the run (`make_run_digest`).
+    Attributes:
+        run: Id of the run.
+        notebook: The input, relative to the common folder of the batch.
+        overrides: Settings of the run, by path.
+        digest: Digest of all inputs of the run (`make_run_digest`).
+        time: Time of the start, in UTC.
+        worker: Number of the worker that executes it, from 1; 0 if it failed before it got one.
     """
 
     type: Literal["started"] = "started"
@@ -83,7 +92,10 @@ class StartedLine(_Line):
 
 
 class SkippedLine(_Line):
-    """A run that did not start, because the batch had reached its budget."""
+    """A run that did not start, because the batch had reached its budget.
+
+    `reason` says how many tokens the batch has used. The other fields are as in `StartedLine`.
+    """
 
     type: Literal["skipped"] = "skipped"
     run: str
@@ -111,9 +123,16 @@ class FailedCell(_Line):
 
 
 class EndedLine(_Line):
-    """The end of a run. `notebook` is the file in `OUT/`; "" if none was written.
+    """The end of a run.
 
-    `used_answers` are the identities of the entries of the answers file that the run used.
+    Attributes:
+        run: Id of the run.
+        seconds: Time from the start of the run to its end.
+        requests: Number of requests to models.
+        open_decisions: The decisions that needed the user, as `ReportedDecision.to_json` returns
+            them. `open_decisions.py` reads them.
+        used_answers: Identities of the entries of the answers file that the run used.
+        notebook: Name of the file in `OUT/`; "" if none was written.
     """
 
     type: Literal["ended"] = "ended"
@@ -140,9 +159,17 @@ _LINES: Final = TypeAdapter[LogLine](Annotated[LogLine, Field(discriminator="typ
 class RunState:
     """State of one run by the log: its start, and its end if it has one.
 
-    `notebook` is the input, relative to the common folder of the batch, and `output` the file in
-    `OUT/`. A run without an end has the outcome `unknown`, and `has_ended` is false. `reason` says
-    why a run was skipped; "" for other runs.
+    Fields that are not listed here are those of `StartedLine` and `EndedLine`. They have their
+    defaults in a run that has not ended.
+
+    Attributes:
+        notebook: The input, relative to the common folder of the batch.
+        outcome: How the run ended; `unknown` if it has not ended.
+        has_ended: True if the log has its end.
+        started: Time of the start; "" for a run that was skipped.
+        ended: Time of the end; "" without an end.
+        output: The file in `OUT/`, which `EndedLine` calls `notebook`.
+        reason: Why the run was skipped; "" for other runs.
     """
 
     run: str

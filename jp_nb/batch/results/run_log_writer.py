@@ -27,8 +27,8 @@ class RunLogWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._file = open_file(path, os.O_RDWR | os.O_CREAT)
-            _remove_torn_line(self._file)
+            self._descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
+            _remove_torn_line(self._descriptor)
         except OSError as exc:
             raise _make_write_error(path, exc) from exc
 
@@ -39,17 +39,17 @@ class RunLogWriter:
             StorageError: It cannot be written. The log keeps its earlier lines.
         """
         text = format_storable_line(line.model_dump()) + b"\n"
-        end = os.lseek(self._file, 0, os.SEEK_END)
+        end = os.lseek(self._descriptor, 0, os.SEEK_END)
         try:
-            write_all(self._file, text)
-            os.fsync(self._file)
+            write_all(self._descriptor, text)
+            os.fsync(self._descriptor)
         except OSError as exc:
-            os.ftruncate(self._file, end)  # a full disk may have left a part of the line
+            os.ftruncate(self._descriptor, end)  # a full disk may have left a part of the line
             raise _make_write_error(self._path, exc) from exc
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        os.close(self._descriptor)
 
 
 def _make_write_error(path: Path, exc: OSError) -> StorageError:

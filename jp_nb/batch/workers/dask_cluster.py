@@ -46,13 +46,13 @@ class StartRequest:
         run: The id of the run.
         worker: The address of the Dask worker.
         number: The number of the answer, which later runs use again: the scheduler keeps few.
-        word: A random word of the task, by which it knows its answer.
+        token: A random text of the task, by which it knows its own answer.
     """
 
     run: str
     worker: str
     number: int
-    word: str
+    token: str
 
 
 class SchedulerLostError(Exception):
@@ -60,13 +60,17 @@ class SchedulerLostError(Exception):
 
 
 class DaskCluster:
-    """A cluster that executes the runs of the `batch`, which is a random word."""
+    """A cluster that executes the runs of a batch.
+
+    `client` is a `distributed.Client` on the running event loop. `batch` is a random text, under
+    which the scheduler keeps the notes that the tasks of this batch read (`dask_task.py`).
+    """
 
     def __init__(self, client: Any, batch: str) -> None:
         self._client = client
         self._batch = batch
         self._checked: set[str] = set()  # addresses of the Dask workers with fitting versions
-        self._has_resource = False
+        self._has_resource = False  # True if a Dask worker defines `RESOURCE`
 
     async def count_slots(self) -> int:
         """Return the number of runs that the cluster executes at once, and some that wait.
@@ -114,13 +118,16 @@ class DaskCluster:
         """Submit a task that executes a run, and return its future."""
         from jp_nb.batch.workers.dask_task import run_parcel
 
+        resources = None
+        if self._has_resource:
+            resources = {RESOURCE: 1}
         return self._client.submit(
             run_parcel,
             parcel,
             key=f"{parcel.spec.run}-{uuid4().hex[:8]}",  # what the dashboard shows
             pure=False,
             retries=0,
-            resources={RESOURCE: 1} if self._has_resource else None,
+            resources=resources,
         )
 
     async def fetch(self, future: Any) -> RunReturn | None:
@@ -157,7 +164,7 @@ class DaskCluster:
 
         with suppress(OSError):  # without a scheduler, the task ends by itself
             key = [self._batch, NOTED, request.number]
-            await self._client.set_metadata(key, [request.word, may_start])
+            await self._client.set_metadata(key, [request.token, may_start])
 
     async def cancel(self, futures: Iterable[Any], *, kills_runs: bool) -> None:
         """Cancel tasks. `kills_runs` also ends the runs of the batch that have started."""
@@ -207,6 +214,7 @@ async def connect_to_cluster(
 async def _open_cluster(
     dask: Any, address: DaskAddress, batch: str, worker_count: int, tell: Callable[[str], None]
 ) -> AsyncIterator[DaskCluster]:
+    """Open the cluster with the module `distributed`, which is passed as `dask`."""
     if address.scheduler:
         client = await _connect_client(dask, address.scheduler)
         try:

@@ -4,11 +4,8 @@ It serves the same source of runs as the pool of one machine (`worker_pool.py`),
 executed by the same worker process, which a task starts on a Dask worker (`dask_task.py`).
 
 - Runs are submitted in windows: as many as the cluster has threads, and some that wait.
-- A run has effects, so it is not repeated once it has started. A task asks before it starts a run,
-  and gets the answer when the source has noted the start. If its Dask worker dies later, Dask
-  starts the task again, which is refused: the end of the run is unknown.
-- The source decides about a start when it knows the ends of all runs that the cluster has ended
-  before. Otherwise, a failure that is still on its way would not stop the run after it.
+- A task asks before it starts a run (`dask_starts.py`). If the Dask worker dies before, the run is
+  submitted again. If it dies later, the end of the run is unknown, because a run is not repeated.
 - Files travel with a run only if a worker does not see the folders of this machine.
 
 Source: `docs/many-notebooks.md`, https://distributed.dask.org/en/stable/.
@@ -19,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
@@ -31,9 +28,9 @@ from jp_nb.batch.workers.dask_address import DaskAddress
 from jp_nb.batch.workers.dask_cluster import (
     DaskCluster,
     SchedulerLostError,
-    StartRequest,
     connect_to_cluster,
 )
+from jp_nb.batch.workers.dask_starts import StartDesk, SubmittedRun
 from jp_nb.batch.workers.run_parcel import RunParcel, pack, store
 from jp_nb.batch.workers.worker_pool import RunSource
 from jp_nb.errors import StorageError, UsageError
@@ -50,42 +47,12 @@ PAUSE_S: Final = 1.0
 """Seconds between two looks at the workers of the cluster, which may change."""
 
 
-@dataclass(slots=True)
-class _SubmittedRun:
-    """A run at the cluster.
-
-    Attributes:
-        answer_number: Where its task finds the answers of the batch; no other run at the cluster
-            has it.
-        future: The future of its last submission; None before the first.
-        is_handled: Set when the pool has taken the value of `future`, and the source knows the end.
-        submissions: Number of submissions so far.
-        is_started: True if the source has noted the start, and the run may have effects.
-        is_refused: True if the source could not note the start, or lets no further run start.
-    """
-
-    spec: RunSpec
-    answer_number: int
-    future: Any = None
-    is_handled: asyncio.Event = field(default_factory=asyncio.Event)
-    submissions: int = 0
-    is_started: bool = False
-    is_refused: bool = False
-
-    @property
-    def has_ended(self) -> bool:
-        """True if the scheduler has announced the end of the last submission."""
-        return self.future is not None and self.future.status == "finished"
-
-    def set_future(self, future: Any) -> None:
-        """Note another submission."""
-        self.is_handled.set()
-        self.is_handled = asyncio.Event()
-        self.future = future
-
-
 class DaskPool:
-    """Runs the specifications of a source on a Dask cluster."""
+    """Runs the specifications of a source on a Dask cluster.
+
+    The pool stops in two ways. After `interrupt`, and if the scheduler is lost, no further run
+    starts (`_is_stopped`). After `kill`, the started runs end as well (`_is_killed`).
+    """
 
     def __init__(
         self,
@@ -104,15 +71,13 @@ class DaskPool:
         self._batch = uuid4().hex
         self._probe = out / f".jp-nb-probe-{self._batch}"  # a worker that sees it sees our folders
 
-        self._cluster: DaskCluster | None = None
+        self._cluster: DaskCluster | None = None  # None: not connected so far
         self._source: RunSource | None = None
-        self._submitted: dict[str, _SubmittedRun] = {}  # by the id of the run
-        self._worker_numbers: dict[str, int] = {}  # of Dask workers, by their address, for the log
-        self._ships_files = False
-        self._is_stopped = False  # no run is submitted any more
+        self._submitted: dict[str, SubmittedRun] = {}  # the runs at the cluster, by their id
+        self._ships_files = False  # True once a worker did not see our folders
+        self._is_stopped = False
         self._is_killed = False
-        self._canceling: asyncio.Task[None] | None = None
-        self._answering: set[asyncio.Task[None]] = set()  # answers to starts that are being sent
+        self._canceling: asyncio.Task[None] | None = None  # cancels tasks of a stopped pool
 
     async def run(self, source: RunSource) -> None:
         """Run until the source has no further run, and all runs have ended.
@@ -128,7 +93,7 @@ class DaskPool:
         try:
             async with connection as cluster:
                 self._cluster = cluster
-                cluster.listen(self._on_start_request)
+                StartDesk(cluster, source, self._submitted).listen()
                 await self._run_all(cluster, source)
 
                 if self._canceling is not None:
@@ -163,6 +128,7 @@ class DaskPool:
                 task.result()
 
     async def _count_slots(self, cluster: DaskCluster) -> int:
+        """Return how many runs may be at the cluster; 0 if no further run starts."""
         if self._is_stopped:
             return 0
         try:
@@ -174,8 +140,11 @@ class DaskPool:
     # --- one run ---------------------------------------------------------------------------------
 
     async def _run_one(self, cluster: DaskCluster, spec: RunSpec, source: RunSource) -> None:
-        """Submit a run, and tell the source of its start and its end."""
-        run = _SubmittedRun(spec, self._find_answer_number())
+        """Submit a run until it has ended or is not submitted again, and tell the source its end.
+
+        The source learns of the start from `StartDesk`.
+        """
+        run = SubmittedRun(spec, self._find_answer_number())
         self._submitted[spec.run] = run
 
         end: RunEnd | None = None
@@ -195,11 +164,11 @@ class DaskPool:
         used = {run.answer_number for run in self._submitted.values()}
         return next(number for number in itertools.count() if number not in used)
 
-    def _is_settled(self, run: _SubmittedRun) -> bool:
-        """Return True if a run is not submitted again."""
+    def _is_settled(self, run: SubmittedRun) -> bool:
+        """Return True if a run is not submitted again: it is lost if it has no end."""
         return run.is_started or run.is_refused or self._is_stopped
 
-    def _tell_end(self, run: _SubmittedRun, end: RunEnd | None, source: RunSource) -> None:
+    def _tell_end(self, run: SubmittedRun, end: RunEnd | None, source: RunSource) -> None:
         """Tell the source how a run ended; `end` is None if the cluster did not return its end."""
         spec = run.spec
         if end is None and not run.is_started:
@@ -212,16 +181,23 @@ class DaskPool:
             source.end(spec, end)
 
     def _make_lost_end(self, spec: RunSpec) -> RunEnd:
+        """Return the end of a run that has started, and whose end the cluster did not return."""
         if self._is_killed:
             return _make_end(spec, "interrupted", "Ctrl+C ended the run")
         if self._is_stopped:
             return _make_end(spec, "unknown", "the Dask worker or the scheduler was lost")
         return _make_end(spec, "unknown", "the Dask worker died")
 
-    async def _execute(self, cluster: DaskCluster, run: _SubmittedRun) -> RunEnd | None:
-        """Return the end of a run; None if the cluster has lost it, or if it did not start."""
+    async def _execute(self, cluster: DaskCluster, run: SubmittedRun) -> RunEnd | None:
+        """Submit a run, and return its end; None if the cluster lost it, or if it did not start."""
         spec = run.spec
-        parcel = RunParcel(spec, self._batch, str(self._probe), run.answer_number, self._limits)
+        parcel = RunParcel(
+            spec,
+            batch=self._batch,
+            probe=str(self._probe),
+            answer_number=run.answer_number,
+            limits=self._limits,
+        )
         if self._ships_files:
             try:
                 parcel = replace(parcel, files=pack(spec))
@@ -231,7 +207,7 @@ class DaskPool:
         returned = await self._get_return(cluster, run, parcel)
         if returned is None:
             return None
-        if returned.needs_files:
+        if returned.needs_files:  # the run did not start: submit it again with its files
             self._begin_shipping()
             return await self._execute(cluster, run)
         if returned.end is None:
@@ -244,7 +220,7 @@ class DaskPool:
         return returned.end
 
     async def _get_return(
-        self, cluster: DaskCluster, run: _SubmittedRun, parcel: RunParcel
+        self, cluster: DaskCluster, run: SubmittedRun, parcel: RunParcel
     ) -> RunReturn | None:
         """Submit a task for a run, and return its value; None if the cluster has lost the task."""
         future = cluster.submit(parcel)
@@ -261,37 +237,10 @@ class DaskPool:
             self._ships_files = True
             self._tell("the Dask workers do not share this folder: files travel with the runs")
 
-    # --- starts ----------------------------------------------------------------------------------
-
-    def _on_start_request(self, request: StartRequest) -> None:
-        """Answer the task that asks if its run may start."""
-        answering = asyncio.create_task(self._decide_start(request))
-        self._answering.add(answering)
-        answering.add_done_callback(self._answering.discard)
-
-    async def _decide_start(self, request: StartRequest) -> None:
-        """Let a run start if it has not started before, and if the source can note it."""
-        # Ends are announced before later starts, but the value of an end is fetched afterwards.
-        ended = [run for run in self._submitted.values() if run.has_ended]
-        for event in [run.is_handled for run in ended]:
-            await event.wait()
-
-        run = self._submitted.get(request.run)
-        if run is None or self._source is None or self._cluster is None:
-            return
-
-        may_start = False
-        if not run.is_started and not run.is_refused:
-            worker = request.worker
-            number = self._worker_numbers.setdefault(worker, len(self._worker_numbers) + 1)
-            may_start = self._source.start(run.spec, number)
-            run.is_started = may_start
-            run.is_refused = not may_start
-        await self._cluster.answer_start_request(request, may_start)
-
     # --- stopping --------------------------------------------------------------------------------
 
     def _lose_scheduler(self, reason: str) -> None:
+        """Start no further run, because the scheduler does not answer any more."""
         self._is_stopped = True
         if self._source is not None:
             self._source.stop(
@@ -309,8 +258,9 @@ class DaskPool:
         self._is_killed = True
         self._cancel(self._submitted.values())
 
-    def _cancel(self, runs: Iterable[_SubmittedRun]) -> None:
-        if self._cluster is None:  # not connected so far, so nothing was submitted
+    def _cancel(self, runs: Iterable[SubmittedRun]) -> None:
+        """Cancel the tasks of `runs`. Started runs end only if the pool is killed."""
+        if self._cluster is None:  # nothing was submitted
             return
         futures = [run.future for run in runs if run.future is not None]
         canceling = self._cluster.cancel(futures, kills_runs=self._is_killed)
@@ -318,8 +268,11 @@ class DaskPool:
 
 
 def _fail(spec: RunSpec, reason: str, *, is_fatal: bool = False) -> RunEnd:
+    """Return the end of a run that failed. After a fatal one, no further run should start."""
     end = _make_end(spec, "failed", reason)
-    return end.model_copy(update={"fatal": format_text(reason)}) if is_fatal else end
+    if not is_fatal:
+        return end
+    return end.model_copy(update={"fatal": format_text(reason)})
 
 
 def _make_end(spec: RunSpec, outcome: RunOutcome, reason: str) -> RunEnd:

@@ -30,12 +30,12 @@ class ExecutingRun:
 class WorkerProcesses:
     """The worker processes of this Dask worker. The tasks call it in several threads.
 
-    `_lock` guards the lists. `_idle` are those of `_all` that execute no run.
+    `_lock` guards all other attributes. `_idle` are those of `_all` that execute no run.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: no run has started so far
         self._idle: list[WorkerProcess] = []
         self._all: list[WorkerProcess] = []
 
@@ -44,16 +44,17 @@ class WorkerProcesses:
         with self._lock:
             if self._loop is None:
                 self._loop = self._start_loop()
-            if not self._idle:
+            if self._idle:
+                process = self._idle.pop()
+            else:
                 process = WorkerProcess()
-                self._idle.append(process)
                 self._all.append(process)
-            process = self._idle.pop()
 
         work = self._run(process, spec)
         return ExecutingRun(process, asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
+        """Run an event loop for the processes in a thread of its own."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="jp-nb-workers", daemon=True)
         thread.start()
@@ -61,6 +62,7 @@ class WorkerProcesses:
         return loop
 
     async def _run(self, process: WorkerProcess, spec: RunSpec) -> RunEnd:
+        """Execute a run on the event loop of the processes. The process is idle afterwards."""
         try:
             return await process.execute(spec)
         finally:

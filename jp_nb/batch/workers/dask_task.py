@@ -10,9 +10,10 @@ A run has effects, so the batch refuses the second start.
 
 The task never raises for a run that failed: Dask would log its arguments.
 
-The scheduler's metadata of a batch has an entry for each claimed run, and two further keys:
+The scheduler's metadata of a batch has its notes for the tasks: the answers to their questions, by
+the number of the answer, and the order to end all runs:
 
-    {BATCH: {RUN_ID: "address of the Dask worker", "noted": {RUN_ID: True}, "stop": True}}
+    {BATCH: {"noted": {0: ["TOKEN of the task", True]}, "stop": True}}
 
 Source: `docs/many-notebooks.md`, https://distributed.dask.org/en/stable/resilience.html.
 """
@@ -114,24 +115,25 @@ def _shares_folders(parcel: RunParcel) -> bool:
 def _may_start(client: Any, parcel: RunParcel) -> bool:
     """Ask the batch if the run may start, and wait until it has noted the start.
 
-    An answer without the word of this task is for an earlier task with the same number.
+    An answer without the token of this task is for an earlier task with the same number. Without
+    any answer, the batch has ended, and the run does not start.
     """
     from distributed import get_worker
 
-    word = uuid4().hex
+    token = uuid4().hex
     worker = get_worker()  # the Dask worker that executes this task
-    request = {
+    request = {  # a `StartRequest` (`dask_cluster.py`)
         "run": parcel.spec.run,
         "worker": worker.address,
         "number": parcel.answer_number,
-        "word": word,
+        "token": token,
     }
-    worker.log_event(parcel.batch, request)  # the pool hears it
+    worker.log_event(parcel.batch, request)  # `DaskCluster.listen` gets it
 
     until = time.monotonic() + NOTED_WAIT_S
     while time.monotonic() < until:
         answer = client.get_metadata([parcel.batch, NOTED, parcel.answer_number], default=None)
-        if answer is not None and answer[0] == word:
+        if answer is not None and answer[0] == token:
             return bool(answer[1])
         time.sleep(NOTED_PAUSE_S)
     return False
@@ -149,7 +151,7 @@ def _execute_in_folder(client: Any, parcel: RunParcel, folder: Path) -> RunRetur
 
 
 def _use_pace_of_machine(parcel: RunParcel, spec: RunSpec) -> RunSpec:
-    """Return the specification with a folder of limits that all runs on this machine share."""
+    """Return `spec` with a folder of request limits that all runs on this machine share."""
     folder = Path(tempfile.gettempdir(), f"jp-nb-pace-{parcel.batch}")
     if not folder.exists():
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -37,7 +37,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
     Ctrl+C ends the run, and is its outcome.
     """
     start = time.monotonic()
-    written_before = _read_change_ns(spec)
+    changed_before_ns = _read_change_ns(spec)
     if digest_file(Path(spec.path)) != spec.notebook_digest:
         reason = "the notebook's file has changed since the batch began: resume the batch"
         return fail_run(spec, reason, start=start)
@@ -63,7 +63,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
     except JpNbError as exc:
         return fail_run(spec, str(exc), start=start, fatal=_find_fatal_cause(exc))
     except KeyboardInterrupt:
-        is_written = _read_change_ns(spec) != written_before
+        is_written = _read_change_ns(spec) != changed_before_ns
         return RunEnd(line=_make_interrupted_line(spec, start, is_written=is_written))
 
 
@@ -116,6 +116,7 @@ def _find_fatal_cause(error: BaseException) -> str:
 
 
 def _make_ended_line(spec: RunSpec, result: RunResult, start: float) -> EndedLine:
+    """Return the line about a run whose notebook was executed, perhaps up to a failed cell."""
     report = make_report(result, spec.notebook)
     events = report.events
     return EndedLine(
@@ -133,6 +134,7 @@ def _make_ended_line(spec: RunSpec, result: RunResult, start: float) -> EndedLin
 
 
 def _find_changed_input(spec: RunSpec) -> list[str]:
+    """Return a warning if the notebook's file is not the one that the batch has planned."""
     if digest_file(Path(spec.path)) == spec.notebook_digest:
         return []
     return ["the notebook's file changed during the run: its later runs fail, resume the batch"]
@@ -150,6 +152,7 @@ def _choose_outcome(spec: RunSpec, report: RunReport) -> RunOutcome:
 
 
 def _list_failed_cells(result: RunResult, report: RunReport) -> list[FailedCell]:
+    """Return the failed cells; an entry without a cell if the run failed by another cause."""
     cells = result.notebook.cells
     failed = [
         FailedCell(cell=cells[cell.number].get("id"), index=cell.number, error=cell.error)

@@ -34,10 +34,11 @@ class RunParcel:
     """A run, as it travels. Its text form is the id alone: logs of a cluster contain it.
 
     Attributes:
-        batch: A random word, the same for all runs of a batch.
-        probe: A file in the output folder that contains this word. A machine that can read it
+        batch: A random text, the same for all runs of a batch.
+        probe: A file in the output folder that contains this text. A machine that can read it
             shares the folder.
         answer_number: Where the task finds the answer of the batch. Later runs use it again.
+        limits: The request limits of the batch, which each machine applies to its runs.
         files: Content of the files by the field of the specification; None if the other machine
             shares the folders.
     """
@@ -77,6 +78,10 @@ def pack(spec: RunSpec) -> dict[str, bytes]:
 
 
 def _list_inputs(spec: RunSpec) -> dict[str, str]:
+    """Return the paths of the files that a run reads, by the field; "" for a file that is none.
+
+    The key `cassette` stands for the setting of the cassette, which is no field.
+    """
     inputs = {
         "path": spec.path,
         "answers": spec.answers,

@@ -86,9 +86,10 @@ def _keep_stdout() -> int:
 
 
 class _IncomingSpecs:
-    """Reads stdin in a thread, so that a run can be interrupted.
+    """The specifications on stdin, which a thread reads, so that a run can be interrupted.
 
-    `_is_busy` is set from the arrival of a specification until the end of its run.
+    The main thread iterates over it, and executes each run. `_is_busy` is set from the arrival of a
+    specification until the end of its run.
     """
 
     def __init__(self, stdin: IO[bytes]) -> None:
@@ -108,6 +109,7 @@ class _IncomingSpecs:
         self._is_busy.clear()
 
     def _read(self) -> None:
+        """Read stdin to its end, in the thread. SIGINT interrupts the main thread."""
         for line in self._stdin:
             if line.strip() == INTERRUPT.encode():
                 if self._is_busy.is_set():  # an idle worker has no run to interrupt

@@ -21,7 +21,7 @@ MEMORY: Final = Path("/proc/meminfo")
 
 
 def choose_worker_count(*, cgroup: Path = CGROUP, memory: Path = MEMORY) -> int:
-    """Return the number of cores, at most free memory divided by 300 MB, and at least 1."""
+    """Return the number of cores, at most free memory divided by `WORKER_BYTES`, and at least 1."""
     count = _count_cores(cgroup)
     free = _read_free_bytes(cgroup, memory)
     if free is not None:
@@ -30,6 +30,7 @@ def choose_worker_count(*, cgroup: Path = CGROUP, memory: Path = MEMORY) -> int:
 
 
 def _count_cores(cgroup: Path) -> int:
+    """Return the number of cores that this process, and its container, may use."""
     cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))

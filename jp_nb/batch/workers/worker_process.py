@@ -59,7 +59,7 @@ class Worker(Protocol):
 
 
 class WorkerProcess:
-    """A worker in a subprocess, whose kernels have imported the modules `preloaded`.
+    """A `Worker` in a subprocess, whose kernels have imported the modules `preloaded`.
 
     The subprocess executes the module `program`, which a benchmark replaces.
     """
@@ -88,6 +88,7 @@ class WorkerProcess:
         return RunEnd.model_validate_json(line)
 
     async def _start(self) -> asyncio.subprocess.Process:
+        """Return the process that runs, or start one."""
         if self._process is not None and self._process.returncode is None:
             return self._process
 

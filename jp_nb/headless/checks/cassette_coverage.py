@@ -2,6 +2,10 @@
 
 The requests of cells and of the record of a headless run must be on the cassette, but only a replay
 shows that the cassette is complete.
+
+A cassette stores the *parts* of requests, such as a message or the definition of a tool, once each,
+by their kind and id. The id is a digest of the content. `RequestNormalizer` makes the same parts of
+a request here, so a part is recorded if the cassette has its kind and id.
 """
 
 from __future__ import annotations
@@ -157,7 +161,7 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
     context = build_context(stream, providers)
 
     # A message has another form for each provider. One form on the cassette is enough.
-    recorded: set[int] = set()
+    recorded: set[int] = set()  # indexes of items in `context`
     for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]:
         request = RequestNormalizer(name).normalize(ModelRequest(model="", context=context))
         for index, part in enumerate(request.messages):
@@ -171,7 +175,7 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
 
 
 def _iter_sent(context: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
-    """Yield the index of each item that was sent, and its request."""
+    """Yield the index of each item that was sent, and the user's request to which it belongs."""
     items = [item.entry for item in context]
     while items and isinstance(items[-1], ChatResponse):
         items.pop()  # the last answer was not sent

@@ -36,6 +36,7 @@ class KeySearch:
     """Finds API keys, and values of environment variables such as `SERVICE_TOKEN`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        # For each secret variable, by its name: the redactor that recognizes its value.
         self._secrets: dict[str, Redactor] = {}
         for name, value in sorted(environment.items()):
             is_long = len(value.strip()) >= SHORTEST_VALUE
@@ -69,6 +70,7 @@ def _is_path(value: str) -> bool:
 
 
 def _find_possible_keys(text: str) -> Iterator[str]:
+    """Yield a description of each API key in `text`, by its form alone."""
     visible = text
     if "\x1b" in text:  # colors of a terminal may split a key
         visible = plain(text, limit=len(text))

@@ -48,6 +48,7 @@ def diff_notebooks(options: argparse.Namespace) -> int:
 
 
 def _diff_for_git(arguments: list[str]) -> int:
+    # Of a file with conflicts, git passes only the path.
     if len(arguments) == 1:
         _print_diff([f"* Unmerged path {arguments[0]}"], [""])
         return 0
@@ -77,6 +78,7 @@ def _diff_for_git(arguments: list[str]) -> int:
 
 
 def _print_diff(heading: list[str], lines: list[str]) -> None:
+    """Print the heading and the lines; nothing if there are no lines."""
     if not lines:
         return
 

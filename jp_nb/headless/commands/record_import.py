@@ -57,7 +57,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
         StorageError: A file cannot be read, or the notebook has a different version of the
             conversation. Nothing was written.
     """
-    jp = load_directory(folder, clock=utc_now)
+    jp = load_directory(folder, clock=utc_now)  # the `jp` object of a notebook
     loaded = parse_record(jp, folder)
 
     if os.path.exists(make_possible_path(notebook)):
@@ -136,6 +136,11 @@ def _normalize_events(events: Sequence[JsonValue]) -> list[JsonValue]:
 
 
 def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) -> None:
+    """Put the `loaded` conversation, whose `jp` object is given, in place of its older version.
+
+    It stays active, or at its place among the inactive ones. A signature would be that of the older
+    version.
+    """
     if document.conversation.id == loaded.conversation.id:
         document.conversation = loaded.conversation
         document.extra.pop("signature", None)

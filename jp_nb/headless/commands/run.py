@@ -56,6 +56,7 @@ def _format_exists_error(path: Path) -> str:
 
 _CASSETTE_TABLE: Final = "providers.cassette"  # path of the settings for cassettes
 CASSETTE_MODES: Final = ("record", "replay", "replay-or-record")
+"""Values of the setting `providers.cassette.mode`. Each is also an option: `--replay`."""
 
 
 def run(options: argparse.Namespace) -> int:

@@ -20,8 +20,9 @@ PIPE = Path("-")  # argument that selects stdin and stdout
 
 def strip(options: argparse.Namespace) -> int:
     """Strip each notebook, and return 1 if one is not valid. Such a file is not changed."""
-    is_part = options.record or options.outputs
-    parts = Parts(options.record, options.outputs) if is_part else Parts()
+    parts = Parts(record=options.record, outputs=options.outputs)
+    if not options.record and not options.outputs:  # without an option, both are removed
+        parts = Parts(record=True, outputs=True)
     code = 0
 
     for path in options.notebooks:

@@ -20,11 +20,13 @@ from jp_nb.errors import StorageError
 from jp_nb.record.documents.carrier import CARRIER_MODULE, WIDGET_STATE, WIDGETS
 
 _RECORD: Final = re.compile(r"jp(\.[0-9]+|_edit)?")
+"""Keys of the notebook's metadata with the record, its segments (`jp.1`), and its edits."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _SEPARATOR: Final = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
 # Numbers stay text, because Python limits their length.
 _READ: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 _EMPTY: Final = {"outputs": "[]", "execution_count": "null"}
+"""Members of a cell that are emptied, and their text then."""
 
 
 class _Removal(NamedTuple):
@@ -94,6 +96,7 @@ def _check_notebook(notebook: Any, text_after: str) -> None:
 
 
 def _find_removals(text: str, start: int, parts: Parts) -> Iterator[_Removal]:
+    """Yield the removals in the notebook, the object at `start`."""
     for member in _read_members(text, start):
         if member.key == "metadata" and isinstance(member.value, dict):
             in_member = partial(_find_in_metadata, text, parts=parts)
@@ -120,7 +123,12 @@ def _find_outputs(text: str, cells_start: int) -> Iterator[_Removal]:
 
 
 def _find_in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] | None:
-    """Return the removals inside a member of the notebook's metadata; None to remove it."""
+    """Return the removals inside a member of the notebook's metadata; None to remove it.
+
+    The states of widgets are in `metadata.widgets`, one of which may be a carrier of the record:
+
+        {"application/vnd.jupyter.widget-state+json": {"state": {"MODEL_ID": {…}}}}
+    """
     if _RECORD.fullmatch(member.key):
         return None if parts.record else []
     if member.key != WIDGETS:
@@ -151,6 +159,7 @@ def _find_in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal
 
 
 def _find_in_value(text: str, member: _Member, in_member: _FindRemovals) -> list[_Removal] | None:
+    """Return the removals in the value of `member` if it is an object, as `_find_in_object`."""
     if not isinstance(member.value, dict):
         return []
     return _find_in_object(text, member.value_start, in_member)

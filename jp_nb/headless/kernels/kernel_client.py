@@ -47,6 +47,9 @@ class KernelBounds:
 class KernelClient(NotebookClient):
     """Client of one kernel with `bounds`.
 
+    It overrides four methods that nbclient calls: when it starts the kernel, for each cell, and for
+    each output that a cell adds or clears. nbclient knows a cell by its index.
+
     Attributes:
         warnings: Warnings for the user about the kernel's processes and output.
     """
@@ -59,7 +62,7 @@ class KernelClient(NotebookClient):
         self._bounds = bounds
         self._sizes: dict[int, int] = {}  # characters of output, by the index of the cell
         self._cells = cells
-        self._has_started = False
+        self._has_started = False  # True once `_execute_in_order` was called
 
     async def async_start_new_kernel(self, **options: Any) -> None:
         """Start the kernel, and watch its processes."""
@@ -88,6 +91,7 @@ class KernelClient(NotebookClient):
         return cell
 
     async def _execute_in_order(self) -> None:
+        """Execute the first cell, and then always the next one below the cell that has ended."""
         done: list[Any] = []
         current: Any = None
 
@@ -158,7 +162,11 @@ class KernelClient(NotebookClient):
         self._sizes.pop(cell_index, None)
 
     def output(self, outs: list[Any], msg: Any, display_id: str | None, cell_index: int) -> Any:
-        """Add an output to a cell, unless the cell has too much of it."""
+        """Add an output to a cell, unless the cell has too much of it.
+
+        The first output beyond the limit is cut, with a note below it. Further ones are dropped,
+        except for errors.
+        """
         limit = self._bounds.max_cell_output_chars
         if limit is None:
             return super().output(outs, msg, display_id, cell_index)
@@ -197,6 +205,7 @@ def _move_keys(values: Mapping[int, V], moved: Mapping[int, int | None]) -> dict
 
 
 def _count_chars(content: Any) -> int:
+    """Return the number of characters of an output: the text of a stream, or all data."""
     text = content.get("text")
     if isinstance(text, str):
         return len(text)

@@ -70,6 +70,7 @@ class PromptKernelClient(AsyncKernelClient):
                 raise RuntimeError(f"Kernel didn't respond in {timeout:.0f} seconds")
 
     async def _read_info_reply(self) -> dict[str, Any] | None:
+        """Return the reply to `kernel_info`; None if the next message is another one, or late."""
         try:
             reply: dict[str, Any] = await self.get_shell_msg(timeout=REPLY_S)
         except Empty:
@@ -105,6 +106,8 @@ class RunKernelManager(AsyncKernelManager):
     @default("client_factory")
     def _make_client_factory(self) -> type[AsyncKernelClient]:
         return PromptKernelClient
+
+    # `jupyter_client` calls both of these methods.
 
     async def _async_finish_shutdown(
         self,

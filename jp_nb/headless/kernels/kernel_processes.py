@@ -44,8 +44,8 @@ class KernelProcesses:
     def __init__(self, *, kept: Iterable[int] = ()) -> None:
         self._kept = frozenset(kept)
         self._guard = ProcessGuard()
-        self._groups: set[int] = set()
-        self._adopts = _adopt_orphans()
+        self._groups: set[int] = set()  # of the kernels since the last `end`
+        self._adopts = _adopt_orphans()  # True: orphans of kernels are children of this program
 
     def add(self, pid: int) -> None:
         """Watch the kernel with this process id, which leads a process group."""
@@ -88,6 +88,7 @@ class KernelProcesses:
         return names
 
     def _find_left(self) -> list[int]:
+        """Return the processes that the kernels have left; none outside of Linux."""
         if sys.platform != "linux":
             return []
         found = [pid for group in self._groups for pid in _list_group(group)]
@@ -96,9 +97,11 @@ class KernelProcesses:
         return [pid for pid in found if pid not in self._kept]
 
     def _is_any_left(self, pids: list[int]) -> bool:
+        """Return True if a group of a kernel or one of the processes still exists."""
         _reap(pids)
-        groups = any(_signal_group(group, 0) for group in self._groups)
-        return groups or any(_signal(pid, 0) for pid in pids)
+        # The signal 0 only checks.
+        has_group = any(_signal_group(group, 0) for group in self._groups)
+        return has_group or any(_signal(pid, 0) for pid in pids)
 
 
 def format_left_processes(names: list[str]) -> str:
@@ -167,6 +170,7 @@ def _read_name(pid: int) -> str:
 
 
 def _signal(pid: int, number: int) -> bool:
+    """Send a signal to a process. Return False if it has ended."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -175,6 +179,7 @@ def _signal(pid: int, number: int) -> bool:
 
 
 def _signal_group(group: int, number: int) -> bool:
+    """Send a signal to a process group. Return False if it has ended."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):

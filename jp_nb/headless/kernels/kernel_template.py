@@ -36,6 +36,8 @@ from typing import Any, Final, NoReturn
 
 LAUNCHER: Final = "ipykernel_launcher"
 """The module that a kernel of IPython executes."""
+_LAUNCH_WORDS: Final = (sys.executable, "-m", LAUNCHER)
+"""The beginning of the command of such a kernel with this Python. Its arguments follow."""
 KERNEL_MODULES: Final = ("ipykernel.kernelapp", "ipykernel.zmqshell", "ipykernel.ipkernel")
 TURN_MODULES: Final = (
     "jp_nb.notebook.magics",
@@ -78,10 +80,13 @@ class KernelTemplate:
     def fork(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> ForkedKernel:
         """Start a kernel with the arguments of `command`, in a new session of processes.
 
+        `can_fork` has accepted the command.
+
         Raises:
             KernelTemplateError: The template has ended.
         """
-        request = {"arguments": [*command[3:]], "cwd": cwd, "env": dict(env)}
+        arguments = list(command[len(_LAUNCH_WORDS) :])
+        request = {"arguments": arguments, "cwd": cwd, "env": dict(env)}
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
@@ -91,6 +96,11 @@ class KernelTemplate:
         return ForkedKernel(int(self._read()["pid"]))
 
     def _read(self) -> dict[str, Any]:
+        """Wait for the next answer of the template, and return it.
+
+        Raises:
+            KernelTemplateError: The template has ended, or a module cannot be imported.
+        """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -152,14 +162,18 @@ class ForkedKernel:
 
 def can_fork(command: Sequence[str]) -> bool:
     """Return True if `command` starts a kernel of IPython with this Python."""
-    return list(command[:3]) == [sys.executable, "-m", LAUNCHER]
+    return tuple(command[: len(_LAUNCH_WORDS)]) == _LAUNCH_WORDS
 
 
 # --- the template --------------------------------------------------------------------------------
 
 
 def serve_forks(modules: Sequence[str]) -> None:
-    """Import `modules`, and fork a kernel for each line of stdin until it ends."""
+    """Import `modules`, and fork a kernel for each line of stdin until it ends.
+
+    Write `{"ready": true}` to stdout after the imports, then `{"pid": …}` for each kernel; or
+    `{"error": …}` if a module cannot be imported.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what modules print is no answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -188,12 +202,15 @@ def serve_forks(modules: Sequence[str]) -> None:
 
 
 def _fork(request: Mapping[str, Any]) -> int:
-    """Fork a kernel, and return its process id once it leads its process group."""
+    """Fork a kernel, and return its process id once it leads its process group.
+
+    In the new process, this function does not return.
+    """
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid:
         os.close(write_end)
-        os.read(read_end, 1)
+        os.read(read_end, 1)  # the kernel closes its end when it leads its group
         os.close(read_end)
         return pid
 
@@ -251,6 +268,7 @@ def _end_kernel(code: int) -> NoReturn:
 
 
 def _become_kernel(request: Mapping[str, Any]) -> None:
+    """Set up this process as the request says, and run the kernel until it ends."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with open(os.devnull, "rb") as null:

@@ -50,14 +50,15 @@ class RunCells:
         self._run_inserted = run_inserted
         self._has_ids = (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
 
-        # By key, deleted cells included: no other object may get the `id()` of a cell.
+        # By key. Deleted cells stay in it: no other object may get the `id()` of a cell.
         self._cells: dict[str, Any] = {}
-        self._skipped: list[Any] = []
+        self._skipped: list[Any] = []  # cells that the runner does not run (`is_skipped`)
 
         for number, cell in enumerate(notebook.cells):
             self._cells[self._make_key(number, cell)] = cell
 
     def _make_key(self, number: int, cell: Any) -> str:
+        """Return the id of a cell, or a text with its `number` if it has no id of its own."""
         key = ""
         if self._has_ids:
             key = str(cell.get("id", ""))
@@ -109,6 +110,7 @@ class RunCells:
         self.last_count = max(self.last_count, event["count"])
 
     def _read_events(self) -> list[dict[str, Any]]:
+        """Return the events that the kernel has appended since the last call."""
         try:
             with self._events.open("rb") as file:
                 file.seek(self._offset)
@@ -141,6 +143,7 @@ class RunCells:
                     self._remove(self._cells[key])
 
     def _insert(self, key: str, step: Mapping[str, Any]) -> None:
+        """Make the new cell of a step. `_place` puts it into the notebook."""
         cell = _MAKERS[step["cell_kind"]](step["source"])
         if self._has_ids:
             cell["id"] = key
@@ -151,6 +154,7 @@ class RunCells:
             self._skipped.append(cell)
 
     def _place(self, cell: Any, after: str) -> None:
+        """Put `cell` into the notebook below the cell with the key `after`, or at the start."""
         keys = {id(known): key for key, known in self._cells.items()}
         order = [keys.get(id(placed), "") for placed in self._notebook.cells]
         self._notebook.cells.insert(find_position(order, after), cell)

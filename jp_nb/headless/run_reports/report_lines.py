@@ -15,22 +15,6 @@ from jp_nb.record.reading.turn_view import ToolCall
 from jp_nb.rendering.transcripts.call_text import format_content_for_user
 from jp_nb.text import one_line
 
-
-def format_cell_errors(cell: ReportedCell) -> list[str]:
-    """Return lines about the last turn of a failed cell: failed calls and unanswered questions."""
-    if not cell.turns:
-        return []
-
-    turn = cell.turns[-1]
-    lines = [f"in {turn}"]
-    for call in turn.turn.tool_calls:
-        if call.is_error is not False:  # None: the call has no result
-            result = format_content_for_user(call.name, call.content or "no result")
-            lines.append(f"  call {_format_name(call)}: {format_one_line(result, limit=500)}")
-
-    return [*lines, *(f"  {question}" for question in turn.unanswered)]
-
-
 _CALL_ENDS: Final[Mapping[bool | None, str]] = {
     False: "ok",
     True: "error",
@@ -39,18 +23,34 @@ _CALL_ENDS: Final[Mapping[bool | None, str]] = {
 """The end of a call, by its `is_error`."""
 
 
-def format_turn(turn: ReportedTurn) -> Iterator[str]:
+def format_cell_errors(cell: ReportedCell) -> list[str]:
+    """Return lines about the last turn of a failed cell: failed calls and unanswered questions."""
+    if not cell.turns:
+        return []
+
+    reported = cell.turns[-1]
+    lines = [f"in {reported}"]
+    for call in reported.turn.tool_calls:
+        if call.is_error is not False:  # None: the call has no result
+            result = format_content_for_user(call.name, call.content or "no result")
+            lines.append(f"  call {_format_name(call)}: {format_one_line(result, limit=500)}")
+
+    return [*lines, *(f"  {question}" for question in reported.unanswered)]
+
+
+def format_turn(reported: ReportedTurn) -> Iterator[str]:
     """Yield a line for the turn and for each of its calls and questions."""
-    yield f"{turn}: {turn.turn.status}"
-    for call in turn.turn.tool_calls:
+    turn = reported.turn
+    yield f"{reported}: {turn.status}"
+    for call in turn.tool_calls:
         end = _CALL_ENDS[call.is_error]
         if call.skipped:  # such a call has a result without an error
             end = "skipped"
         yield f"  call {_format_name(call)}: {end}"
-    for question in turn.questions:
+    for question in reported.questions:
         yield f"  {question}"
-    if turn.turn.config_changes:
-        yield f"  configuration changes: {len(turn.turn.config_changes)}"
+    if turn.config_changes:
+        yield f"  configuration changes: {len(turn.config_changes)}"
 
 
 def _format_name(call: ToolCall) -> str:

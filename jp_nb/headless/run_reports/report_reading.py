@@ -12,7 +12,7 @@ from itertools import accumulate, chain
 from typing import Any, Final
 
 from jp_nb.errors import StorageError
-from jp_nb.headless.kernels.execution import CellEnd, CellFailure
+from jp_nb.headless.kernels.cell_ends import CellEnd, CellFailure
 from jp_nb.headless.run_reports.run_report import (
     ReportedCell,
     ReportedQuestion,
@@ -57,7 +57,7 @@ def make_report(result: RunResult, notebook: str) -> RunReport:
 
 def _make_cell(end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...]) -> ReportedCell:
     cell = result.notebook.cells[end.cell]
-    source = " ".join(format_one_line(cell.source).split())
+    source = " ".join(format_one_line(cell.source).split())  # the beginning identifies the cell
     if len(source) > MAX_SOURCE:
         source = f"{source[:MAX_SOURCE]}…"
 
@@ -132,6 +132,7 @@ def _count_copied_turns(stream: ConversationStream) -> int:
 
 
 def _count_old_entries(stream: ConversationStream, result: RunResult) -> int:
+    """Return the number of entries of a conversation that are not of this run."""
     count = result.taken_over.get(stream.id, 0)
     if not count or result.continued:
         return count
@@ -144,6 +145,7 @@ def _count_old_entries(stream: ConversationStream, result: RunResult) -> int:
 
 
 def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | None) -> ReportedTurn:
+    """Return a turn with the tools of its questions, and the sum of its tokens by model."""
     turn = read_turn(entries.number, entries.entries, status="", images=stream.images)
     turn = replace(turn, status=turn.status or _find_status(turn))
 

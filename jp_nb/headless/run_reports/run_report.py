@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from jp_nb.headless.kernels.execution import CellFailure, CellStatus
+from jp_nb.headless.kernels.cell_ends import CellFailure, CellStatus
 from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
 from jp_nb.headless.terminal_text import format_one_line
 from jp_nb.record.entries.token_usage import Usage

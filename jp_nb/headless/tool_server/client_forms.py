@@ -64,6 +64,7 @@ def format_form_message(question: Question) -> str:
 
 
 def _list_fields(question: Question) -> Sequence[Question]:
+    """Return the fields of a form, or the question itself as its only field."""
     kind = question.answer_type
     return kind.fields if isinstance(kind, FormAnswer) else (question,)
 
@@ -96,6 +97,10 @@ def _is_required(field: Question) -> bool:
 def _make_properties(
     field: Question, other_names: Mapping[str, str]
 ) -> Iterator[tuple[str, JsonValue]]:
+    """Yield name and schema of each property for `field`.
+
+    It is one, or two if the user may type an own text. Without options, it is only the text.
+    """
     kind = field.answer_type
     details: JsonObject = {"title": field.text}
     if field.context:
@@ -183,6 +188,7 @@ def _next_number(bound: float, has_fractions: bool) -> float:
 
 
 def _make_select_schema(kind: SelectAnswer) -> JsonObject:
+    """Return the schema of a choice among the names of the options."""
     names = _name_options(kind)
     titles = [_make_title(option, name) for option, name in zip(kind.options, names, strict=True)]
     options: list[JsonValue] = [
@@ -202,6 +208,7 @@ def _make_select_schema(kind: SelectAnswer) -> JsonObject:
 
 
 def _make_title(option: Option, name: str) -> str:
+    """Return the displayed text of an option, whose value the form calls `name`."""
     is_renamed = not isinstance(option.value, str) and name != compact_json(option.value)
     text = name if is_renamed and option.label is None else option.shown
     return one_line(text, limit=MAX_OPTION_CHARS)
@@ -242,6 +249,7 @@ def read_form_answer(question: Question, content: Mapping[str, JsonValue]) -> Js
 def _read_field(
     field: Question, content: Mapping[str, JsonValue], other_names: Mapping[str, str]
 ) -> JsonValue:
+    """Return the answer to one field; None if it is open. The caller checks if the answer fits."""
     kind = field.answer_type
     value = content.get(field.id)
     if isinstance(kind, SelectAnswer):
@@ -255,6 +263,7 @@ def _read_field(
 
 
 def _read_choice(kind: SelectAnswer, value: JsonValue, own: JsonValue) -> JsonValue:
+    """Return the answer for the picked names in `value`, and the user's own text `own`."""
     values: dict[str, JsonValue] = dict(zip(_name_options(kind), kind.values, strict=True))
     picked = value if isinstance(value, list) else [value]
     chosen: list[JsonValue] = [values.get(str(name), name) for name in picked if name is not None]

@@ -61,7 +61,12 @@ class QuestionState:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The questions of one run of a tool. `configured` has answers by question id."""
+    """The questions of one run of a tool.
+
+    Attributes:
+        partial: True if the tool also runs again with open questions (`NeedsInput.partial`).
+        configured: The configured answers, by question id.
+    """
 
     tool: str
     questions: Sequence[Question]
@@ -77,6 +82,9 @@ class Questions:
         """
         unavailable_reason = None if can_ask else NO_CLIENT_FORMS
         shown: list[Question] = []
+
+        # The same routes as in a turn, but no model can answer here. A client gets no exclusive
+        # question, because it may let a model answer.
         for question in self.questions:
             route = select_route(
                 self.tool,
@@ -119,7 +127,7 @@ class Questions:
                 raise ToolError(
                     CLIENT_MISFIT.format(self.tool, question.id, one_line(why, limit=500))
                 )
-            action = "decline"
+            action = "decline"  # an optional question that the user left open
 
         end: QuestionEnd = "declined" if action == "decline" else "cancelled"
         if not self.partial and (question.required or end == "cancelled"):
@@ -130,6 +138,7 @@ class Questions:
     def _settle(
         self, state: QuestionState, question: Question, end: QuestionEnd, answer: JsonValue
     ) -> None:
+        """Note the end of a question. With `partial`, an open one has no key in the answers."""
         if end == "answered" or not self.partial:
             state.answers[question.id] = answer
         state.ends[question.id] = end

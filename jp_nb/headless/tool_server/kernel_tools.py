@@ -36,10 +36,12 @@ _MAGIC: Final = re.compile(r"^([ \t]*)(?:%(?!%)|!).*$", re.MULTILINE)
 """Line of a magic or of a shell command, which is no Python. A cell magic is no tool."""
 _HOST: Final = "_jp_nb_host"
 _REPLY: Final = "_jp_nb_reply"
+"""Variables in the kernel: its `ToolHost`, and the text of its last reply."""
 _SETUP: Final = """
 import jp_nb
 import jp_nb as jp
 """
+"""Runs before the cells that define tools."""
 _MAKE_HOST: Final = f"""
 from pathlib import Path
 from jp_nb.headless.tool_server.tool_host import ToolHost
@@ -48,7 +50,13 @@ from jp_nb.headless.tool_server.tool_host import ToolHost
 
 
 class KernelTools:
-    """The tools of one notebook. The kernel runs for as long as the `async with` block."""
+    """The tools of one notebook. The kernel runs for as long as the `async with` block.
+
+    It is a `ToolRunner` (`mcp_server.py`), and passes each call to the `ToolHost` in the kernel.
+
+    Attributes:
+        refused: The reasons why tools are not offered, by their names. `load` sets it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = require_notebook(path)
@@ -57,8 +65,8 @@ class KernelTools:
         name = str(kernelspec.get("name", "python3"))
         self._manager = AsyncKernelManager(kernel_name=name, config=make_kernel_config())
         self._client: AsyncKernelClient | None = None
-        self._answers: dict[str, JsonObject] = {}
-        self._lock = asyncio.Lock()  # the kernel runs one request at a time
+        self._answers: dict[str, JsonObject] = {}  # the configured ones, by tool and question id
+        self._lock = asyncio.Lock()  # held by `_execute`: the kernel runs one request at a time
         self.refused: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:

@@ -1,8 +1,11 @@
 """The MCP server of `jp-nb mcp`: it lists and calls tools, and asks the client their questions.
 
-Definitions have the schemas and descriptions that models get. A question of a tool is an
-elicitation of the client: in the protocol of 2026-07-28 a result that requires input, before that a
-request to the client. Calls and questions of a client are not in any record.
+Definitions have the schemas and descriptions that models get. Calls and questions of a client are
+not in any record. The client asks its user the questions of a tool, in one of two ways:
+
+- A *modern* client, of the protocol of 2026-07-28, gets the questions as the result of its call. It
+  calls again with the answers, and with the state of the call, which it got with the questions.
+- An older client gets a request for each question while its call waits.
 
 `serve_command.py` runs the server, over stdin and stdout or over HTTP.
 
@@ -51,7 +54,11 @@ TOO_MANY_ROUNDS: Final = (
 
 
 class ToolRunner(Protocol):
-    """The tools that are served, in this process or in a kernel."""
+    """The tools that are served, in this process or in a kernel.
+
+    Attributes:
+        refused: The reasons why tools are not offered, by their names. `load` sets it.
+    """
 
     refused: dict[str, str]
 
@@ -69,7 +76,15 @@ class ToolRunner(Protocol):
         answers: Mapping[str, JsonValue],
         ends: Mapping[str, QuestionEnd],
     ) -> JsonObject:
-        """Run a tool once, and return its outcome as JSON."""
+        """Run a tool once, and return its outcome as JSON.
+
+        `answers` and `ends` are those of the questions of its earlier runs, by question id. The
+        shapes, in which `partial` is that of `NeedsInput`:
+
+            {"type": "success", "content": "…", "images": [[MEDIA_TYPE, BASE64]]}
+            {"type": "error", "message": "…"}
+            {"type": "needs_input", "questions": […], "partial": false}
+        """
 
 
 def print_notice(text: str) -> None:
@@ -96,7 +111,7 @@ def make_server(source: str, tools: ToolServer) -> Server[Any]:
 
 
 class ToolServer:
-    """Answers the requests of clients, when the tools are loaded."""
+    """Answers the requests of clients. They wait until `set_host` offers the tools."""
 
     def __init__(self) -> None:
         self._host: asyncio.Future[ToolRunner] = asyncio.get_running_loop().create_future()
@@ -162,10 +177,7 @@ class ToolServer:
     async def _call(
         self, client: Client, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Run a tool until it asks nothing more, or return the questions to a modern client.
-
-        Such a client calls again with its answers, and with the state of the call.
-        """
+        """Run a tool until it asks nothing more, or return the questions to a modern client."""
         host = await self._wait_for_host()
         state = QuestionState()
         if params.request_state is not None:
@@ -234,6 +246,11 @@ class Client:
 
 
 def _make_form_or_refuse(tool: str, question: Question) -> JsonObject:
+    """Return the schema of the form for `question`.
+
+    Raises:
+        ToolError: No client may show it. The call ends as if no user were available.
+    """
     try:
         return make_form_schema(question)
     except UnsupportedQuestionError as exc:
@@ -287,6 +304,7 @@ def _take_responses(
 def _read_questions(
     tool: str, outcome: JsonObject, configured: Mapping[str, JsonValue]
 ) -> Questions:
+    """Return the questions in an outcome of `ToolRunner.run`."""
     listed = outcome["questions"]
     assert isinstance(listed, list)  # `ToolHost` wrote it
     questions = [Question.model_validate(item) for item in listed]

@@ -92,6 +92,7 @@ class Lines:
         threading.Thread(target=self._read, name="jp-nb mcp stdin", daemon=True).start()
 
     def _read(self) -> None:
+        """Read the descriptor to its end, in the thread."""
         parts: list[bytes] = []  # of the line that is not complete yet
         with suppress(RuntimeError, OSError):  # the event loop has ended, or the descriptor
             while chunk := os.read(self._descriptor, STDIN_CHUNK_BYTES):
@@ -104,6 +105,7 @@ class Lines:
             self._put(None)  # the end of the lines
 
     def _put(self, line: str | None) -> None:
+        """Put a line into the queue, and wait while the queue is full."""
         asyncio.run_coroutine_threadsafe(self._queue.put(line), self._loop).result()
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -153,6 +155,7 @@ async def _load(source: str, tools: ToolServer, transport: asyncio.Task[None]) -
 
 
 async def _serve_stdio(server: Server[Any], wire: Wire | None) -> None:
+    """Serve one client over stdin and stdout, until stdin ends."""
     import anyio
     from mcp.server.stdio import stdio_server
 
@@ -164,6 +167,11 @@ async def _serve_stdio(server: Server[Any], wire: Wire | None) -> None:
 
 
 async def _serve_http(server: Server[Any], host: str, port: int) -> None:
+    """Serve clients over HTTP until Ctrl+C. The port 0 is a free one.
+
+    Raises:
+        UsageError: The address cannot be used.
+    """
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 

@@ -25,7 +25,8 @@ async def open_served_source(source: str) -> AsyncIterator[ToolRunner]:
     """Yield the tools of `source`. A notebook has a kernel, which ends with the block.
 
     Raises:
-        UsageError: The module cannot be imported.
+        UsageError: The module cannot be imported, or a notebook has no tools or no kernel.
+        StorageError: The notebook cannot be read.
     """
     if source.endswith(".ipynb"):
         # The kernel client loads slowly, so it loads in a thread, and the

@@ -32,9 +32,9 @@ from jp_nb.session.configuration.rule_warnings import list_registered_functions
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
-from jp_nb.toolkit.function_tools.python import REGISTRY
 from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
 from jp_nb.toolkit.function_tools.tool_errors import format_error_text
+from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 from jp_nb.toolkit.outcome import NeedsInput, NeedsReview, Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.toolkit.truncation import truncate_middle
@@ -49,7 +49,7 @@ CHANGE_IGNORED: Final = "(A configuration change that the tool proposed was igno
 
 
 class InlineCell:
-    """Runs the functions of tools in the thread of the event loop, as a kernel does."""
+    """A `CellThread` that runs functions in the thread of the event loop, as a kernel does."""
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run `function` and return its result."""
@@ -60,7 +60,7 @@ class InlineCell:
 
 
 class ThreadCell:
-    """Runs the functions of tools one at a time in a thread, while the server answers."""
+    """A `CellThread` that runs functions one at a time in a thread, while the server answers."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jp-nb tools")
@@ -100,6 +100,9 @@ class ToolHost:
         folder: The folder of the module or notebook.
         trust: Consents of the user; None to use all configuration files, as a headless run does.
         inline: True to run `def` tools in the thread of the event loop.
+
+    Attributes:
+        refused: The reasons why functions are not offered, by their names. `load` sets it.
     """
 
     def __init__(self, folder: Path, trust: FolderTrust | None, *, inline: bool = False) -> None:
@@ -193,9 +196,9 @@ class ToolHost:
             return ToolFailure(str(exc))
         except BaseException as exc:
             # SystemExit and KeyboardInterrupt out of a task would end the server.
-            cause = exc.__cause__
-            is_wrapped = isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None
-            error = cause if is_wrapped and cause is not None else exc
+            error = exc
+            if isinstance(exc, CallInterrupted | ControlFlowError):  # of `_call_safely`
+                error = exc.__cause__ or exc
             log.warning("the tool %s failed", tool.name, exc_info=error)
             return ToolFailure(format_error_text(error))
 
@@ -203,7 +206,10 @@ class ToolHost:
         return outcome
 
     async def reply(self, request: str) -> str:
-        """Return the outcome of `run` with the arguments in the JSON text `request`."""
+        """Return the outcome of `run` with the arguments in the JSON text `request`.
+
+        `KernelTools` calls it in the kernel of a notebook.
+        """
         asked = as_object(json.loads(request))
         ends: Mapping[str, QuestionEnd] = asked["ends"]  # type: ignore[assignment]
         outcome = await self.run(
@@ -229,6 +235,7 @@ class ToolHost:
 
 
 def _to_json(tool: OfferedTool, outcome: Outcome) -> JsonObject:
+    """Return an outcome in the shapes of `ToolRunner.run`, within the limits of the tool."""
     match outcome:
         case NeedsInput():
             questions: list[JsonValue] = [x.model_dump(mode="json") for x in outcome.questions]

@@ -24,7 +24,7 @@ from jp_nb.text import escape_invisible, one_line
 from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import DocumentCells
 from jp_nb.toolkit.editing.edit_review import EditReview
-from jp_nb.toolkit.function_tools.python import REGISTRY
+from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
 MAX_LISTED_BLOCKS = 30  # limit of code blocks that an error lists
 

@@ -39,7 +39,7 @@ from jp_nb.rendering.report import (
     make_table,
 )
 from jp_nb.toolkit.arguments.parameter_docs import Parameter, list_parameters
-from jp_nb.toolkit.function_tools.python import PythonTool
+from jp_nb.toolkit.function_tools.python_tool import PythonTool
 from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
 
 

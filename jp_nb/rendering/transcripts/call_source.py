@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.record.reading.turn_view import ToolCall
 from jp_nb.text import escape_invisible, one_line
-from jp_nb.toolkit.function_tools.python import PythonTool
+from jp_nb.toolkit.function_tools.python_tool import PythonTool
 
 
 def find_call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:

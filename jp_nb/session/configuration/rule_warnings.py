@@ -17,9 +17,9 @@ from jp_nb.storage.configuration.config_files import ConfigFiles
 
 def list_registered_functions() -> Partial:
     """Return the default settings of the Python tools of this kernel, by name."""
-    if "jp_nb.toolkit.function_tools.python" not in sys.modules:  # there are no tools
+    if "jp_nb.toolkit.function_tools.tool_registry" not in sys.modules:  # there are no tools
         return {}
-    from jp_nb.toolkit.function_tools.python import REGISTRY
+    from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
     return {name: dict(tool.registration) for name, tool in REGISTRY.all().items()}
 

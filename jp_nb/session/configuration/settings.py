@@ -83,8 +83,8 @@ class Settings:
 
     def _make_lowest_layer(self) -> Layer:
         version = 0
-        if "jp_nb.toolkit.function_tools.python" in sys.modules:  # else there are no tools
-            from jp_nb.toolkit.function_tools.python import REGISTRY
+        if "jp_nb.toolkit.function_tools.tool_registry" in sys.modules:  # else there are no tools
+            from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
             version = REGISTRY.version
 

@@ -40,7 +40,8 @@ from jp_nb.session.host import Host
 from jp_nb.session.turns.turn_runner import TurnRunner
 from jp_nb.storage import environment
 from jp_nb.text import one_line
-from jp_nb.toolkit.function_tools.python import REGISTRY, PythonTool
+from jp_nb.toolkit.function_tools.python_tool import PythonTool
+from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
 REQUEST: Final = "The user runs tools of this conversation directly."
 """Text of the turn for a model that answers questions of the tools."""

@@ -45,8 +45,8 @@ from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools
 from jp_nb.toolkit.builtin.read_skill import SKILL_TOOL
 from jp_nb.toolkit.builtin.submit_plan import PLAN_TOOL
 from jp_nb.toolkit.command_tools.command import CommandTools
-from jp_nb.toolkit.function_tools.python import REGISTRY
 from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
+from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
 LOCAL_TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     PythonFunctions(REGISTRY, BUILTINS),

@@ -62,6 +62,7 @@ def drop_optional_nulls(arguments: Arguments, schema: Schema) -> dict[str, JsonV
 
 
 def _drop_nulls(value: Arguments, node: ParameterNode) -> dict[str, JsonValue]:
+    """Return the object `value`, whose schema is `node`, without nulls for optional properties."""
     properties = as_object(node.schema.get("properties"))
     kept: dict[str, JsonValue] = {}
 
@@ -88,6 +89,7 @@ def _is_optional(name: str, child: ParameterNode, parent: ParameterNode) -> bool
 
 
 def _drop_nested_nulls(value: JsonValue, node: ParameterNode) -> JsonValue:
+    """Return `value` without nulls in the objects that it is or contains."""
     nodes = [node, *list_alternatives(node)]
 
     # With several alternatives, it is not known which of them the value is to fit.
@@ -140,6 +142,7 @@ def fill_defaults(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
 
 
 def _fill_nested(value: JsonValue, schema: JsonValue) -> JsonValue:
+    """Return `value` with the defaults of missing properties in the objects that it contains."""
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):
@@ -195,6 +198,7 @@ def _find_problem(value: Arguments, schema: Schema) -> _KeyProblem | None:
 
 
 def _find_nested_problem(value: JsonValue, schema: JsonValue) -> _KeyProblem | None:
+    """Return the problem of the object `value`, or of the first item of a list that has one."""
     if not isinstance(schema, dict):
         return None
     if isinstance(value, dict) and as_object(schema.get("properties")):

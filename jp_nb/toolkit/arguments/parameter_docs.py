@@ -98,6 +98,7 @@ def list_parameters(schema: Schema) -> ListedParameters:
 
 
 def _walk_parameters(node: ParameterNode, outer_names: tuple[str, ...]) -> Iterator[Parameter]:
+    """Yield the properties of the object `node`, each followed by its own properties."""
     if len(outer_names) > MAX_PARAMETER_DEPTH:
         return
 
@@ -148,6 +149,7 @@ def _make_parameter(
 
 
 def _format_type(node: ParameterNode, levels: int = _TYPE_LEVELS) -> str:
+    """Return the type in words, as in `Parameter.type`, spelled out to `levels` levels."""
     declared = node.schema.get("type")
     if isinstance(declared, str) and declared != "array":
         return declared
@@ -168,6 +170,7 @@ def _format_type(node: ParameterNode, levels: int = _TYPE_LEVELS) -> str:
 
 
 def _format_values(schema: Schema) -> Iterator[str]:
+    """Yield facts about the values of a parameter: the choices, and its default."""
     values = schema.get("enum")
     if isinstance(values, list) and values:
         yield f"one of {', '.join(map(_format_json, values))}"
@@ -182,6 +185,7 @@ def _format_json(value: JsonValue) -> str:
 
 
 def _format_parameter(parameter: Parameter) -> Iterator[str]:
+    """Yield the lines of one item of the list, indented by its depth."""
     facts = [parameter.type] if parameter.type else []
     if parameter.required:
         facts.append("required")

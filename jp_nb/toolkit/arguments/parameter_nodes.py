@@ -58,9 +58,11 @@ class ParameterNode:
 
 
 _INNER_PARTS: Final = ("properties", "items", "anyOf", "oneOf")
+"""Keywords of a definition that are omitted where it contains itself."""
 
 
 def _find_reference(schema: Schema) -> str | None:
+    """Return the reference of a schema, such as `#/$defs/Size`; None without one."""
     # Beside a default or a description, Pydantic writes {"allOf": [{"$ref": …}], "default": …}.
     members = schema.get("allOf")
     holder = members[0] if isinstance(members, list) and len(members) == 1 else schema

@@ -37,7 +37,7 @@ _CALL_SCHEMA: Final[dict[str, JsonValue]] = {
 }
 """Schema of a whole call. The questions are checked one by one, by their mode."""
 _OBJECTS: Final = {"": "the call", "questions": "a question", "options": "an option"}
-"""The objects of a call in words, by the list that contains them."""
+"""The objects of a call in words, by the list that contains them; "" for the call itself."""
 _EXPECTED: Final = {
     "questions": "a list of at least one question",
     "options": "a list of options",
@@ -167,7 +167,8 @@ def _find_misfits(
 ) -> Iterator[tuple[str, str]]:
     """Yield path and text of each part of `value` that does not fit `schema`, or is too long.
 
-    `name` is the name of the field, or of the list that contains the value.
+    `name` selects the words of messages and the limits: it is the name of the field that has the
+    value, or `questions` and `options` also for an item of these lists. "" is the call itself.
     """
     kind = schema["type"]
     if not has_type(value, {kind}) or value not in schema.get("enum", [value]):
@@ -196,6 +197,7 @@ def _format_found(value: JsonValue) -> str:
 def _find_list_misfits(
     value: list[Any], schema: Mapping[str, Any], path: str, name: str
 ) -> Iterator[tuple[str, str]]:
+    """Yield the problems of a list: its length, or those of its items."""
     max_items = MAX_LIST_ITEMS[name]
     if len(value) < schema.get("minItems", 0):
         yield path, "the list is empty: ask at least one question."
@@ -209,6 +211,7 @@ def _find_list_misfits(
 def _find_field_misfits(
     value: Any, schema: Mapping[str, Any], prefix: str, name: str
 ) -> Iterator[tuple[str, str]]:
+    """Yield the problems of an object: unknown fields, missing ones, and those in its fields."""
     fields = _read_fields(value)
     known = schema["properties"]
     for key in fields:
@@ -225,6 +228,7 @@ def _find_field_misfits(
 
 
 def _describe_expected(value: JsonValue, schema: Mapping[str, Any], name: str) -> str:
+    """Return the expected value in words: the choices, the kind of value, or an example."""
     if schema["type"] != "object":
         choices = " or ".join(map(json.dumps, schema.get("enum", [])))
         return choices or _EXPECTED.get(name) or _EXPECTED[schema["type"]]
@@ -239,6 +243,7 @@ def _describe_expected(value: JsonValue, schema: Mapping[str, Any], name: str) -
 
 
 def _find_text_problem(text: str, name: str) -> str | None:
+    """Return the problem of the text in the field `name`, such as its length; None without one."""
     if not text.strip():
         return "is blank." if name in ("id", "question", "label", "value") else None
     if len(text) > MAX_FIELD_CHARS[name]:
@@ -331,6 +336,7 @@ def _find_recommended(fields: Mapping[str, Any], options: Sequence[Mapping[str, 
 
 
 def _make_question(fields: Mapping[str, Any]) -> CheckedQuestion:
+    """Return the question with these fields, which have no problems."""
     is_choice = fields.get("mode", "choice") == "choice"
     header = _read_text(fields, "header")
     context = _read_text(fields, "context")

@@ -154,6 +154,7 @@ def _make_pick_fields(picks: Picks, choice: SelectAnswer | None) -> dict[str, Js
 
 
 def _format_lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str]:
+    """Yield the lines of the result: the user's reply, the answers, and notes on ignored fields."""
     replied = reply is not None
     if reply is not None:
         text = reply if reply.strip() else "(nothing more)"
@@ -175,10 +176,12 @@ def _format_lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str
 
 
 def _is_by_user(answer: _Answer) -> bool:
+    """Return True if the user answered in the form."""
     return answer.picks is not None and _format_source(answer.outcome) is None
 
 
 def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
+    """Yield the lines about the only question of a call, whose id they omit."""
     if answer.picks is None:
         status, reason = _describe_open(answer.outcome, replied=replied)
         yield f"{status.capitalize()}: {reason}."
@@ -202,6 +205,7 @@ def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
 
 
 def _format_answer(answer: _Answer, *, replied: bool) -> str:
+    """Return the text about one of several questions, which begins with its id."""
     question_id = answer.asked.question.id
     if answer.picks is None:
         status, reason = _describe_open(answer.outcome, replied=replied)
@@ -239,7 +243,8 @@ def _format_source(outcome: QuestionOutcome) -> str | None:
 
 
 def _format_unsent(outcome: QuestionOutcome) -> str:
-    # Without `auto`, the user had picked the answer when the time ran out.
+    """Return a note if the user had picked the answer, but the time ran out; "" otherwise."""
+    # With `auto`, the answer was chosen for the user.
     is_unsent = "timed_out" in outcome.marks and "auto" not in outcome.marks
     return f" ({_UNSENT})" if is_unsent else ""
 
@@ -269,6 +274,7 @@ def _format_selected(answer: _Answer) -> str | None:
 
 
 def _format_custom(answer: _Answer) -> str | None:
+    """Return the user's own text, or a note if it is blank; None without one."""
     if answer.picks is None or answer.picks.custom is None:
         return None
     return answer.picks.custom if answer.picks.custom.strip() else _BLANK

@@ -101,6 +101,7 @@ def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
 
 
 def _find_answers(history: QuestionHistory, given: Mapping[str, Any]) -> Outcome:
+    """Return the answers that the checked arguments select."""
     limit = given.get("limit", DEFAULT_LIMIT)
     if given["action"] == "get":
         answers = history.get(given["id"])
@@ -123,6 +124,7 @@ _SCOPES: Final = {"record": "this conversation", "log": "this workspace"}
 def _make_result(
     history: QuestionHistory, answers: Sequence[LoggedAnswer], total: int, message: str
 ) -> Outcome:
+    """Return `answers` as JSON. `total` counts those beyond the limit too; `message` may be ""."""
     entries = _list_newest(answers)
     body: dict[str, JsonValue] = {"message": message} if message else {}
     body |= {"of": _SCOPES[history.source], "total": total, "entries": entries}

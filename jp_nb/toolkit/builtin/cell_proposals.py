@@ -1,4 +1,7 @@
-"""Proposals of edits: their review, and the change of the notebook that the user decided.
+"""Proposals of edits of cells: the two runs of a call, and the change that the user decided.
+
+The first run returns the edits for the review (`NeedsReview`). In the second run, `_apply_decision`
+changes the notebook as the user decided (`EditDecision`), and describes what was applied.
 
 Source: `docs/cells.md`.
 """
@@ -62,6 +65,8 @@ async def run_proposal(
     review = await propose(arguments, context, notebook)
     if isinstance(review, Success | ToolFailure):
         return review
+
+    # A command of the user that proposes edits, such as to take back a turn, always shows them.
     if context.needs_review or review.proposer == "user":
         return NeedsReview(review)
 
@@ -73,12 +78,18 @@ async def run_proposal(
 async def _apply_decision(
     decision: EditDecision, context: ToolContext, notebook: NotebookAccess, cell: CellThread
 ) -> Outcome | NeedsReview:
+    """Apply the chosen edits, run their cells, and return what happened to each edit.
+
+    If cells have changed since the user saw them, nothing is applied, and the user reviews the
+    edits again.
+    """
     secrets = await cell.call(lambda: NotebookSecrets(notebook.namespace))
     results = EditResults(decision, secrets)
     plan = decision.plan
-    if not plan.edits:
+    if not plan.edits:  # the user has chosen none
         return results.make_outcome(None)
 
+    # No program can change the notebook: the user gets the new sources to copy.
     if not decision.review.document.can_change:
         sources = [(planned.cell_kind, planned.after) for planned in plan.edits]
         await cell.call(lambda: notebook.offer(sources))
@@ -90,9 +101,14 @@ async def _apply_decision(
     if operation.note is not None:
         operation.note(results.make_record({}, operation.operation_id))
 
-    change = CellChange(tuple(plan.steps), tuple(plan.named_cells), operation.operation_id)
-    # A plan that only runs cells has no steps.
-    changed = await notebook.change(change) if change.steps else ChangeResult("applied")
+    change = CellChange(
+        steps=tuple(plan.steps),
+        expected=tuple(plan.named_cells),
+        operation=operation.operation_id,
+    )
+    changed = ChangeResult("applied")
+    if change.steps:  # a plan that only runs cells has none
+        changed = await notebook.change(change)
 
     if changed.outcome == "conflict" and decision.decider == "user":
         review = await _make_conflict_review(decision, notebook, changed)
@@ -118,6 +134,11 @@ async def propose_edits(
 async def _make_review(
     arguments: Mapping[str, JsonValue], notebook: NotebookAccess
 ) -> EditReview | ToolFailure:
+    """Return the review of the edits in the arguments, on the present cells.
+
+    Raises:
+        ToolError: They are not valid, or do not fit the cells.
+    """
     edits = read_edits(arguments)
     why = arguments.get("why")
     if not isinstance(why, str) or not why.strip():

@@ -100,6 +100,7 @@ def list_earlier_edits(change: JsonValue, new_ids: Mapping[str, str]) -> list[Js
 def _describe_applied_edits(
     operation: EditOperation, edits: list[JsonObject], document: DocumentCells
 ) -> Success:
+    """Return the result of a call whose edits the page had applied."""
     if not edits:  # the journal does not have them
         ids = ", ".join(f"`{one_line(new_id, limit=64)}`" for new_id in document.new_ids.values())
         inserted = f" New cells: {ids}." if ids else ""
@@ -116,6 +117,7 @@ def _describe_applied_edits(
 
 
 def _describe_edit(edit: JsonObject, edits: list[JsonObject], document: DocumentCells) -> str:
+    """Return the line about an applied edit, by the present state of its cell."""
     cell_id = str(edit.get("cell", ""))
     cell = document.find(cell_id)
     edits_of_cell = [other for other in edits if other.get("cell") == cell_id]

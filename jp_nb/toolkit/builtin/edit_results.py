@@ -48,7 +48,9 @@ NOTHING_MERGED: Final[Mapping[str, str | None]] = {}
 class EditResults:
     """Describes the outcome of each edit of a `decision`.
 
-    Sources and outputs are sections of data below the result. Describing an edit may add one.
+    After the edits were applied, `run_cells` runs cells, and `make_outcome` returns the result. It
+    has a line for each edit. Sources and outputs are sections of data below the lines, which are
+    collected in `_sections` while the lines are made. `hide` removes the user's secrets from them.
     """
 
     def __init__(self, decision: EditDecision, hide: NotebookSecrets) -> None:
@@ -63,7 +65,10 @@ class EditResults:
     async def run_cells(
         self, notebook: NotebookAccess, cell: CellThread, changed: ChangeResult
     ) -> None:
-        """Run the cells that the model wants to run, in order, up to the first error."""
+        """Run the cells that the model wants to run, in order, up to the first error.
+
+        A cell with several edits runs once.
+        """
         has_failed = False
         finished = set[str]()
 
@@ -99,7 +104,10 @@ class EditResults:
         return False
 
     def make_outcome(self, changed: ChangeResult | None) -> Success | ToolFailure:
-        """Return the result for the model. It is a failure if nothing was applied."""
+        """Return the result for the model. It is a failure if nothing was applied.
+
+        `changed` is the answer of the front end; None if there was nothing to apply.
+        """
         lines: dict[int, str] = {}  # by the number of the edit
         if changed is not None:
             for planned in self._plan.edits:
@@ -119,6 +127,7 @@ class EditResults:
         return ToolFailure(about)
 
     def _summarize(self, changed: ChangeResult | None) -> str:
+        """Return the first line of the result: how many edits were applied, or why none was."""
         total = len(self._decision.review.edits)
         if changed is None:
             return "No edit was applied."
@@ -198,6 +207,7 @@ class EditResults:
         return text
 
     def _explain_missing_run(self, planned: PlannedEdit) -> str:
+        """Return why a cell did not run after this edit, although the model wanted it."""
         others = [other for other in self._plan.edits if other is not planned]
         has_other_edit = any(other.edit.target == planned.edit.target for other in others)
         if has_other_edit and self._run_texts:
@@ -205,6 +215,7 @@ class EditResults:
         return "the user did not run it"
 
     def _describe_merged(self, cell_id: str, edit: CellEdit, changed: ChangeResult) -> str:
+        """Return the line about an edit of a cell that another user edited at the same time."""
         present_source = changed.merged[cell_id]
         if present_source is None:
             return f"applied, and then merged with an edit of {changed.merged_by}: it is gone."
@@ -248,7 +259,8 @@ class EditResults:
     ) -> JsonValue:
         """Return the edits for the record, with the `ids` of new cells by key.
 
-        `merged` has the present sources of cells that another user edited, by id.
+        `operation` is the id of the change in the document; "" without one. `merged` has the
+        present sources of cells that another user edited, by id.
         """
         edits: list[JsonValue] = [self._make_entry(each, ids, merged) for each in self._plan.edits]
         record: dict[str, JsonValue] = {"edits": edits, "decided_by": self._decision.decider}
@@ -291,6 +303,7 @@ class EditResults:
         return entry
 
     def _may_keep(self, source: str) -> bool:
+        """Return True if the record may have `source`: it is not too long, and has no secret."""
         # A key that the user removes from a cell must not stay in the record.
         return len(source) <= MAX_KEPT_SOURCE_CHARS and self._hide.text(source) == source
 

@@ -44,30 +44,38 @@ class _NotebookCall:
     """One call of a tool that reads the notebook.
 
     Attributes:
-        given: The arguments without nulls, which models send for missing arguments.
+        arguments: The arguments without nulls, which models send for missing arguments.
+        notebook: Access to the cells and variables.
+        cell: The cell's thread, in which the user's variables are read.
         side: Limit for the longest side of images, in pixels.
     """
 
-    given: Mapping[str, JsonValue]
+    arguments: Mapping[str, JsonValue]
     notebook: NotebookAccess
     cell: CellThread
     side: int
 
     async def read_secrets(self) -> NotebookSecrets:
+        """Return the user's secrets, which hide themselves in the texts for the model."""
         return await self.cell.call(lambda: NotebookSecrets(self.notebook.namespace))
 
     def read_integer(self, name: str, default: int, *, at_least: int, at_most: int = 10**9) -> int:
-        value = self.given.get(name, default)
+        """Return the argument `name`, or `default` if it is missing, which may be out of bounds.
+
+        Raises:
+            ToolError: It is not a whole number from `at_least` to `at_most`.
+        """
+        value = self.arguments.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise ToolError(f"`{name}` must be a whole number.")
-        if not at_least <= value <= at_most and name in self.given:
+        if not at_least <= value <= at_most and name in self.arguments:
             bound = f"{at_least} to {at_most}" if at_most < 10**9 else f"{at_least} or more"
             raise ToolError(f"`{name}` must be {bound}.")
         return value
 
 
 class NotebookTool(Tool):
-    """A tool that reads the notebook."""
+    """A tool that reads the notebook with the function `read`, one of those below."""
 
     read_only = True
 
@@ -119,8 +127,8 @@ async def _list_cells(call: _NotebookCall) -> Success:
 
 
 async def _read_cell(call: _NotebookCall) -> Success:
-    wanted = call.given.get("cell")
-    part = call.given.get("part", "all")
+    wanted = call.arguments.get("cell")
+    part = call.arguments.get("part", "all")
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
         raise ToolError("`cell` must be the number of a cell from notebook_cells, or its id.")
     if part not in ("all", "source", "outputs"):
@@ -133,12 +141,14 @@ async def _read_cell(call: _NotebookCall) -> Success:
     cells = await call.notebook.cells(whole=wanted)
     index = cells.cells.index(find_cell(cells, wanted))
     hide = await call.read_secrets()
-    cells = await add_results(call.cell, call.notebook.namespace, cells, [index], call.side, hide)
+    cells = await add_results(
+        call.cell, call.notebook.namespace, cells, indexes=[index], side=call.side, hide=hide
+    )
     return format_cell(cells, cells.cells[index], str(part), first_line, hide)
 
 
 async def _search_cells(call: _NotebookCall) -> Success:
-    text = call.given.get("text")
+    text = call.arguments.get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_QUERY_CHARS or "\n" in text:
         raise ToolError(f"`text` must be one line of 1 to {MAX_QUERY_CHARS} characters.")
 
@@ -146,12 +156,14 @@ async def _search_cells(call: _NotebookCall) -> Success:
     total = len(cells.cells)
     latest = range(max(0, total - MAX_PARTS), total)  # enough, and it bounds the time
     hide = await call.read_secrets()
-    cells = await add_results(call.cell, call.notebook.namespace, cells, latest, 0, hide)
+    cells = await add_results(
+        call.cell, call.notebook.namespace, cells, indexes=latest, side=0, hide=hide
+    )
     return await asyncio.to_thread(search_cells, cells, text, hide)  # may search megabytes of text
 
 
 async def _list_variables(call: _NotebookCall) -> Success:
-    match = call.given.get("match", "")
+    match = call.arguments.get("match", "")
     first = call.read_integer("first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
@@ -163,7 +175,7 @@ async def _list_variables(call: _NotebookCall) -> Success:
 
 
 async def _read_variable(call: _NotebookCall) -> Success:
-    name = call.given.get("name")
+    name = call.arguments.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ToolError("`name` must be the name of a variable, optionally with a path.")
 
@@ -171,7 +183,7 @@ async def _read_variable(call: _NotebookCall) -> Success:
     parts = [
         (kind, call.read_integer(kind, 0, at_least=1, at_most=MAX_PARTS))
         for kind in kinds
-        if kind in call.given
+        if kind in call.arguments
     ]
     if len(parts) > 1:
         raise ToolError("Give only one of `head`, `tail`, and `sample`.")

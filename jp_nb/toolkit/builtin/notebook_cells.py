@@ -73,6 +73,7 @@ def _format_facts(cell: NotebookCell) -> str:
 
 
 def _list_state_facts(cell: NotebookCell) -> Iterator[str]:
+    """Yield the type of a cell, and the run state of a code cell."""
     yield cell.kind
     if cell.kind != "code":
         return
@@ -211,11 +212,12 @@ async def add_results(
     cell_thread: CellThread,
     namespace: Mapping[str, Any],
     cells: NotebookCells,
-    numbers: Sequence[int],
+    *,
+    indexes: Sequence[int],
     side: int,
     hide: NotebookSecrets,
 ) -> NotebookCells:
-    """Return `cells` with results in `Out` as outputs of the cells `numbers`.
+    """Return `cells` with results in `Out` as outputs of the cells at `indexes`.
 
     Nothing changes if the page reported the outputs. Images have at most `side` pixels, and are
     omitted if `side` is 0.
@@ -229,12 +231,12 @@ async def add_results(
         max_images = MAX_CELL_IMAGES if side else 0
         budget = ValueBudget(MAX_TEXT_CHARS, side, max_images, privacy=hide)
         new_cells = list(cells.cells)
-        for number in numbers:
-            count = new_cells[number].execution_count
+        for index in indexes:
+            count = new_cells[index].execution_count
             if count in results:
                 description = describe(results[count], budget)
                 output = CellOutput("result", description.text, description.images)
-                new_cells[number] = replace(new_cells[number], outputs=(output,))
+                new_cells[index] = replace(new_cells[index], outputs=(output,))
 
         return replace(cells, cells=tuple(new_cells))
 

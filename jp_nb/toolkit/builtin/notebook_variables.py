@@ -83,6 +83,7 @@ def list_variables(
 
 
 def _describe_list(match: str, first: int, shown_count: int, total: int) -> str:
+    """Return the sentences above the list: how many variables there are, and how to get more."""
     noun = "variables whose names contain the text" if match else "variables"
     about = (
         f"{total} {noun}, sorted by name. Names that begin with _ and the names of "
@@ -106,6 +107,7 @@ def _make_import_section(names: list[str]) -> DataSection:
 
 
 def _is_listed(name: object) -> TypeGuard[str]:
+    """Return True for the name of a user's variable. A namespace may have other keys than texts."""
     return type(name) is str and not name.startswith("_") and name not in _IPYTHON_VARIABLES
 
 
@@ -116,8 +118,8 @@ def _is_imported(value: Any) -> bool:
         return True
 
     is_code = kind in (FunctionType, BuiltinFunctionType) or issubclass(kind, type)
-    is_code |= kind.__name__ in ("method", "builtin_function_or_method")
-    if not is_code:
+    is_method = kind.__name__ in ("method", "builtin_function_or_method")
+    if not is_code and not is_method:
         return False
 
     try:
@@ -127,6 +129,7 @@ def _is_imported(value: Any) -> bool:
 
 
 def _format_variables(shown: list[tuple[str, Any]], hide: NotebookSecrets) -> Iterator[str]:
+    """Yield a line for each variable. After `_LIST_TIMEOUT_S`, values are not read any more."""
     deadline = time.monotonic() + _LIST_TIMEOUT_S
     for name, value in shown:
         kind = one_line(type(value).__name__, limit=_NAME)

@@ -44,8 +44,8 @@ PLAN_SCHEMA: Final[dict[str, JsonValue]] = {
 }
 NO_PLAN: Final = "`plan` is empty. Give the whole plan, as a text in Markdown."
 LONG_PLAN: Final = (
-    "`plan` has {} characters, and at most {} are possible. Write a shorter plan: the steps, "
-    "without the code."
+    "`plan` has {count} characters, and at most {limit} are possible. Write a shorter plan: the "
+    "steps, without the code."
 )
 NOT_NEEDED: Final = "This turn does not begin with a plan. Do not submit one."
 TURN_NOTE: Final = (
@@ -53,7 +53,10 @@ TURN_NOTE: Final = (
     f"and all others are refused. Look at what you need, then call `{PLAN_TOOL}` with the plan. "
     "After the approval, carry out the plan in this turn."
 )
-"""Note for the model in the request of a turn that begins with a plan."""
+"""Note for the model in the request of a turn that begins with a plan.
+
+It continues a sentence that the request begins (`add_plan_note`).
+"""
 
 
 class SubmitPlan(Tool):
@@ -79,7 +82,7 @@ class SubmitPlan(Tool):
         if not isinstance(plan, str) or not plan.strip():
             return ToolFailure(NO_PLAN)
         if len(plan) > MAX_PLAN_CHARS:
-            return ToolFailure(LONG_PLAN.format(len(plan), MAX_PLAN_CHARS))
+            return ToolFailure(LONG_PLAN.format(count=len(plan), limit=MAX_PLAN_CHARS))
         return arguments
 
     async def run(

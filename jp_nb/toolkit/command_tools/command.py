@@ -98,8 +98,13 @@ class CommandTool(Tool):
 
         text = argv[-1] if self.command.shell else shlex.join(argv)
         words = (self.command.program, *self.command.args)
-        varies = any(map(_VARIES_BY_RUN.search, words))
-        return CommandLine(text, context.root or os.getcwd(), self.command.shell, varies)
+        varies_by_run = any(map(_VARIES_BY_RUN.search, words))
+        return CommandLine(
+            text,
+            folder=context.root or os.getcwd(),
+            shell=self.command.shell,
+            varies_by_run=varies_by_run,
+        )
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
@@ -207,6 +212,7 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
 
 
 def _read_result(process_run: ProcessRun, subject: str, *, shell: bool) -> Outcome:
+    """Return the outcome that the command printed, or one for its text and its exit status."""
     outcome = read_outcome(process_run.stdout)
     if isinstance(outcome, ToolFailure):
         return _make_reported_failure(outcome, process_run.stdout)
@@ -247,6 +253,7 @@ def _make_exit_failure(process_run: ProcessRun, subject: str, *, shell: bool) ->
 
 
 def _render_argv(command: Command, document: CallDocument) -> list[str] | ToolFailure:
+    """Return the rendered words of `command`, or those of a shell that runs it."""
     from jp_nb.toolkit.command_tools.templates import TemplateError, render  # jinja2 loads slowly
 
     try:
@@ -260,6 +267,7 @@ def _render_argv(command: Command, document: CallDocument) -> list[str] | ToolFa
 
 
 def _format_exit(code: int, *, shell: bool) -> str:
+    """Return the end of a process in words. asyncio has a signal as a negative `code`."""
     if code < 0:
         return f"was ended by {_format_signal(-code)}"
 
@@ -277,6 +285,7 @@ def _format_signal(number: int) -> str:
 
 
 def _format_printed(name: str, text: str) -> str:
+    """Return the end of `stdout` or `stderr`, below its name."""
     end = keep_end(text, 10_000)  # the end usually has the error
     omitted_count = len(text) - len(end)
     note = f" (without its first {omitted_count} characters)" if omitted_count else ""

@@ -39,8 +39,8 @@ class ProcessGuard:
     """
 
     def __init__(self) -> None:
-        self._pipe: int | None = None
-        self._owner = 0
+        self._pipe: int | None = None  # the write end; None: no guard runs
+        self._owner = 0  # the process that started the guard; a fork of it starts another one
         self._process: GuardProcess | None = None
 
     def start(self) -> None:
@@ -59,6 +59,7 @@ class ProcessGuard:
             self._write(f"-{group}\n")
 
     def _start(self) -> None:
+        """Start a guard. If that fails, processes run without one, with a warning in the log."""
         # Imported late, because the guard itself does not need them.
         import logging
         import subprocess

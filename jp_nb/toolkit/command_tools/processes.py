@@ -33,9 +33,15 @@ MAX_RUNNING_PROCESSES: Final = 16
 SIGTERM_GRACE: Final = 1.0
 """Seconds to wait at most after SIGTERM, and once more after SIGKILL.
 
-The agent waits two seconds for cancelled tools (`CLEANUP_GRACE_S` in `batch.py`), as
-long as both waits together: change the constants together.
+The agent waits two seconds for cancelled tools (`CLEANUP_GRACE_S` in `agent/call_steps/batch.py`),
+as long as both waits together: change the constants together.
 """
+SHARED_GUARD: Final = ProcessGuard()
+"""Ends the processes of commands and of MCP servers with the kernel."""
+_SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""Limits the concurrent processes of each event loop."""
+_SUPERVISORS: set[asyncio.Task[int]] = set()
+"""A task for each process. These tasks are never cancelled, so each process is reaped."""
 
 
 class SpawnError(Exception):
@@ -109,13 +115,6 @@ async def run_process(
     return process_run
 
 
-SHARED_GUARD: Final = ProcessGuard()
-"""Ends the processes of commands and of MCP servers with the kernel."""
-_SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-_SUPERVISORS: set[asyncio.Task[int]] = set()
-"""A task for each process. These tasks are never cancelled, so each process is reaped."""
-
-
 def _forget_supervisor(supervisor: asyncio.Task[int]) -> None:
     _SUPERVISORS.discard(supervisor)
     if not supervisor.cancelled():
@@ -166,6 +165,7 @@ async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _Proce
 
 
 def _explain_spawn_error(exc: Exception, program: str, cwd: str) -> str:
+    """Return why a process did not start; "" if it is not known."""
     if isinstance(exc, FileNotFoundError | NotADirectoryError) and cwd and not os.path.isdir(cwd):
         return "its working directory does not exist"
 
@@ -184,12 +184,13 @@ def _explain_spawn_error(exc: Exception, program: str, cwd: str) -> str:
 
 
 class _ProcessOutput(asyncio.SubprocessProtocol):
-    """Output and state of a process.
+    """Output and state of a process. asyncio calls the methods of the protocol.
 
     Attributes:
-        exited: The process exited and was reaped.
-        drained: All processes that had stdout and stderr closed them.
-        must_end: The process exited, printed too much, or was cancelled.
+        exited: Set when the process exited and was reaped.
+        drained: Set when all processes that had stdout and stderr closed them.
+        must_end: Set when the process exited, printed too much, or was cancelled.
+        overflowed: True if the process printed too much.
     """
 
     def __init__(self) -> None:
@@ -236,6 +237,7 @@ async def _end_group(transport: asyncio.SubprocessTransport, output: _ProcessOut
 
 
 async def _wait_for(seconds: float, *events: asyncio.Event) -> None:
+    """Wait until all `events` are set, at most this time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             for event in events:

@@ -19,6 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import JsonValue
 
 _JSON = (str, int, float, list, dict)
+"""Types of JSON values that have keys, or Python attributes that a template must not read."""
 
 
 class TemplateError(Exception):
@@ -54,7 +55,10 @@ class _Missing(ChainableUndefined):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Environment in which `value.name` is a key of a JSON value, never a Python attribute."""
+    """Environment in which `value.name` is a key of a JSON value, never a Python attribute.
+
+    Jinja calls `getattr` for `value.name`, and `getitem` for `value["name"]`.
+    """
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, _JSON):

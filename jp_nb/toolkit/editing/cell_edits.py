@@ -29,6 +29,9 @@ As the place `after` which a cell comes: the `start` or the `end` of the noteboo
 running cell. As a version, `same` stands for the version that an earlier edit of the proposal left.
 """
 
+NEW_CELL_PREFIX: Final = "new:"
+"""Beginning of the key of a new cell: the first `insert` of a proposal inserts `new:1`."""
+
 _FIELDS: Final[Mapping[EditKind, tuple[frozenset[str], frozenset[str]]]] = {
     "insert": (frozenset({"source"}), frozenset({"after", "type", "run"})),
     "replace": (frozenset({"cell", "version", "source"}), frozenset({"run"})),
@@ -96,7 +99,7 @@ def read_edits(arguments: Mapping[str, JsonValue]) -> tuple[CellEdit, ...]:
         key = ""
         if fields["op"] == "insert":
             insert_count += 1
-            key = f"new:{insert_count}"
+            key = f"{NEW_CELL_PREFIX}{insert_count}"
         edits.append(_make_edit(number, fields, key))
 
     byte_count = sum(map(_count_bytes, edits))
@@ -114,6 +117,11 @@ def make_edit_error(number: int, reason: str) -> ToolError:
 
 
 def _read_fields(number: int, item: JsonValue) -> dict[str, JsonValue]:
+    """Return the fields of one operation without nulls. They are those of its kind.
+
+    Raises:
+        ToolError: The kind is unknown, a field is missing, or it has another field.
+    """
     if not isinstance(item, dict):
         raise make_edit_error(
             number, 'it must be an object such as {"op": "insert", "source": "…"}.'
@@ -152,6 +160,7 @@ def _is_blank(value: JsonValue) -> bool:
 
 
 def _make_edit(number: int, fields: Mapping[str, JsonValue], key: str) -> CellEdit:
+    """Return the edit with these fields, after a check of their values."""
     texts: dict[str, str] = {}
     for name in ("cell", "version", "after", "type", "source", "old", "new"):
         value = fields.get(name, "")

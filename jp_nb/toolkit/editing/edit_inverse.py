@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.toolkit.editing.cell_edits import SAME, START, CellEdit
+from jp_nb.toolkit.editing.cell_edits import NEW_CELL_PREFIX, SAME, START, CellEdit
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
 
@@ -80,7 +80,12 @@ class _CellHistory:
 
 @dataclass(slots=True)
 class InverseEdits:
-    """The edits that take others back, and the reasons why some are not possible, by number."""
+    """The edits that take others back.
+
+    Attributes:
+        edits: The edits, in order. The user reviews them, also those that are not possible.
+        conflicts: The reasons why edits are not possible, by the number of the edit.
+    """
 
     edits: list[CellEdit] = field(default_factory=list)
     conflicts: dict[int, str] = field(default_factory=dict)
@@ -94,7 +99,11 @@ class InverseEdits:
         after: str = START,
         key: str = "",
     ) -> None:
-        """Add an edit of `cell`, or the insertion of a deleted one with the name `key`."""
+        """Add an edit of `cell`, or the insertion of a deleted one with the name `key`.
+
+        `cell` is the present one; None if it is gone. An edit is for the version that the turn
+        left, so a cell that has changed since is a conflict.
+        """
         number = len(self.edits) + 1
         has_earlier_edit = any(edit.cell == history.cell_id for edit in self.edits)
         cell_id = "" if key else history.cell_id
@@ -156,12 +165,17 @@ def _add_insertions_and_moves(
     histories: Mapping[str, _CellHistory],
     document: DocumentCells,
 ) -> None:
-    """Add insertions of deleted cells, and moves, in the order of the notebook afterwards."""
+    """Add insertions of deleted cells, and moves, in the order of the notebook afterwards.
+
+    A cell that the turn moved goes back only if the present cell before it is another one than in
+    the old order. `previous` is the cell after which the next one comes: its id, or the key of an
+    insertion.
+    """
     old_order = _restore_order(applied, document)
     present_ids = [cell.cell_id for cell in document.cells if cell.cell_id in old_order]
     old_order_of_present = [cell_id for cell_id in old_order if cell_id in present_ids]
     insert_count = 0
-    previous = START  # the id or the key of the cell before, in the old order
+    previous = START
 
     for cell_id in old_order:
         history = histories.get(cell_id)
@@ -173,7 +187,7 @@ def _add_insertions_and_moves(
                 previous = cell_id
                 continue
             insert_count += 1
-            key = f"new:{insert_count}"
+            key = f"{NEW_CELL_PREFIX}{insert_count}"
             inverse.add("insert", history, None, after=previous, key=key)
             # Without its source the cell is a conflict, so the next one cannot come after it.
             if history.source is not None:
@@ -207,12 +221,14 @@ def _restore_order(
 
 
 def _find_index(order: Sequence[str], after: str) -> int:
+    """Return the index below the cell `after`; the end if the cell is gone."""
     if after == START:
         return 0
     return order.index(after) + 1 if after in order else len(order)
 
 
 def _get_previous(order: Sequence[str], cell_id: str) -> str:
+    """Return the id of the cell before this one, or `start`."""
     index = order.index(cell_id)
     return order[index - 1] if index else START
 

@@ -15,7 +15,15 @@ from typing import Final
 
 from jp_nb.errors import ToolError
 from jp_nb.text import one_line
-from jp_nb.toolkit.editing.cell_edits import END, SAME, START, THIS, CellEdit, make_edit_error
+from jp_nb.toolkit.editing.cell_edits import (
+    END,
+    NEW_CELL_PREFIX,
+    SAME,
+    START,
+    THIS,
+    CellEdit,
+    make_edit_error,
+)
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
 from jp_nb.toolkit.editing.edit_schema import CellKind
@@ -91,7 +99,13 @@ class _Draft:
 
 
 class _Planner:
-    """Makes a plan edit by edit. The drafts are the cells after the edits that were added."""
+    """Makes a plan edit by edit. The drafts are the cells after the edits that were added.
+
+    A cell has a *key*: its id in the document, or a name such as `new:1` for a new cell. The
+    *place* of a cell is the key of the cell before it, or `start`. The *anchor* of an inserted or
+    moved cell is the key after which the model wants it. Several cells with one anchor come one
+    below the other, so the place of the second one is the first one.
+    """
 
     def __init__(self, document: DocumentCells) -> None:
         self._document = document
@@ -99,34 +113,44 @@ class _Planner:
             cell.cell_id: _Draft(cell.cell_id, cell.kind, cell.source, cell)
             for cell in document.cells
         }
-        self._order = [cell.cell_id for cell in document.cells]
-        # The place that the model gave (`after`), by the key of the inserted or moved cell.
-        self._anchors: dict[str, str] = {}
+        self._order = [cell.cell_id for cell in document.cells]  # the keys, from top to bottom
+        self._anchors: dict[str, str] = {}  # by the key of the inserted or moved cell
         # The number of the first rejected edit, by the target of the edit.
         self._rejected: dict[str, int] = {}
         self._planned: list[PlannedEdit] = []
-        self._dropped: dict[int, str] = {}
+        self._dropped: dict[int, str] = {}  # reasons, by the number of the edit
 
     def reject(self, edit: CellEdit) -> None:
+        """Omit an edit that the user rejected. Later edits of its cell rely on it."""
         self._rejected.setdefault(edit.target, edit.number)
 
     def drop(self, edit: CellEdit, reason: str) -> None:
+        """Omit an edit that the user chose, but that cannot be applied."""
         self._dropped[edit.number] = reason
         self.reject(edit)
 
     def find_rejected(self, edit: CellEdit) -> int | None:
-        """Return the number of a rejected edit that `edit` relies on."""
+        """Return the number of a rejected edit that `edit` relies on; None without one.
+
+        It is an earlier edit of the same cell, or the insertion of the cell that `edit` names as
+        its anchor.
+        """
         if edit.cell in self._rejected:
             return self._rejected[edit.cell]
-        if edit.after.startswith("new:"):
+        if edit.after.startswith(NEW_CELL_PREFIX):
             return self._rejected.get(edit.after)
         return None
 
     def finish(self) -> EditPlan:
+        """Return the plan of the edits that were added."""
         return EditPlan(tuple(self._planned), tuple(self._order), self._dropped)
 
     def add(self, edit: CellEdit, source: str | None = None) -> None:
-        """Plan `edit`, with the `source` of the user in place of the model's."""
+        """Plan `edit`, with the `source` of the user in place of the model's; None keeps it.
+
+        Raises:
+            ToolError: The edit does not fit the cells. Nothing was added.
+        """
         if not self._document.can_change and edit.kind != "insert":
             raise make_edit_error(
                 edit.number,
@@ -158,8 +182,17 @@ class _Planner:
         place: str = "",
         place_before: str = "",
     ) -> None:
+        """Add an edit that was checked to the plan."""
         draft.edited_by.append(edit.number)
-        planned = PlannedEdit(edit, draft.cell, draft.kind, before, after, place, place_before)
+        planned = PlannedEdit(
+            edit,
+            draft.cell,
+            draft.kind,
+            before=before,
+            after=after,
+            place=place,
+            place_before=place_before,
+        )
         self._planned.append(planned)
 
     def _insert(self, edit: CellEdit, source: str) -> None:
@@ -179,10 +212,12 @@ class _Planner:
 
         new_source = source
         if new_source is None:
-            is_replace = edit.kind == "replace"
-            new_source = edit.source if is_replace else _patch(edit, draft.source)
+            new_source = edit.source
+            if edit.kind == "patch":
+                new_source = _patch(edit, draft.source)
             if new_source == draft.source:
                 raise make_edit_error(edit.number, NOTHING_CHANGES)
+
         if edit.is_run:
             self._check_runs(edit, draft)
 
@@ -231,12 +266,12 @@ class _Planner:
         )
 
     def _get_place(self, key: str) -> str:
-        """Return the key of the cell before `key`, or `start`."""
+        """Return the place of `key`: the key of the cell before it, or `start`."""
         index = self._order.index(key)
         return self._order[index - 1] if index else START
 
     def _find(self, edit: CellEdit) -> _Draft:
-        """Return the cell of `edit`, and check its version."""
+        """Return the cell of `edit`, and check that it may be changed, and its version."""
         draft = self._find_cell(edit, edit.cell)
         if edit.cell == self._document.this:
             raise make_edit_error(
@@ -251,8 +286,13 @@ class _Planner:
         return draft
 
     def _check_version(self, edit: CellEdit, draft: _Draft) -> None:
+        """Check that the edit is for the present source of its cell.
+
+        The first edit of a cell names the version in the document. A later one, and an edit of a
+        new cell, says `same`: it follows the edit before.
+        """
         cell = draft.cell
-        if draft.edited_by or cell is None:  # a new cell is edited by its insertion
+        if draft.edited_by or cell is None:
             if edit.version != SAME:
                 number = draft.edited_by[-1]
                 raise make_edit_error(
@@ -272,12 +312,17 @@ class _Planner:
             )
 
     def _find_cell(self, edit: CellEdit, wanted: str) -> _Draft:
+        """Return the cell with the key `wanted`, which `edit` names.
+
+        Raises:
+            ToolError: There is no such cell, or an earlier edit deletes it.
+        """
         draft = self._drafts.get(wanted)
         if draft is None:
             shown = one_line(wanted, limit=80)
             near = self._document.list_nearest(wanted)
             hint = f" The nearest ids are {', '.join(near)}." if near else ""
-            if wanted.startswith("new:"):
+            if wanted.startswith(NEW_CELL_PREFIX):
                 hint = " It must be inserted by an earlier edit of the same call."
             raise make_edit_error(
                 edit.number,
@@ -302,7 +347,7 @@ class _Planner:
             )
 
     def _find_anchor(self, edit: CellEdit) -> str:
-        """Return the key of the cell after which `edit` puts a cell, or `start`, or `end`.
+        """Return the anchor of the cell that `edit` inserts or moves: a key, `start`, or `end`.
 
         It is "" for the running cell if it is not known. That is an error, unless the user only
         gets the sources of new cells, without a place.
@@ -317,7 +362,7 @@ class _Planner:
         return anchor
 
     def _place(self, edit: CellEdit, key: str) -> str:
-        """Put `key` into the order, and return the key of the cell before it, or `start`."""
+        """Put `key` into the order, and return its place."""
         anchor = self._find_anchor(edit)
         position = self._find_position(anchor)
         self._anchors[key] = anchor

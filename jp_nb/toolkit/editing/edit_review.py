@@ -28,8 +28,9 @@ class EditReview:
     """A proposal that the user reviews.
 
     Attributes:
+        edits: The proposed edits.
         document: The present cells.
-        why: The reason for the edits.
+        why: The reason for the edits, which the user reads.
         conflicts: The reasons why edits cannot be applied, by number: cells have changed since the
             model read them. A review with conflicts is the second one: the edits that the user
             chose in the first one were not applied.
@@ -56,7 +57,10 @@ class EditReview:
 class EditDecision:
     """The decision about a proposal.
 
+    Each edit is chosen, rejected, or open: `chosen` and `open` list two of these groups.
+
     Attributes:
+        review: The proposal.
         chosen: Numbers of the edits to apply.
         sources: Sources that the user wrote in place of the model's, by number.
         may_run: True if the code cells that the model wants to run may run.
@@ -85,8 +89,12 @@ class EditDecision:
 class CellChange:
     """A change of the document, applied as a whole or not at all.
 
-    `expected` are the cells that it names, as the user saw them. `operation` is its id in the
-    document; "" for a new one.
+    Attributes:
+        steps: The changes of single cells, in order.
+        expected: The cells that the steps name, as the user saw them. If one has changed since,
+            nothing is applied.
+        operation: The id that the page writes into the document with the change; "" if the page
+            has to make one.
     """
 
     steps: tuple[EditStep, ...]
@@ -138,7 +146,8 @@ class ChangeResult:
     """The answer of the front end to a change.
 
     Attributes:
-        outcome: `offered` means that the user got the sources and nothing was applied.
+        outcome: `offered` means that the user got the sources and nothing was applied. `unknown`
+            means that the front end did not answer.
         ids: Ids of new cells by key.
         conflicts: The reasons why nothing was applied.
         operation: Id of the change in the document; "" without one.

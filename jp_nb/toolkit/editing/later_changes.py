@@ -42,10 +42,11 @@ def find_later_changes(results: Iterable[JsonValue], document: DocumentCells) ->
 
     for cell_id, version in _read_versions(results).items():
         cell = present.get(cell_id)
-        found = None if cell is None else cell.version
-        if found != version:
+        present_version = None if cell is None else cell.version
+        if present_version != version:
             number = None if cell is None else cell.number
-            changes.append(LaterChange(cell_id, number, found, was_deleted=version is None))
+            was_deleted = version is None
+            changes.append(LaterChange(cell_id, number, present_version, was_deleted))
     return changes
 
 

@@ -66,9 +66,10 @@ class LineMatch(NamedTuple):
 def match_source_lines(old: list[str], new: list[str]) -> list[LineMatch]:
     """Return the lines that are the same in both sources, in order.
 
-    Lines that occur once in both are found first, so that the time grows with the number of lines.
-    Between them, `difflib` compares as many lines as `MAX_COMPARISON_COST` allows. Of more than
-    `MAX_COMPARED_LINES`, no line counts as the same.
+    This is a "patience diff". The common start and end of both sources are the same. Between them,
+    lines that occur once in each source are the anchors, so that the time grows with the number of
+    lines. Between the anchors, `difflib` compares as many lines as `MAX_COMPARISON_COST` allows. Of
+    more than `MAX_COMPARED_LINES`, no line counts as the same.
     """
     if len(old) + len(new) > MAX_COMPARED_LINES:
         return []
@@ -99,6 +100,7 @@ def match_source_lines(old: list[str], new: list[str]) -> list[LineMatch]:
 
 
 def _count_common_start(old: list[str], new: list[str]) -> int:
+    """Return how many lines at the start are the same."""
     limit = min(len(old), len(new))
     count = 0
     while count < limit and old[count] == new[count]:
@@ -116,6 +118,7 @@ def _count_common_end(old: list[str], new: list[str], start: int) -> int:
 
 
 def _compare(old: list[str], new: list[str]) -> Iterator[LineMatch]:
+    """Yield the lines that `difflib` finds in both lists. It takes up to cubic time."""
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for block in matcher.get_matching_blocks():
         for offset in range(block.size):
@@ -170,7 +173,6 @@ def _find_longest_increase(matches: list[LineMatch]) -> list[LineMatch]:
 
 
 def split_source_lines(source: str) -> list[str]:
-    """Return the lines of a source with their line ends."""
     """Return the lines of `source`, each with its line break."""
     if not source:
         return []

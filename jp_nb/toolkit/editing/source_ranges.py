@@ -26,7 +26,7 @@ class SourceRange(NamedTuple):
 
 
 class _Replacement(NamedTuple):
-    """Text that another one replaces; both are empty or whole characters."""
+    """A text, and the text that replaces it. Each is one or several whole lines, or empty."""
 
     removed: str
     added: str
@@ -53,7 +53,10 @@ class SourceChange:
         old_start = 0
         new_start = 0
 
-        for same in [*match_source_lines(old, new), LineMatch(len(old), len(new))]:
+        # The end of both sources counts as a line that is the same, so that the loop also handles
+        # the lines after the last such line.
+        end = LineMatch(len(old), len(new))
+        for same in [*match_source_lines(old, new), end]:
             for replacement in _pair_lines(old[old_start : same.old], new[new_start : same.new]):
                 ranges += _trim(replacement, position)
                 position += _count_units(replacement.removed)
@@ -64,7 +67,7 @@ class SourceChange:
 
 
 def _pair_lines(removed: Sequence[str], added: Sequence[str]) -> Iterator[_Replacement]:
-    """Yield what replaces what: line by line if there are as many, else the block as a whole."""
+    """Yield the replacements of lines: one for each line if there are as many, else one for all."""
     if len(removed) == len(added):
         yield from map(_Replacement, removed, added)
     else:
@@ -78,10 +81,10 @@ def _trim(replacement: _Replacement, at: int) -> Iterator[SourceRange]:
         return
 
     shortest = min(len(removed), len(added))
-    start = 0
+    start = 0  # number of equal characters at the beginning
     while start < shortest and removed[start] == added[start]:
         start += 1
-    tail = 0
+    tail = 0  # number of equal characters at the end
     while tail < shortest - start and removed[-1 - tail] == added[-1 - tail]:
         tail += 1
 
@@ -91,6 +94,7 @@ def _trim(replacement: _Replacement, at: int) -> Iterator[SourceRange]:
 
 
 def _count_units(text: str) -> int:
+    """Return the length of `text` in UTF-16 code units."""
     if text.isascii():
         return len(text)
     return len(text) + sum(char > "\uffff" for char in text)

@@ -45,6 +45,10 @@ class _QueuedCoroutine:
 class WatchedCall:
     """A call of a function that another thread runs while the agent's loop watches its waits.
 
+    The other thread calls `run`, inside of a block of `watching` on the agent's loop. The two
+    threads share `loop` and the id of the function's thread. The function's thread sets both, and
+    the agent's thread only reads them, so there is no lock.
+
     Attributes:
         loop: The event loop of the cell, which does not run meanwhile: that of the thread of the
             function, or else the given one. None if it is not known.
@@ -52,7 +56,7 @@ class WatchedCall:
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
         self.loop = loop
-        self._thread: int | None = None  # set by the function's thread
+        self._thread: int | None = None  # None while the function does not run
 
     def run(self, function: Callable[[], T]) -> T:
         """Call `function`, in its thread."""
@@ -106,6 +110,7 @@ class WatchedCall:
 
 
 def _find_queued(loop: asyncio.AbstractEventLoop, future: Future[Any]) -> _QueuedCoroutine | None:
+    """Return the coroutine in the queue of `loop` whose result `future` gets; None without one."""
     ready: deque[asyncio.Handle] = getattr(loop, "_ready", deque())  # only of asyncio's own loops
 
     for handle in ready.copy():

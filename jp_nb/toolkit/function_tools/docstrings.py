@@ -90,6 +90,7 @@ def _split_parts(text: str | None) -> dict[str, list[str]]:
 
 
 def _ends_section(line: str, is_indented: bool | None) -> bool:
+    """Return True if a section, whose own lines are indented or not, ends before `line`."""
     if not line.strip():
         return is_indented is False
     return is_indented is True and _count_indentation(line) == 0

@@ -8,7 +8,6 @@ Source: `docs/tools.md`.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 import re
@@ -31,12 +30,13 @@ from jp_nb.errors import UsageError
 from jp_nb.json_values import replace_surrogates
 from jp_nb.toolkit.arguments.call_arguments import drop_optional_nulls
 from jp_nb.toolkit.function_tools.docstrings import read_docstring
-from jp_nb.toolkit.tool_context import ToolContext
+from jp_nb.toolkit.function_tools.function_signatures import (
+    find_context_name,
+    read_documentation,
+    read_signature,
+)
 from jp_nb.type_schemas import TypeSchema, without_infinite_numbers
 
-WRAP_HINT: Final = (
-    "Write a function with type hints that calls it, and decorate that function with `@jp.tool`."
-)
 _JSON_TYPES: Final = "`str`, `int`, `list[str]`, a dataclass, or a pydantic model"
 _WRONG_LIMIT: Final = re.compile(r"Unable to apply constraint '(\w+)'")  # of pydantic
 _CONFIG: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
@@ -66,7 +66,7 @@ class FunctionParameter:
 
 
 class FunctionArguments:
-    """The arguments of a function that is a tool.
+    """The arguments of a function that is a tool. `name` is that of the tool, for errors.
 
     Attributes:
         context_name: Name of the parameter that receives the `ToolContext`; None without one.
@@ -75,8 +75,8 @@ class FunctionArguments:
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        signature_parameters, hints = _read_signature(function, name)
-        self.context_name = _find_context_name(signature_parameters, hints)
+        signature_parameters, hints = read_signature(function, name)
+        self.context_name = find_context_name(signature_parameters, hints)
 
         # The parameters that the model sees, by the names of their fields in the pydantic model.
         visible: dict[str, inspect.Parameter] = {}
@@ -103,6 +103,7 @@ class FunctionArguments:
             _describe_parameter(parameter, hints, self._model.model_fields[field_name])
             for field_name, parameter in visible.items()
         )
+        # By the names of the fields; and the defaults such as `Field(3)`, by the parameters.
         self._parameter_names = {key: parameter.name for key, parameter in visible.items()}
         self._field_defaults = {
             parameter.name: self._model.model_fields[field_name]
@@ -161,132 +162,6 @@ class FunctionArguments:
         return filled
 
 
-# --- the signature ---------------------------------------------------------------------------
-
-
-def read_documentation(function: Callable[..., Any]) -> str | None:
-    """Return the docstring of a function, or of the function that a partial or an object calls."""
-    if isinstance(function, functools.partial) and function.__doc__ == functools.partial.__doc__:
-        return read_documentation(function.func)
-    if not _is_object(function):
-        return function.__doc__
-    method_doc: str | None = type(function).__call__.__doc__
-    return method_doc or function.__doc__
-
-
-def _is_object(function: Callable[..., Any]) -> bool:
-    """Return True for an object with `__call__`, but not a wrapper such as of `functools.cache`."""
-    if isinstance(function, functools.partial) or inspect.isroutine(function):
-        return False
-    return not hasattr(function, "__wrapped__")
-
-
-def _read_signature(
-    function: Callable[..., Any], name: str
-) -> tuple[list[inspect.Parameter], dict[str, Any]]:
-    """Return the parameters and the type hints.
-
-    Raises:
-        UsageError: A parameter cannot be passed by name, or the function cannot be a tool.
-    """
-    _refuse_method(function, name)
-    hints = _read_hints(function, name)
-
-    bound_keywords: Mapping[str, Any] = {}
-    callee = function
-    if isinstance(function, functools.partial):
-        bound_keywords = function.keywords
-        # A new one, without the `__wrapped__` of `functools.update_wrapper`.
-        callee = functools.partial(function.func, *function.args, **bound_keywords)
-
-    try:
-        parameters = [*inspect.signature(callee).parameters.values()]
-    except (TypeError, ValueError):  # some functions in C; a partial with arguments that do not fit
-        raise UsageError(f"{name} has no signature that Python can read. {WRAP_HINT}") from None
-
-    for parameter in parameters:
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise UsageError(_describe_unnamed(function, parameter, name))
-
-    unbound = [parameter for parameter in parameters if parameter.name not in bound_keywords]
-    return unbound, hints
-
-
-def _find_context_name(
-    parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]
-) -> str | None:
-    """Return the name of the parameter with the type `ToolContext`, or `ToolContext | None`."""
-    name: str | None = None
-    for parameter in parameters:
-        hint = hints.get(parameter.name, Any)
-        if ToolContext in (hint, *typing.get_args(hint)):
-            name = parameter.name
-    return name
-
-
-def _read_hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
-    target: Any = function
-    while isinstance(target, functools.partial):
-        target = target.func
-    if _is_object(target):
-        target = type(target).__call__
-
-    try:
-        return typing.get_type_hints(target, include_extras=True)
-    except NameError as exc:
-        raise UsageError(f"{name}: a type hint uses an unknown name: {exc}") from exc
-    except TypeError:
-        raise UsageError(f"{name}: {function!r} is not a function. {WRAP_HINT}") from None
-    except SyntaxError as exc:
-        raise UsageError(f"{name}: a type hint is not valid Python: {exc.text or exc}") from exc
-
-
-def _describe_unnamed(function: Callable[..., Any], parameter: inspect.Parameter, name: str) -> str:
-    if inspect.isbuiltin(function):
-        return f"{name}: its parameters cannot be passed by name. {WRAP_HINT}"
-    if parameter.kind == parameter.POSITIONAL_ONLY:
-        return (
-            f"{name}: the parameter `{parameter.name}` is positional-only, and a model passes "
-            "arguments by name. Remove the `/` from the parameters."
-        )
-    stars = "*" if parameter.kind == parameter.VAR_POSITIONAL else "**"
-    return (
-        f"{name}: a tool cannot have `{stars}{parameter.name}`. Give each parameter its own name."
-    )
-
-
-def find_class_name(function: Callable[..., Any]) -> str:
-    """Return the qualified name of the class in which `function` was defined; "" without one."""
-    qualified = getattr(function, "__qualname__", "")
-    outer = qualified.rpartition(".")[0] if isinstance(qualified, str) else ""
-    return "" if outer.endswith("<locals>") else outer
-
-
-def _refuse_method(function: Callable[..., Any], name: str) -> None:
-    """Raise `UsageError` for a method whose object or class is not known."""
-    outer = find_class_name(function)
-    if not outer or inspect.ismethod(function) or isinstance(function, staticmethod):
-        return
-
-    try:
-        first = next(iter(inspect.signature(function).parameters), "")
-    except (TypeError, ValueError):  # reported later
-        return
-    if first in ("self", "cls"):
-        raise UsageError(describe_method(name, outer, first))
-
-
-def describe_method(name: str, owner: str, first: str) -> str:
-    """Return the error for the method `name` of the class `owner` with `first` as parameter."""
-    kind = owner.rpartition(".")[2]
-    bound = f"{kind}.{name}" if first == "cls" else f"{kind}().{name}"
-    return (
-        f"{name} is a method of {kind}, and the model cannot pass `{first}`. Remove `@jp.tool` "
-        f"from the class, and make a tool of a bound method: `jp.tool({bound})`. For a function "
-        "without an object, put `@jp.tool` above `@staticmethod`"
-    )
-
-
 # --- the model of the arguments ----------------------------------------------------------------
 
 
@@ -315,6 +190,7 @@ def _make_field(
 def _describe_parameter(
     parameter: inspect.Parameter, hints: Mapping[str, Any], field: FieldInfo
 ) -> FunctionParameter:
+    """Return the facts about `parameter`, whose `field` in the model pydantic has completed."""
     default = inspect.Parameter.empty
     if not field.is_required() and field.default_factory is None:
         default = field.default
@@ -363,6 +239,7 @@ def _remove_annotations(hint: Any) -> Any:
 
 
 def _has_schema(hint: Any, field: FieldInfo) -> bool:
+    """Return True if a parameter with this type and field has a JSON schema."""
     try:
         model = create_model("one", __config__=_CONFIG, argument=(hint, field))
         model.model_json_schema(schema_generator=TypeSchema)
@@ -411,6 +288,11 @@ def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format_problem(error: Any, arguments: Mapping[str, JsonValue]) -> str:
+    """Return path and text of an error of pydantic, as `options.days: …`.
+
+    Its location also has names of validators, such as `list[str]` of a union. They are omitted:
+    they are no key of the arguments.
+    """
     path: list[str] = []
     value: Any = arguments
     location = error["loc"]
@@ -424,7 +306,7 @@ def _format_problem(error: Any, arguments: Mapping[str, JsonValue]) -> str:
         elif isinstance(value, list) and isinstance(step, int) and step < len(value):
             value = value[step]
         elif not is_missing_key:
-            continue  # the name of a validator of pydantic, such as `list[str]` of a union
+            continue  # the name of a validator
         path.append(key)
 
     return f"{'.'.join(path) or 'arguments'}: {error['msg']}"

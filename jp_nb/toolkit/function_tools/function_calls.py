@@ -1,7 +1,8 @@
 """Call a Python function as a tool, await its result, and convert it to an outcome.
 
-A function runs in its own thread (`python.py`). If it returns an awaitable, such as
-the coroutine of a decorated `async def` function, the agent's event loop awaits it.
+A function runs in the cell's thread, or in one of its own (`python_tool.py`). If it returns an
+awaitable, such as the coroutine of a decorated `async def` function, the agent's event loop awaits
+it.
 
 Source: `docs/tools.md`.
 """
@@ -124,6 +125,7 @@ def _add_loop_advice(exc: BaseException, advice: str) -> None:
 
 
 def _is_awaitable(value: object) -> bool:
+    """Return True if the agent's event loop can await `value`, futures of threads included."""
     kind = type(value)  # `__class__` may be wrong or raise
     if issubclass(kind, GeneratorType):  # of `types.coroutine`
         return bool(cast(Any, value).gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)
@@ -146,12 +148,13 @@ def _release_from_running_loop(value: Any) -> Any:
     if not inspect.iscoroutine(coroutine) or not _is_new(coroutine):
         raise RuntimeError(_CELL_FUTURE.format(type(value).__name__))
 
-    # The task has not started: its coroutine runs elsewhere, and the task only ends.
+    # The task has not started: its coroutine runs in the agent's loop, and the task only ends.
     value.add_done_callback(_ignore_exception)
     return coroutine
 
 
 def _is_new(coroutine: CoroutineType[Any, Any, Any]) -> bool:
+    """Return True if the coroutine has not started, so that another loop can run it."""
     return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
 from jp_nb.toolkit.base import Tool, ToolSource
-from jp_nb.toolkit.function_tools.python import Registry
+from jp_nb.toolkit.function_tools.tool_registry import Registry
 
 
 class PythonFunctions(ToolSource):

@@ -20,7 +20,7 @@ from jp_nb.toolkit.function_tools.function_arguments import (
     fits_type,
     read_documentation,
 )
-from jp_nb.toolkit.function_tools.python import PythonTool
+from jp_nb.toolkit.function_tools.python_tool import PythonTool
 
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple)
 _CONTAINER_EXAMPLES: Final = {
@@ -35,7 +35,7 @@ _CONTAINER_EXAMPLES: Final = {
 def suggest_improvements(tool: PythonTool) -> Iterator[str]:
     """Yield problems of the description of `tool`, each with its solution.
 
-    >>> from jp_nb.toolkit.function_tools.python import PythonTool
+    >>> from jp_nb.toolkit.function_tools.python_tool import PythonTool
     >>> def halve(number): return number / 2
     >>> for sentence in suggest_improvements(PythonTool(halve)): print(sentence)
     there is no docstring, so the model gets only the name. Write one that describes the tool

@@ -7,6 +7,10 @@
 
 Any other schema, such as that of a nested object, is an error with its path.
 
+The `source` is the whole schema of the form (`form_schema.py`). It is `typed` if pydantic made it
+of a Python type, and `of_server` if an MCP server sent it. Otherwise the user wrote it, and gets an
+error for each mistake in it.
+
 Source: https://json-schema.org/draft/2020-12/json-schema-validation,
 https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation.
 """
@@ -62,6 +66,7 @@ def select_answer_type(source: FormSource, path: SchemaPath, node: Node) -> Answ
         declared = node.get("type")
         if source.typed and _is_decimal(node):
             declared = "number"
+        # Several types, or none: the user types a text, and the whole answer is checked.
         if not source.typed and not isinstance(declared, str) and _accepts_text(node):
             return _read_any_text(source, path)
 
@@ -91,11 +96,13 @@ def _accepts_text(node: Node) -> bool:
 
 
 def _list_member_types(node: Node) -> set[str]:
+    """Return the types that the schema or its alternatives declare; empty if not known."""
     members = node.get("oneOf")
     return list_declared_types(node) or list_declared_types({"anyOf": members})
 
 
 def _read_any_text(source: FormSource, path: SchemaPath) -> AnswerType:
+    """Return a text in one line, for a schema that accepts a text among others."""
     source.checked_as_whole.append(path)
     return TextAnswer(lines=False)
 
@@ -180,6 +187,7 @@ def _read_enum(
 def _read_member_options(
     source: FormSource, member_path: SchemaPath, member: JsonValue
 ) -> tuple[Option, ...] | None:
+    """Return the options of one alternative; None if it lists no values."""
     path, node = source.resolve(member_path, member)
     if "const" in node:
         source.note_unknown_keywords(path, node, {"type", "const"})
@@ -188,6 +196,7 @@ def _read_member_options(
 
 
 def _make_option(source: FormSource, path: SchemaPath, node: Node) -> Option:
+    """Return the option for a schema with `const`, labeled by its title."""
     value = node["const"]
     if not isinstance(value, str | int | float):
         source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
@@ -218,6 +227,7 @@ def _read_text(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
 
 
 def _read_secret(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    """Return a secret, whose conditions no field checks."""
     if "default" in node and not (source.typed or source.of_server):
         source.fail((*path, "default"), "a secret cannot have a default")
 
@@ -227,6 +237,7 @@ def _read_secret(source: FormSource, path: SchemaPath, node: Node) -> AnswerType
 
 
 def _read_format(source: FormSource, path: SchemaPath, node: Node) -> TextFormat | None:
+    """Return the format of a text if a field checks it; None for another one, or without one."""
     wanted = node.get("format")
     known: tuple[TextFormat, ...] = get_args(TextFormat)
     for text_format in known:
@@ -280,6 +291,7 @@ def _read_boolean(source: FormSource, path: SchemaPath, node: Node) -> AnswerTyp
 
 
 def _read_list(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    """Return a selection of several options: a list is a field only if its items are options."""
     source.note_unknown_keywords(
         path, node, {"type", "items", "minItems", "maxItems", "uniqueItems"}
     )

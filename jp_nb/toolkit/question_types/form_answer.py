@@ -68,6 +68,8 @@ class FieldQuestion(Protocol):
 class FieldsAnswer(AnswerType):
     """Rules of the answers of a form. `FormAnswer` has them, with questions as `fields`.
 
+    Most methods of `AnswerType` apply those of each field to its value.
+
     Attributes:
         check: Further conditions, such as the validators of a model. They are not serialized.
         keeps_cleared: True if an optional field whose default the user deleted is an empty text,
@@ -162,7 +164,10 @@ class FieldsAnswer(AnswerType):
         return {**defaults, **given}
 
     def make_remaining_form(self, given: Mapping[str, JsonValue]) -> Self:
-        """Return a form with the fields that are not in `given`. It checks all fields together."""
+        """Return a form with the fields that are not in `given`. It checks all fields together.
+
+        A problem of a field that is not shown becomes one of the form as a whole.
+        """
         fields = tuple(field for field in self.fields if field.id not in given)
         labels = {field.id: field.text for field in self.fields}
 

@@ -1,5 +1,9 @@
 """Read the fields of a form from the properties of a JSON schema.
 
+The `source` is the whole schema of the form (`form_schema.py`). It is `typed` if pydantic made it
+of a Python type, and `of_server` if an MCP server sent it. Otherwise the user wrote it, and gets an
+error for each mistake in it.
+
 Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation.
 """
 
@@ -60,7 +64,11 @@ def list_fields(source: FormSource) -> Iterator[FieldParts]:
 def _read_field(
     source: FormSource, name: str, stated_path: SchemaPath, stated: JsonValue, required: bool
 ) -> FieldParts:
-    """Return the field for the property `name`, whose schema is `stated`, perhaps by reference."""
+    """Return the field for the property `name`.
+
+    `stated` is its schema as it stands among the properties, at `stated_path`. It may refer to
+    another one, which `node` is then; a title beside the reference counts.
+    """
     stated_title = None
     if isinstance(stated, dict):
         stated_title = source.read_keyword_text(stated_path, stated, "title")
@@ -170,6 +178,7 @@ def _read_default(source: FormSource, schema: _FieldSchema, answer_type: AnswerT
 
 
 def _describe(source: FormSource, schema: _FieldSchema, answer_type: AnswerType) -> str | None:
+    """Return the text above a field: its description, and the type that a free text must have."""
     paragraphs = [source.read_keyword_text(schema.path, schema.node, "description")]
     if not source.typed and isinstance(answer_type, TextAnswer):
         paragraphs.append(describe_free_text(schema.node))
@@ -177,6 +186,7 @@ def _describe(source: FormSource, schema: _FieldSchema, answer_type: AnswerType)
 
 
 def _make_title(source: FormSource, schema: _FieldSchema, name: str) -> str:
+    """Return the label of a field without a title of its own."""
     if source.typed:
         return name_to_title(name) or name
     return source.read_keyword_text(schema.path, schema.node, "title") or name

@@ -1,5 +1,8 @@
 """The JSON schema of a form while its fields are read: its source, its parts, and its errors.
 
+A schema has one of three authors, which decides about its errors (`FormSource`): a Python type
+(`typed`), an MCP server (`of_server`), or the user who wrote it, and who gets every error.
+
 A part is found by its path, such as `properties.size.anyOf.0`, which errors name. Conditions that
 no field of a form can check are collected: later they are checked for the whole answer.
 
@@ -33,7 +36,9 @@ class FormSource:
     """The JSON schema of an object for which a form is made.
 
     Attributes:
-        typed: True if a Python type checks the answers.
+        schema: The schema of the object.
+        name: The name of the type in errors.
+        typed: True if pydantic made the schema of a Python type, which checks the answers.
         of_server: True for the schema of a server, whose author cannot repair it: defaults and
             titles that do not fit are ignored.
         checked_as_whole: Paths of the conditions that no field checks.

@@ -38,7 +38,10 @@ class FormParts:
     Attributes:
         fields: The arguments of `Question` for each field.
         check: A function that checks the whole answer; None if the fields check everything.
-        keeps_cleared: Attribute of `FormAnswer`.
+        title: Title of the form; None without one.
+        description: Text above the fields; None without one.
+        keeps_cleared: True if an optional field whose default the user deleted is an empty text,
+            False if it is absent.
     """
 
     fields: list[dict[str, Any]]
@@ -71,6 +74,7 @@ def make_form(what: Any, *, of_server: bool = False) -> FormParts:
 
 
 def _make_typed_form(python_type: Any) -> FormParts:
+    """Return the form for a Python type, which checks the whole answer."""
     source, adapter = _read_type(python_type)
     fields = [*list_fields(source)]
     questions = [field_parts.question for field_parts in fields]
@@ -87,6 +91,7 @@ def _make_typed_form(python_type: Any) -> FormParts:
 
 
 def _make_schema_form(root: Node, *, of_server: bool) -> FormParts:
+    """Return the form for a JSON schema. It checks the conditions that no field checks."""
     source = FormSource(root, of_server=of_server)
     questions = [field_parts.question for field_parts in list_fields(source)]
     title = source.read_keyword_text((), root, "title")
@@ -103,6 +108,11 @@ def _make_schema_form(root: Node, *, of_server: bool) -> FormParts:
 
 
 def _read_type(what: Any) -> tuple[FormSource, TypeAdapter[Any]]:
+    """Return the JSON schema of a Python type, and its validator.
+
+    Raises:
+        UsageError: No form can be made of it.
+    """
     name = getattr(what, "__name__", None) or repr(what)[:100]
     if not isinstance(what, type) and not hasattr(what, "__origin__"):
         raise UsageError(
@@ -170,7 +180,10 @@ class _TypedCheck:
 
 
 class _FormSchema(GenerateJsonSchema):
-    """Adds labels for the members of an `Enum`, and calls default factories."""
+    """Generator of pydantic's JSON schemas, which calls these methods for parts of a type.
+
+    It adds labels for the members of an `Enum`, and calls default factories.
+    """
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
         labels = [_make_member_label(member) for member in schema["members"]]

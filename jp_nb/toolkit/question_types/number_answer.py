@@ -57,6 +57,7 @@ class NumberAnswer(AnswerType):
 
     @model_validator(mode="after")
     def _check_answerable(self) -> Self:
+        """Refuse bounds between which there is no number."""
         lower_bounds = [bound for bound in (self.minimum, self.above) if bound is not None]
         upper_bounds = [bound for bound in (self.maximum, self.below) if bound is not None]
         if not lower_bounds or not upper_bounds:
@@ -109,6 +110,7 @@ class NumberAnswer(AnswerType):
 
     @property
     def _range(self) -> str:
+        """The bounds in words, such as ` from 1 to 5`; "" without bounds."""
         more = f" above {format_number(self.above)}" if self.above is not None else ""
         less = f" below {format_number(self.below)}" if self.below is not None else ""
         return f"{format_bounds(self.minimum, self.maximum)}{more}{less}"

@@ -101,6 +101,9 @@ class SelectAnswer(AnswerType):
     `selected` is empty without `multi`.
 
     Attributes:
+        options: The options, in the order in which they are shown.
+        multi: True if several picks are possible.
+        other: True if the user may type an own text.
         min_picks: Minimum number of picks, only with `multi`. An own text counts as a pick.
         max_picks: Maximum number of picks, only with `multi`; None for no limit.
         recommended: Index of the option that is marked as recommended. Out of range means None.
@@ -130,6 +133,7 @@ class SelectAnswer(AnswerType):
 
     @property
     def _max_count(self) -> int:
+        """Maximum number of picks: all options and an own text, if there is no limit."""
         return len(self.options) + 1 if self.max_picks is None else self.max_picks
 
     @classmethod
@@ -323,6 +327,7 @@ class SelectAnswer(AnswerType):
 
     @property
     def _pick_range(self) -> str:
+        """The limits of the number of picks, such as `2 to 3 `; "" without limits."""
         if self.max_picks is None:
             return f"at least {self.min_picks} " if self.min_picks else ""
         if self.min_picks == self.max_picks:
@@ -359,6 +364,7 @@ class SelectAnswer(AnswerType):
 
 
 def _describe_option(option: Option) -> str:
+    """Return the value with its label and description; "" if both say nothing more."""
     label = None if option.shown == str(option.value) else option.shown
     text = ", ".join(filter(None, [label, option.description]))
     return f"{json.dumps(option.value)}: {text}" if text else ""

@@ -30,6 +30,7 @@ MAX_STEPS: Final = 10_000
 """Maximum number of subschemas that one validation of a server's schema applies."""
 CHECKED_FORMATS: Final = ("ipv4", "ipv6", "uuid")
 """Formats that are checked besides those of `TextAnswer`. Others are left to the server."""
+UNCHECKABLE: Final = "this input cannot be checked, because the schema of the form is invalid ({})"
 
 
 def find_schema_problem(schema: Schema) -> str | None:
@@ -76,12 +77,10 @@ def _describe_misfit(error: ValidationError) -> str:
     return one_line(format_misfit(error))
 
 
-UNCHECKABLE: Final = "this input cannot be checked, because the schema of the form is invalid ({})"
-
-
 def _check_pattern(
     validator: Validator, pattern: Any, instance: Any, schema: Any
 ) -> Iterator[ValidationError]:
+    """Check the keyword `pattern` in linear time, in place of the check of `jsonschema`."""
     from jsonschema.exceptions import ValidationError
 
     if isinstance(instance, str) and not matches_pattern(instance, str(pattern)):

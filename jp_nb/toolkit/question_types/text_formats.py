@@ -31,7 +31,7 @@ def has_format(text: str, name: TextFormat) -> bool:
         case "uri":
             return _is_uri(text)
 
-    pattern, parse = _TIMES[name]
+    pattern, parse = _DATE_FORMATS[name]
     if pattern.fullmatch(text) is not None:
         with suppress(ValueError):
             parse(text)
@@ -49,7 +49,7 @@ def _is_uri(text: str) -> bool:
     return bool(parts.scheme and (parts.netloc or parts.path))
 
 
-_TIMES: Final[Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]]] = {
+_DATE_FORMATS: Final[Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]]] = {
     "date": (re.compile(_DATE, re.ASCII), date.fromisoformat),
     "time": (re.compile(_TIME, re.ASCII), time.fromisoformat),
     "date-time": (re.compile(f"{_DATE}[Tt ]{_TIME}", re.ASCII), datetime.fromisoformat),

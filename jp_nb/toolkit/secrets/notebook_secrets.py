@@ -28,6 +28,8 @@ from jp_nb.values.named_parts import (
 )
 from jp_nb.values.privacy import Privacy, apply_privacy
 
+MAX_HIDDEN_TEXTS: Final = 500
+"""Number of secrets that are hidden inside of texts: a text is searched for each of them."""
 ENVIRONMENT_NOT_SHOWN: Final = "the environment, without its values"
 _NUMBERS = re.compile(r"(?<![\w.])\d{4,}(?:\.\d+)?(?![\w])")
 
@@ -36,6 +38,11 @@ class NotebookSecrets(Privacy):
     """The secrets of a notebook, recognized by name, pattern, and value.
 
     The constructor reads the user's variables, so call it in the cell's thread.
+
+    As a `Privacy` (`values/privacy.py`), it is asked about parts of values while they are
+    described: `name` for a part with a name, `value` for a value as a whole, and `text` for the
+    text of a value. A call of the object hides secrets in source code and longer texts, in which
+    short secrets and numbers stay: they may be parts of words.
     """
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
@@ -48,9 +55,9 @@ class NotebookSecrets(Privacy):
         for name, text in self._environment.items():
             search.add_environment(name, text)
 
-        # Only the longest 500, because a text is searched for each of them.
-        self._texts = sorted(search.texts, key=lambda text: (-len(text), text))[:500]
-        self._joined_texts = "\0".join(self._texts)
+        longest_first = sorted(search.texts, key=lambda text: (-len(text), text))
+        self._texts = longest_first[:MAX_HIDDEN_TEXTS]
+        self._joined_texts = "\0".join(self._texts)  # to find parts of secrets
 
         self._whole_values = search.whole_values
         self._has_numbers = any(type(value) in (int, float) for value in self._whole_values)
@@ -95,6 +102,7 @@ class NotebookSecrets(Privacy):
         return self(text)
 
     def _hide_number(self, match: re.Match[str]) -> str:
+        """Return the replacement of a matched number if it is a secret; else the number."""
         digits = match[0]
         value = float(digits) if "." in digits else int(digits[:4000])  # Python's limit for `int`
         return NOT_SHOWN if value in self._whole_values else digits

@@ -25,7 +25,11 @@ MAY_NOT_BE_OFFERED = "The tool put a secret into a required part of a question: 
 
 
 class SecretAnswers(Redactor):
-    """The secret answers of a session, only in memory. Thread-safe, as `Redactor` is."""
+    """The secret answers of a session, only in memory. Thread-safe, as `Redactor` is.
+
+    The base class hides them in texts (`hide`). Its `_forms` are all spellings of the secrets, so
+    they are empty without a secret.
+    """
 
     def __init__(self) -> None:
         super().__init__(SECRET_ANSWER)
@@ -41,7 +45,7 @@ class SecretAnswers(Redactor):
 
         The result is a `ToolFailure` if a question has a secret in its id or in its options.
         """
-        if not self._forms:  # there are no secrets
+        if not self._forms:
             return outcome
 
         hidden: dict[str, Any] = {}
@@ -88,6 +92,7 @@ class SecretAnswers(Redactor):
         return None if self._has_secret(value) else value
 
     def _has_secret(self, value: Any) -> bool:
+        """Return True if a text or a number in a JSON value contains a secret, keys included."""
         if isinstance(value, dict):
             value = [*value, *value.values()]
         if isinstance(value, (list, tuple)):

@@ -57,19 +57,24 @@ def is_environment(value: object) -> bool:
 class SecretSearch:
     """Search for the secrets of a notebook. It runs no properties and consumes no iterators.
 
+    A secret is hidden in one of two ways, because a short one or a common word is also a part of
+    texts that are no secret. The value `swordfish` of `password` is hidden everywhere. A word in a
+    long list named `tokens` may be a word of a text, and is not hidden at all.
+
     Attributes:
         texts: Secrets that are hidden inside of texts.
-        whole_values: Secrets that are hidden if a whole value is equal.
+        whole_values: Secrets that are hidden if a whole value is equal, those in `texts` included.
     """
 
     def __init__(self) -> None:
         self.texts: set[str] = set()
         self.whole_values: set[str | int | float] = set()
         self._values_left = MAX_SEARCHED_VALUES
-        self._seen: dict[int, object] = {}
-        self._readers: dict[type, PartReader] = {}
+        self._seen: dict[int, object] = {}  # searched values by `id()`, kept alive
+        self._readers: dict[type, PartReader] = {}  # by the type of value
 
     def _find_reader(self, value: object) -> PartReader:
+        """Return the function that reads the parts of values of this type (`named_parts.py`)."""
         kind = type(value)
         if kind not in self._readers:
             self._readers[kind] = find_part_reader(value)
@@ -95,17 +100,17 @@ class SecretSearch:
             name, value, depth = pending.popleft()
             self._values_left -= 1
             if type(value) in PLAIN_TYPES and name is None:
-                continue
+                continue  # a number without a name, for example, is no secret
 
             if name is not None and is_secret(name, value):
                 self._add_secret(name, value)
             elif type(value) is str:
                 if len(value) >= _MIN_KEY_CHARS:
                     self.texts.update(find_api_keys(value[:MAX_READ_BYTES]))
-            elif self._find_reader(value) is read_secret_content:
+            elif self._find_reader(value) is read_secret_content:  # such as `pydantic.SecretStr`
                 _, secret = next(read_secret_content(value, with_plain_cells=True))
                 self._add_secret("", secret)
-            elif depth < MAX_CONTAINER_DEPTH and self._is_new(value):
+            elif depth < MAX_CONTAINER_DEPTH and self._mark_searched(value):
                 read_parts = self._find_reader(value)
                 try:
                     for key, part in read_parts(value, with_plain_cells=False):
@@ -113,8 +118,11 @@ class SecretSearch:
                 except FAILURES:
                     continue  # another thread changed the container, or its code raised
 
-    def _is_new(self, value: object) -> bool:
-        """Return True for a value that was not searched before, and note that it is searched."""
+    def _mark_searched(self, value: object) -> bool:
+        """Note that a container is searched; return False if it was before, or must not be.
+
+        The environment is not a container of the user: `add_environment` searches it.
+        """
         if id(value) in self._seen or is_environment(value):
             return False
 
@@ -122,7 +130,11 @@ class SecretSearch:
         return True
 
     def _add_secret(self, name: str, value: object) -> None:
-        """Add the texts and numbers in the value of a secret `name`, unless they may be words."""
+        """Add the texts and numbers in the value of a secret `name`.
+
+        Omit those that may be words of a text: parts of a container with a name such as `tokens`,
+        unless they look random.
+        """
         may_be_words = _may_contain_words(name)
 
         for part, is_alone in self._iter_plain_parts(value, may_be_words=may_be_words):
@@ -168,6 +180,7 @@ class SecretSearch:
                 pending.extend((part, are_alone) for part in parts)
 
     def _add_number(self, number: float) -> None:
+        """Hide `number`, also if it is written as a text."""
         self.whole_values.add(number)
         with suppress(ValueError):  # more digits than `sys.get_int_max_str_digits()`
             self.whole_values.add(str(number))

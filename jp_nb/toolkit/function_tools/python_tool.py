@@ -1,7 +1,8 @@
-"""Python functions as tools: the decorator `@jp.tool`, and the registry of the decorated functions.
+"""A Python function as a tool: its definition for the model, and its runs.
 
 The type hints and the Google-style docstring of the function define its schema. Arguments are
-validated before the function runs (`jp_nb/toolkit/function_tools/function_arguments.py`).
+validated before the function runs (`function_arguments.py`). `tool_registry.py` has the decorator
+`@jp.tool`, which makes and registers the tools.
 
 Source: `docs/tools.md`.
 """
@@ -12,10 +13,9 @@ import asyncio
 import inspect
 import logging
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Final, TypedDict, Unpack, overload
+from typing import Any, Final, TypedDict, Unpack
 
 from pydantic import JsonValue
 
@@ -25,15 +25,14 @@ from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.cell_thread import CellThread, PendingResult
 from jp_nb.toolkit.function_tools.blocked_loop import WatchedCall, get_loop_of_thread
 from jp_nb.toolkit.function_tools.docstrings import read_docstring, read_examples
-from jp_nb.toolkit.function_tools.function_arguments import (
+from jp_nb.toolkit.function_tools.function_arguments import ArgumentsError, FunctionArguments
+from jp_nb.toolkit.function_tools.function_calls import await_result, call_function
+from jp_nb.toolkit.function_tools.function_signatures import (
     WRAP_HINT,
-    ArgumentsError,
-    FunctionArguments,
     describe_method,
     find_class_name,
     read_documentation,
 )
-from jp_nb.toolkit.function_tools.function_calls import await_result, call_function
 from jp_nb.toolkit.outcome import Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.values.base import ValueBudget
@@ -44,8 +43,8 @@ log = logging.getLogger(__name__)
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
-class _Options(TypedDict, total=False):
-    """The options of `tool`, which documents them."""
+class ToolOptions(TypedDict, total=False):
+    """The options of the decorator `tool` (`tool_registry.py`), which documents them."""
 
     name: str | None
     run: RunMode | None
@@ -63,15 +62,22 @@ class PythonTool(Tool):
     `async def` function runs in the event loop of the agent.
 
     Attributes:
+        function: The user's function.
         context_name: Name of the parameter that receives the context; None without one.
+        is_async: True for an `async def` function.
+        thread: True if a `def` function runs in a worker thread.
+        arguments: The schema of the arguments, and their values as Python objects.
+        on_refused: Called with the tool if it is refused after its registration, because it was
+            decorated in the body of a class; None while it is not registered.
     """
 
-    may_propose = True
+    may_propose = True  # configuration changes, with `jp.Success`
 
-    def __init__(self, function: Callable[..., Any], **options: Unpack[_Options]) -> None:
+    def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
         self.function = function
+        self.on_refused: Callable[[PythonTool], None] | None = None
         self._options = options
-        self._code = getattr(function, "__code__", None)
+        self._code = getattr(function, "__code__", None)  # another one after `%autoreload`
         self.name = _check_tool_name(function, options.get("name"))
         self.is_async = _is_async(function)
         self.thread = options.get("thread", False)
@@ -82,7 +88,9 @@ class PythonTool(Tool):
             )
 
         self.waits_for_cell = not (self.thread or self.is_async)
-        self._cell_loop = get_loop_of_thread()  # a cell defines the tool, or imports its module
+        # The event loop of the user's code: a cell defines the tool, or imports its module. A `def`
+        # function that waits for this loop would wait without end, which `WatchedCall` detects.
+        self._cell_loop = get_loop_of_thread()
         self.arguments = FunctionArguments(function, self.name)
         self.context_name = self.arguments.context_name
         self.schema: Mapping[str, JsonValue] = self.arguments.schema
@@ -125,7 +133,8 @@ class PythonTool(Tool):
 
         return True
 
-    def _read_registration(self, options: _Options) -> dict[str, JsonValue]:
+    def _read_registration(self, options: ToolOptions) -> dict[str, JsonValue]:
+        """Return the configuration of the tool, a partial of `conversation.tools.NAME`."""
         toolset = options.get("toolset")
         if toolset is not None and not TOOL_NAME.fullmatch(toolset):
             raise UsageError(
@@ -153,6 +162,7 @@ class PythonTool(Tool):
     def __set_name__(self, owner: type, name: str) -> None:
         """Refuse a method that was decorated in the body of its class.
 
+        Python calls this when the class `owner` is complete, and the tool is already registered.
         A function without an object, such as that of a static method, works there.
         """
         is_method = find_class_name(self.function) == owner.__qualname__
@@ -161,7 +171,8 @@ class PythonTool(Tool):
 
         first = next(iter(self.arguments.parameters), None)
         if first is not None and not first.is_hinted:
-            REGISTRY.discard(self)
+            if self.on_refused is not None:
+                self.on_refused(self)
             raise UsageError(describe_method(self.name, owner.__qualname__, first.name))
 
     @cached_property
@@ -178,11 +189,16 @@ class PythonTool(Tool):
         return f"<tool {self.name}{inspect.signature(self.function)}>"
 
     def validate_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
-        """Return `arguments` as Python values by parameter; None if they are invalid."""
+        """Return the given `arguments` as Python values by parameter; None if they are invalid.
+
+        The transcript shows a call as Python code with these values. Parameters that the model
+        omits are absent.
+        """
         try:
             values = self.arguments.read(arguments)
         except ArgumentsError:
             return None
+
         return {
             parameter.name: values[parameter.name]
             for parameter in self.arguments.parameters
@@ -200,10 +216,12 @@ class PythonTool(Tool):
 
         if self.context_name is not None:
             values[self.context_name] = context
+
         budget = ValueBudget(side=context.image_side)
         if self.is_async:
             return await await_result(self.function(**values), budget)
 
+        # This event loop watches the other thread, and ends its wait for the loop of the cell.
         watched = WatchedCall(self._cell_loop)
         call = partial(watched.run, partial(call_function, self.function, values, budget))
         async with watched.watching():
@@ -226,6 +244,11 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _check_tool_name(function: object, name: str | None) -> str:
+    """Return `name`, or the name of the function.
+
+    Raises:
+        UsageError: `function` cannot be a tool, or the name is not valid.
+    """
     if isinstance(function, type):
         raise UsageError(
             f"{function.__name__} is a class, and a tool must be a function. {WRAP_HINT}"
@@ -252,6 +275,12 @@ def _check_tool_name(function: object, name: str | None) -> str:
 
 
 def _read_access_rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
+    """Return the rules of the tool `name` as JSON.
+
+    Raises:
+        UsageError: An item is not a `ConfigRule`.
+        ConfigError: A rule is invalid.
+    """
     from jp_nb.config.validation import validate_layer  # few tools have rules
 
     if not all(isinstance(rule, ConfigRule) for rule in access):
@@ -261,148 +290,3 @@ def _read_access_rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValu
     tool: JsonValue = {"access": {"config": rules}}
     validate_layer({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
     return rules
-
-
-class Registry:
-    """The Python tools of this process. `version` is the number of changes."""
-
-    def __init__(self) -> None:
-        self._tools: dict[str, PythonTool] = {}
-        self.version = 0
-
-    def add(self, tool: PythonTool) -> PythonTool:
-        """Register `tool` for the next turn, and return the registered tool.
-
-        It replaces a tool of the same name. If its module was reloaded, the earlier tool is updated
-        instead: names that the user imported are still the registered tool.
-        """
-        earlier = self._tools.get(tool.name)
-        if earlier is not None and earlier.is_reloaded_as(tool):
-            earlier.become(tool)
-            tool = earlier
-
-        self._tools[tool.name] = tool
-        self.version += 1
-        return tool
-
-    def discard(self, tool: PythonTool) -> None:
-        """Remove `tool` if it is registered."""
-        if self._tools.get(tool.name) is tool:
-            self.remove(tool.name)
-
-    def remove(self, name: str) -> None:
-        """Remove the tool `name`.
-
-        Raises:
-            UsageError: There is no such tool.
-        """
-        if name not in self._tools:
-            known = ", ".join(sorted(self._tools)) or "none is defined"
-            raise UsageError(f"there is no Python tool {name!r} (known: {known})")
-
-        del self._tools[name]
-        self.version += 1
-
-    def all(self) -> dict[str, PythonTool]:
-        """Return the tools by name, in the order they were first defined."""
-        for tool in self._tools.values():
-            if tool.refresh():
-                self.version += 1
-        return dict(self._tools)
-
-
-REGISTRY: Final = Registry()
-
-
-@overload
-def tool(function: Callable[..., Any], /) -> PythonTool: ...
-@overload
-def tool(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], PythonTool]: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    run: RunMode | None = None,
-    covers: RuleCoverage | None = None,
-    access: Sequence[ConfigRule] = (),
-    thread: bool = False,
-    toolset: str | None = None,
-    read_only: bool | None = None,
-) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
-    """Make a function available to the model as a tool.
-
-    You can still call the function. If you define it again, the new tool replaces the old one.
-
-    Example:
-        >>> @tool
-        ... def double(number: int) -> int:
-        ...     return 2 * number
-        >>> double(4)
-        8
-        >>> remove_tool("double")
-
-    The model reads the return value: a text is sent unchanged, plain data as JSON, and any other
-    value, such as a data frame or a figure, as a description (`jp.describe`). The function can also
-    return an outcome: `jp.Success` or `jp.NeedsInput`. The model reads an exception as an error.
-
-    Args:
-        function: The function. Its type hints and its Google-style docstring define the schema;
-            pydantic must support the types. A parameter of type `ToolContext` receives the context.
-        name: Name for the model; None for the name of the function.
-        run: `unattended` to run without a question; `ask` or `edit` to ask the user first; `skip`
-            to never run. The configuration of the tool overrides it. None means `unattended`,
-            unless the configuration of `*` differs.
-        covers: Calls that the permission "for this turn" covers. `tool` means all calls of the
-            tool, `arguments` only calls with the same arguments. Use `arguments` if an argument is
-            executed, such as code, a command line, or SQL. The configuration overrides it. None
-            means `tool`.
-        access: Rules for the settings that the tool may read and propose to change. Files can add
-            rules. After a rejected proposal the function runs again in the same call, up to three
-            times, and `ctx.delta_rejection` has the reason.
-        thread: True to run a `def` function in a worker thread, in parallel with other tools.
-            Without it, such functions run in the cell's thread, one at a time. An `async def`
-            function always runs in parallel with other tools.
-        toolset: Name of a group of tools that are switched together: `%%jp -t NAME`, or the setting
-            `conversation.toolsets.NAME = true`.
-        read_only: True if a call certainly changes nothing, neither in the kernel nor elsewhere.
-            In a turn that begins with a plan (`%%jp --plan`), only such tools run before the user
-            has approved it. The configuration overrides it. None means False.
-
-    Returns:
-        The tool. `@jp.tool(…)` with options returns a decorator.
-
-    Raises:
-        UsageError: If `function` is not a function, a name or a parameter is not valid for a tool,
-            or `thread` is set for an `async def` function.
-        ConfigError: If `access` contains an invalid rule.
-    """
-    options = _Options(
-        name=name,
-        run=run,
-        covers=covers,
-        access=access,
-        thread=thread,
-        toolset=toolset,
-        read_only=read_only,
-    )
-    if function is None:
-        return partial(tool, **options)
-
-    new_tool = PythonTool(function, **options)
-    if access:
-        from jp_nb.config.access_rule_checks import find_rule_warnings  # few tools have rules
-
-        for text in find_rule_warnings(new_tool.name, access):
-            warnings.warn(text, stacklevel=2)
-
-    return REGISTRY.add(new_tool)
-
-
-def remove_tool(name: str) -> None:
-    """Remove a Python tool, so that the model can no longer call it.
-
-    Raises:
-        UsageError: If there is no Python tool of this name.
-    """
-    REGISTRY.remove(name)
