@@ -255,7 +255,7 @@ def _execute(
             failure = CellFailure(_find_last_executed(notebook), exc.ename, exc.evalue)
         except DeadKernelError:
             failure = execution.make_kernel_failure()
-        except BaseException:
+        except BaseException:  # the outputs so far are not lost, whatever happened
             if execution.began:
                 _write_result(execution.client, target, path)
             raise

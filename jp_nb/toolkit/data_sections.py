@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _MARK_CHARS: Final = 8
+"""Number of characters of the hash in the delimiters."""
 
 
 @dataclass(frozen=True, slots=True)

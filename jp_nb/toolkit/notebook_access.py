@@ -32,9 +32,13 @@ class CellOutput:
 
 @dataclass(frozen=True, slots=True)
 class NotebookCell:
-    """One cell. `number` is its index in the notebook, from 0; `cell_id` is "" if not known.
+    """One cell.
 
     Attributes:
+        number: Its index in the notebook, from 0.
+        source: Its source, which may be cut (`left_out`).
+        cell_id: Its id; "" if it is not known.
+        execution_count: The number of its last run; None if it did not run.
         outputs: The outputs, with images only for the cell that was requested.
         edited: True if the source changed after the last run.
         left_out: Number of omitted characters of a long source and its outputs.

@@ -62,6 +62,7 @@ def format_table(
 
 
 def _format_permission(answer: PreparedAnswer) -> Iterator[str]:
+    """Yield the lines of a permission, with the arguments of the only call that it is about."""
     yield f"decision = {format_answer_value(answer)}"
     if answer.arguments is None:
         return

@@ -90,6 +90,7 @@ def ask_in_cell(folder: str | os.PathLike[str], ask: AskPrompt) -> None:
 
 
 def _ask_on_terminal(inbox: Inbox) -> int:
+    """Ask about the decisions line by line on the terminal."""
     from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
     from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole
 
@@ -111,6 +112,7 @@ def _ask_on_terminal(inbox: Inbox) -> int:
 
 
 def _print_result(inbox: Inbox) -> None:
+    """Print how many decisions are answered, and the command that uses the answers."""
     step = inbox.format_next_step()
     lines = [inbox.format_heading()]
     if step:

@@ -48,6 +48,7 @@ def make_request(options: argparse.Namespace, log: RunLog) -> BatchRequest:
 
 
 def _find_last_request(log: RunLog) -> BatchRequest | None:
+    """Return the request of the last batch in the log; None if the log names none."""
     requests = [batch.plan for batch in log.batches if batch.plan]
     if not requests:
         return None
@@ -107,10 +108,12 @@ def _read_files(options: argparse.Namespace) -> tuple[ParameterSet, str]:
 
 
 def _make_absolute(path: Path | str | None) -> str:
+    """Return the absolute path of an option; "" without one."""
     return os.path.abspath(path) if path else ""
 
 
 def _read_models(text: str | None) -> tuple[str, ...]:
+    """Return the models of `--models A,B`, each once."""
     if not text:
         return ()
     names = [name.strip() for name in text.split(",")]

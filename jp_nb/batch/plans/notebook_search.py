@@ -50,6 +50,7 @@ def find_notebooks(arguments: Iterable[str], *, folder: Path, out: Path) -> list
 
 
 def _list_notebooks(path: Path, argument: str, out: Path) -> Iterator[Path]:
+    """Yield the notebooks that `argument` names, whose `path` is absolute, outside of `out`."""
     if path.is_dir():
         yield from _search_folder(path, out)
     elif path.is_file():
@@ -64,12 +65,14 @@ def _list_notebooks(path: Path, argument: str, out: Path) -> Iterator[Path]:
 
 
 def _search_folder(path: Path, out: Path) -> Iterator[Path]:
+    """Yield the notebooks in a folder and its visible subfolders, outside of `out`."""
     for name, subfolders, files in os.walk(path):
         folder = Path(os.path.abspath(name))
         if _is_in_folder(folder, out):
             subfolders.clear()  # `os.walk` does not enter them
             continue
 
+        # `os.walk` enters the folders that are left in this list.
         subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
         for file in sorted(files):
             if file.endswith(".ipynb") and not file.startswith("."):

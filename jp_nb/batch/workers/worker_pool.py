@@ -38,7 +38,10 @@ class RunSource(Protocol):
 
 
 class WorkerPool:
-    """Runs the specifications of a source on a number of workers."""
+    """Runs the specifications of a source on a number of workers.
+
+    Each worker has a task of the event loop, which takes one run after another from the source.
+    """
 
     def __init__(self, count: int, make_worker: Callable[[], Worker]) -> None:
         self._workers: Sequence[Worker] = [make_worker() for _ in range(count)]
@@ -59,12 +62,14 @@ class WorkerPool:
                 self._kill_timer.cancel()
 
     async def _serve(self, worker: Worker, number: int, source: RunSource) -> None:
+        """Execute runs on `worker` until the source has none."""
         while not self._is_interrupted and (spec := source.take()) is not None:
             if source.start(spec, number):
                 source.end(spec, await self._execute(worker, spec))
         await worker.close()
 
     async def _execute(self, worker: Worker, spec: RunSpec) -> RunEnd:
+        """Execute a run, and return its end, also if the worker dies."""
         try:
             return await worker.execute(spec)
         except WorkerDiedError as exc:

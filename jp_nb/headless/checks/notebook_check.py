@@ -113,6 +113,7 @@ def _as_document(other: JsonValue) -> JsonObject:
 
 
 def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterator[Finding]:
+    """Check one conversation. Messages begin with `prefix`, its place among the inactive ones."""
     try:
         stream = Document.load(stored, clock=utc_now, tolerant=True).conversation
     except StorageError as exc:

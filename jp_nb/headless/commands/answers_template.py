@@ -49,6 +49,7 @@ def _format_header(decision: ReportedDecision) -> str:
 
 
 def _format_decision(decision: ReportedDecision) -> list[str]:
+    """Return the comments about a decision, the last of which is an example of an answer."""
     if decision.question is not None:
         return _format_question(decision.question)
 
@@ -77,6 +78,7 @@ def _format_examples(question: Question) -> list[str]:
 
 
 def _format_form_example(key: str, fields: Sequence[Question]) -> list[str]:
+    """Return comments about the fields of a form, and an example of its answer."""
     lines = []
     assignments = []
 
@@ -106,6 +108,7 @@ _EXAMPLES: Final = {"boolean": "true", "number": "0.0", "integer": "0", "url": "
 
 
 def _format_example(question: Question) -> str:
+    """Return an example of an answer as TOML: its default, if there is one."""
     answer_type = question.answer_type
     if answer_type.secret:
         return '{ env = "NAME" }'

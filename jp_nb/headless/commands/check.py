@@ -94,7 +94,7 @@ def _expand_folder(named: Path) -> list[Path]:
 
     files: list[Path] = []
     for folder, subfolders, names in os.walk(named):
-        # `os.walk` visits what is left in this list.
+        # `os.walk` enters the folders that are left in this list.
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         visible = (name for name in sorted(names) if not name.startswith("."))
         files += [Path(folder) / name for name in visible if name.endswith(tuple(CHECKS))]

@@ -66,7 +66,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
         target = _make_notebook()
 
     carrier.lift_carrier(target.metadata)
-    done = "imported"
+    action = "imported"
     stored = jp
 
     if carrier.read_carrier(target.metadata) is not None:
@@ -82,21 +82,22 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
         else:
             _check_continuation(jp, stored_version, folder, notebook)
             _replace_conversation(document, jp, loaded)
-            done = f"updated from {folder}"
+            action = f"updated from {folder}"
 
         stored = document.to_json()
 
     segments.store_segments(target.metadata, stored)
     write_notebook(target, notebook)
 
+    return [_format_import(action, loaded, notebook), *_list_skipped_files(jp, folder)]
+
+
+def _list_skipped_files(jp: JsonObject, folder: Path) -> list[str]:
+    """Return a line for each file of the directory that the conversation does not contain."""
     names = as_object(get_properties(jp).get("origin")).get("left_out")
     skipped = [str(name) for name in names] if isinstance(names, list) else []
     why = "it is a link, a folder, a hidden or large file, or not text"
-
-    return [
-        _format_import(done, loaded, notebook),
-        *(f"not imported: {folder / name} ({why})" for name in skipped),
-    ]
+    return [f"not imported: {folder / name} ({why})" for name in skipped]
 
 
 def _make_notebook() -> Any:
@@ -150,12 +151,13 @@ def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) 
     document.others[place] = {key: item for key, item in jp.items() if key != "version"}
 
 
-def _format_import(done: str, loaded: Document, notebook: Path) -> str:
+def _format_import(action: str, loaded: Document, notebook: Path) -> str:
+    """Return the line about the imported conversation; `action` is the verb of the sentence."""
     stream = loaded.conversation
     turns = "1 turn" if stream.turn_count == 1 else f"{stream.turn_count} turns"
     title = f" {stream.title!r}" if stream.title else ""
     counts = f"({turns}, {len(stream)} entries)"
-    return f"{notebook}: {format_conversation_id(stream.id)}{title} {done} {counts}"
+    return f"{notebook}: {format_conversation_id(stream.id)}{title} {action} {counts}"
 
 
 def import_conversation(options: argparse.Namespace) -> int:

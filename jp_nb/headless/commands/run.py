@@ -31,29 +31,6 @@ from jp_nb.storage.configuration.answers_file import (
 )
 from jp_nb.text import plain
 
-
-def _write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:
-    """Write a new answers file with the open decisions as comments, if there are any."""
-    if not undecided:
-        _print_lines([f"there are no open decisions: {path} was not written"])
-        return
-
-    content = format_template(undecided, notebook).encode(errors="replace")
-    try:
-        with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-            file.write(content)
-    except FileExistsError as exc:
-        raise UsageError(_format_exists_error(path)) from exc
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
-
-    _print_lines([f"{path} written: fill it in and pass it with `--answers`"])
-
-
-def _format_exists_error(path: Path) -> str:
-    return f"{path} already exists: choose a new file for the template"
-
-
 _CASSETTE_TABLE: Final = "providers.cassette"  # path of the settings for cassettes
 CASSETTE_MODES: Final = ("record", "replay", "replay-or-record")
 """Values of the setting `providers.cassette.mode`. Each is also an option: `--replay`."""
@@ -123,6 +100,28 @@ def format_summary(report: RunReport, written: str) -> str:
 def _count(number: int, noun: str) -> str:
     ending = "" if number == 1 else "s"
     return f"{number} {noun}{ending}"
+
+
+def _write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:
+    """Write a new answers file with the open decisions as comments, if there are any."""
+    if not undecided:
+        _print_lines([f"there are no open decisions: {path} was not written"])
+        return
+
+    content = format_template(undecided, notebook).encode(errors="replace")
+    try:
+        with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+    except FileExistsError as exc:
+        raise UsageError(_format_exists_error(path)) from exc
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+
+    _print_lines([f"{path} written: fill it in and pass it with `--answers`"])
+
+
+def _format_exists_error(path: Path) -> str:
+    return f"{path} already exists: choose a new file for the template"
 
 
 def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, str]:

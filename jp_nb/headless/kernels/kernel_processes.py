@@ -29,10 +29,13 @@ LEAVE_GRACE_S: Final = 0.5
 """Seconds in which processes end by themselves after their kernel."""
 END_GRACE_S: Final = 1.0
 """Seconds between SIGTERM and SIGKILL to processes that a kernel has left."""
+POLL_S: Final = 0.02
+"""Seconds between two looks at the processes."""
 MAX_NAMED_PROCESSES: Final = 5
 """Number of left processes that a warning names."""
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of Linux
 _GUARD: Final = b"process_guard.py"
+"""Part of the command line of a guard."""
 
 
 class KernelProcesses:
@@ -63,11 +66,12 @@ class KernelProcesses:
         left = self._find_left()
         until = time.monotonic() + LEAVE_GRACE_S
         while left and time.monotonic() < until:  # most end by themselves with their kernel
-            time.sleep(0.02)
+            time.sleep(POLL_S)
             _reap(left)
             left = self._find_left()
         names = [_read_name(pid) for pid in left]
 
+        # The groups as well as single processes: a process may have left the group of its kernel.
         for group in self._groups:
             _signal_group(group, signal.SIGTERM)
         for pid in left:
@@ -75,7 +79,7 @@ class KernelProcesses:
 
         until = time.monotonic() + END_GRACE_S
         while self._is_any_left(left) and time.monotonic() < until:
-            time.sleep(0.02)
+            time.sleep(POLL_S)
 
         for group in self._groups:
             _signal_group(group, signal.SIGKILL)

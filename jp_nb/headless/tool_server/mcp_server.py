@@ -93,7 +93,11 @@ def print_notice(text: str) -> None:
 
 
 def make_server(source: str, tools: ToolServer) -> Server[Any]:
-    """Return the MCP server of `tools`, with the name of the module or notebook."""
+    """Return the MCP server of `tools`, with the name of the module or notebook.
+
+    The library seals the state of a call before a client gets it, and checks the seal when it comes
+    back: a client cannot change it.
+    """
     from mcp.server.lowlevel.server import Server
     from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
@@ -202,6 +206,7 @@ class ToolServer:
             shown = asked.select_open(state, can_ask=client.can_ask)
             if shown and client.is_modern:
                 return _require_input(asked, shown, state)
+
             for question in shown:
                 action, content = await client.ask(asked.tool, question)
                 asked.settle_response(state, question, action, content)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from pydantic import JsonValue
 
+# `has_type` handles `bool`, which Python also counts as an `int`.
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),

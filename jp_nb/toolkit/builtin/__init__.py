@@ -37,7 +37,10 @@ BUILTINS: dict[str, Tool] = {
 
 
 def tools_config(functions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a partial configuration with the built-in tools, and `functions` by name."""
+    """Return a partial configuration with the built-in tools, and `functions` by name.
+
+    Both are registrations (`Tool.registration`). The toolsets of the notebook are off.
+    """
     tools = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
     toolsets = {TOOLSET: {"state": False}, CELLS_TOOLSET: {"state": False}}
     return {"conversation": {"tools": {**tools, **functions}, "toolsets": toolsets}}

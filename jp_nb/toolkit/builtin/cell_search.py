@@ -1,5 +1,8 @@
 """Search the sources and outputs of the notebook's cells for the model.
 
+`hide` are the user's secrets (`notebook_secrets.py`). `hide(text)` is a source without them, and
+`hide.text(text)` an output without them.
+
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
 """
 
@@ -75,6 +78,7 @@ def _format_found_cells(hits: Sequence[_Hit]) -> str:
 def _find_hits(
     cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: NotebookSecrets
 ) -> Iterator[_Hit]:
+    """Yield the lines of a cell and of its outputs in which `find` finds the text."""
     # Without secrets, so that a search cannot confirm a guessed secret. To hide them takes time,
     # so the text is searched before.
     if find(cell.source):
@@ -90,6 +94,7 @@ def _find_hits(
 def _find_lines(
     cell: NotebookCell, part: str, text: str, find: Callable[[str], re.Match[str] | None]
 ) -> Iterator[_Hit]:
+    """Yield the lines of `text`, a `part` of the cell such as `source`, with a short excerpt."""
     for number, line in enumerate(text.split("\n"), 1):
         match = find(line)
         if match is None:

@@ -1,5 +1,8 @@
 """Describe the cells of the notebook for the model.
 
+`hide` are the user's secrets (`notebook_secrets.py`). `hide(text)` is a source without them, and
+`hide.text(text)` an output without them.
+
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
 """
 

@@ -1,5 +1,8 @@
 """List the variables of the notebook for the model, and describe their values.
 
+`hide` are the user's secrets (`notebook_secrets.py`). `hide(text)` is a text without them, and
+`hide.name(name, value)` is None if a variable with this name may be shown.
+
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
 """
 

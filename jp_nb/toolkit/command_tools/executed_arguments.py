@@ -111,7 +111,11 @@ def executes_call_values(command: Command) -> bool:
 
 
 def _is_executed(words: list[str], index: int) -> bool:
-    """Return True if the word at `index` is executed, judged by the words to the left of it."""
+    """Return True if the word at `index` is executed, judged by the words to the left of it.
+
+    It is executed as the program itself, as a command or query of a runner such as `sudo`, as the
+    code of an option such as `-c`, or as the script of an interpreter, its first word.
+    """
     is_program = index == 0
     if is_program:
         return True

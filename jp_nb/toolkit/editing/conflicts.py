@@ -65,6 +65,7 @@ def find_merged(
 
 
 def _describe_change(cell: DocumentCell, present: DocumentCell) -> str:
+    """Return how the `present` cell differs from the one that the user saw; "" if it does not."""
     if present.version != cell.version:
         return f"the source has changed, and its version is now {present.version}."
     if present.kind != cell.kind:

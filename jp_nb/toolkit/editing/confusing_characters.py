@@ -78,6 +78,7 @@ def _has_latin_letter(word: str) -> bool:
 
 
 def _is_lookalike(char: str) -> bool:
+    """Return True for a letter of another alphabet that looks like a Latin one."""
     if char.isascii() or not char.isalpha():
         return False
     key = make_lookalike_key(char)

@@ -34,6 +34,8 @@ class _CellHistory:
 
     Attributes:
         is_new: True if the turn inserted the cell.
+        is_deleted: True if the turn deleted it.
+        is_moved: True if the turn moved it.
         is_changed: True if the turn changed its source.
         source: The source before the turn; None if the record does not have it.
         version_before: The version of this source.
@@ -49,6 +51,11 @@ class _CellHistory:
     source: str | None = None
     version_before: str = ""
     version: str = ""
+
+    @property
+    def comes_back(self) -> bool:
+        """True if the turn deleted a cell that was there before."""
+        return self.is_deleted and not self.is_new
 
     def add(self, applied: Mapping[str, JsonValue]) -> None:
         """Add the next edit of this cell."""
@@ -181,24 +188,19 @@ def _add_insertions_and_moves(
         history = histories.get(cell_id)
         cell = document.find(cell_id)
 
-        if cell is None:
-            # A cell that the turn inserted and deleted again does not come back.
-            if history is None or not history.is_deleted or history.is_new:
-                previous = cell_id
-                continue
+        if cell is not None:
+            if history is not None and history.is_moved:
+                old_previous = _get_previous(old_order_of_present, cell_id)
+                if old_previous != _get_previous(present_ids, cell_id):
+                    inverse.add("move", history, cell, after=previous)
+            previous = cell_id
+        elif history is not None and history.comes_back:
             insert_count += 1
             key = f"{NEW_CELL_PREFIX}{insert_count}"
             inverse.add("insert", history, None, after=previous, key=key)
             # Without its source the cell is a conflict, so the next one cannot come after it.
             if history.source is not None:
                 previous = key
-            continue
-
-        if history is not None and history.is_moved:
-            old_previous = _get_previous(old_order_of_present, cell_id)
-            if old_previous != _get_previous(present_ids, cell_id):
-                inverse.add("move", history, cell, after=previous)
-        previous = cell_id
 
 
 def _restore_order(

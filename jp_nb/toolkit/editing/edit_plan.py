@@ -47,6 +47,7 @@ class EditPlan:
     """The edits that are applied together.
 
     Attributes:
+        edits: The edits, in the order of the proposal.
         order: The ids and keys of all cells afterwards.
         dropped: The reasons why other edits cannot be applied, by the number of the edit.
     """
@@ -57,7 +58,11 @@ class EditPlan:
 
     @property
     def steps(self) -> list[EditStep]:
-        """The changes of the document, in order. A cell gets its final source at once."""
+        """The changes of the document, in order.
+
+        A cell with several edits gets its final source in the first of them, and a cell that is
+        deleted gets none.
+        """
         final_sources = {planned.edit.target: planned.after for planned in self.edits}
         deleted = {planned.edit.cell for planned in self.edits if planned.edit.kind == "delete"}
         written: set[str] = set()

@@ -19,6 +19,9 @@ from pydantic_core import PydanticCustomError
 
 from jp_nb.toolkit.question_types.answer_types import AnswerType
 
+_PROBLEMS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}
+"""Texts of problems by pydantic's type of error; others keep pydantic's text."""
+
 
 def read_answer_type(value: Any, kinds: Mapping[str, type[AnswerType]]) -> AnswerType:
     """Return the answer type for the JSON of a tool, or for an `AnswerType` of one of `kinds`.
@@ -75,6 +78,3 @@ def find_first_problem(exc: ValidationError) -> tuple[str, str]:
 
     message = first["msg"].removeprefix("Value error, ")
     return ".".join(steps), _PROBLEMS.get(first["type"], message)
-
-
-_PROBLEMS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}

@@ -19,6 +19,7 @@ from urllib.parse import quote
 MAX_URL_CHARS: Final = 4_000
 """Maximum length of the URL in a question: the user has to read all of it."""
 
+# Scheme, user, host, and port. Everything after them is the `rest`.
 _URL: Final = re.compile(
     r"(?P<scheme>https?)://(?:(?P<user>[^/?#@]*)@)?(?P<host>[^/?#@:\[\]]+|\[[0-9a-f:.]+\])"
     r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)",
@@ -108,6 +109,7 @@ def _has_ambiguous_chars(url: str) -> bool:
 
 
 def _encode_host(host: str) -> str | None:
+    """Return the host in ASCII, as browsers send it; None if it is not certain."""
     if host.startswith("["):
         return host.lower()
     try:

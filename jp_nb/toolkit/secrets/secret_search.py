@@ -74,7 +74,11 @@ class SecretSearch:
         self._readers: dict[type, PartReader] = {}  # by the type of value
 
     def _find_reader(self, value: object) -> PartReader:
-        """Return the function that reads the parts of values of this type (`named_parts.py`)."""
+        """Return the function that reads the parts of values of this type (`named_parts.py`).
+
+        It yields each part with its name, or None. The values in the columns of a data frame are
+        parts only `with_plain_cells`, so that the search for names does not read large tables.
+        """
         kind = type(value)
         if kind not in self._readers:
             self._readers[kind] = find_part_reader(value)
