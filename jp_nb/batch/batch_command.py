@@ -138,6 +138,7 @@ def run_batch(
         is_interrupted = asyncio.run(_run_pool(pool, batch))
         progress.close(batch.counts)
         _tell_unused_answers(answers, batch, progress)
+
         try:
             _merge_recordings(folder, plan.request, progress)
             _write_reports(folder, junit=options.junit, strict=plan.request.strict)

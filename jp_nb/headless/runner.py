@@ -137,7 +137,7 @@ def run_notebook(
     refuse_unsafe_target(target)
 
     notebook = read_notebook(path)
-    lift_carrier(notebook.metadata)
+    lift_carrier(notebook.metadata)  # another runner may have left the record in a widget
     taken_over = count_entries(read_carrier(notebook.metadata), with_headless=True)
 
     if parameters:

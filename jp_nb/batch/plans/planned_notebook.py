@@ -28,6 +28,7 @@ class PlannedNotebook:
     """A notebook of a batch.
 
     Attributes:
+        path: Its absolute path.
         name: Its path relative to the common folder of the batch, with slashes.
         content_digest: Digest of its cells and metadata, without outputs.
         file_digest: Digest of its file.

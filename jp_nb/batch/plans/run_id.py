@@ -74,7 +74,7 @@ def make_run_id(
     """
     stem = str(PurePosixPath(notebook).with_suffix(""))
     pieces = [_replace_unsafe(stem)]
-    is_exact = True
+    is_exact = True  # the readable part shows every name and value completely
     for name, value in (*parameters.items(), *overrides.items()):
         piece = _format_piece(name, value)
         is_exact = is_exact and piece == f"{name}={value}"
@@ -98,4 +98,5 @@ def _format_piece(name: str, value: JsonValue) -> str:
 
 
 def _replace_unsafe(text: str) -> str:
+    """Return `text` with `-` in place of characters that a file name should not have."""
     return _UNSAFE.sub("-", text).strip("-.")

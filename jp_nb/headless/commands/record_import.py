@@ -65,7 +65,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
     else:
         target = _make_notebook()
 
-    carrier.lift_carrier(target.metadata)
+    carrier.lift_carrier(target.metadata)  # another runner may have left the record in a widget
     action = "imported"
     stored = jp
 

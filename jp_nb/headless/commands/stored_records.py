@@ -1,4 +1,8 @@
-"""Read the record of a notebook file."""
+"""Read the record of a notebook file.
+
+The record is in the notebook's metadata. If another runner executed the notebook, it is in the
+state of a widget, the *carrier*.
+"""
 
 from __future__ import annotations
 

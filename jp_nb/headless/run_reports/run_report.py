@@ -23,7 +23,7 @@ from jp_nb.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class ReportedQuestion:
-    """A question of a tool, or of the `assistant`, and its outcome."""
+    """A question of a `tool`, which is `assistant` for one of the model, and its outcome."""
 
     inquiry: Inquiry
     tool: str
@@ -81,7 +81,15 @@ class ReportedTurn:
 
 @dataclass(frozen=True, slots=True)
 class ReportedCell:
-    """A code cell. `error` is name and message of its error; "" without one."""
+    """A code cell.
+
+    Attributes:
+        number: Its index, from 0.
+        source: The beginning of its source, in one line.
+        error: Name and message of its error; "" without one.
+        traceback: The traceback of its error; "" without one.
+        turns: The turns that began in it.
+    """
 
     number: int
     source: str

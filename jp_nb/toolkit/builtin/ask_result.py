@@ -45,6 +45,7 @@ _NOT_SHOWN: Final = (
     "these problems, then call the tool again:"
 )
 _REPLIED: Final = ("cancelled", "the user replied instead")
+"""Status and reason of a question that the user left open to send a reply."""
 _AUTO: Final = "chosen automatically, because {}"
 _UNSENT: Final = "selected before the time ran out, but not submitted"
 _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask differently)"

@@ -33,10 +33,13 @@ VARIABLES_AT_ONCE: Final = 100
 ROWS_AT_ONCE: Final = 20
 """Rows of a frame in one description: a longer one would show only the first and last rows."""
 _VALUE_LINE: Final = 160
+"""Length of a value in the list of variables."""
 _EXTRA_CHARS: Final = 400
 """Characters after `_VALUE_LINE` in which secrets are hidden: a partial key is not recognized."""
 _NAME: Final = 80
+"""Length of a name of a variable or a type."""
 _LIST_TIMEOUT_S: Final = 3.0
+"""Seconds in which values are read for a list. A value of the user may take long to describe."""
 _MAX_IMPORTS: Final = 30
 _IPYTHON_VARIABLES: Final = frozenset({"In", "Out", "exit", "quit"})
 _IPYTHON_FUNCTIONS: Final = frozenset({"get_ipython", "open"})

@@ -103,8 +103,8 @@ class FunctionArguments:
             _describe_parameter(parameter, hints, self._model.model_fields[field_name])
             for field_name, parameter in visible.items()
         )
-        # By the names of the fields; and the defaults such as `Field(3)`, by the parameters.
         self._parameter_names = {key: parameter.name for key, parameter in visible.items()}
+        # Defaults such as `Field(3)`, which Python would pass to the function as they are.
         self._field_defaults = {
             parameter.name: self._model.model_fields[field_name]
             for field_name, parameter in visible.items()

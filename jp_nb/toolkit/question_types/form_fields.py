@@ -79,7 +79,8 @@ def _read_field(
     answer_type = select_answer_type(source, schema.path, schema.node)
     default = _read_default(source, schema, answer_type)
 
-    # If the user empties the field, the type would silently use its default: require a value.
+    # A field is optional if null is valid, or if it is not required. But a Python type would
+    # silently use the default of a field that the user empties, so such a field needs a value.
     has_default = source.typed and default not in (None, "", [])
     question = {
         "id": name,
