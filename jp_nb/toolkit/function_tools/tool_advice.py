@@ -15,11 +15,8 @@ from typing import Any, Final
 
 from jp_nb.json_values import as_object
 from jp_nb.toolkit.function_tools.docstrings import read_docstring
-from jp_nb.toolkit.function_tools.function_arguments import (
-    FunctionParameter,
-    fits_type,
-    read_documentation,
-)
+from jp_nb.toolkit.function_tools.function_arguments import FunctionParameter, fits_type
+from jp_nb.toolkit.function_tools.function_signatures import read_documentation
 from jp_nb.toolkit.function_tools.python_tool import PythonTool
 
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple)
