@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from jp_nb.errors import JpNbError
+from jp_nb.headless.cell_printing import print_cell
 from jp_nb.headless.run_reports.cassette_lines import format_unused_exchanges
 from jp_nb.headless.run_reports.decision_lines import format_unused_answers
 from jp_nb.headless.run_reports.report_lines import (
@@ -28,7 +29,7 @@ from jp_nb.headless.run_reports.report_lines import (
 from jp_nb.headless.run_reports.report_reading import make_report
 from jp_nb.headless.run_reports.run_report import ReportedCell, RunReport
 from jp_nb.headless.runner import RunResult, run_notebook
-from jp_nb.headless.terminal_text import format_text, print_cell
+from jp_nb.headless.terminal_text import format_text
 from jp_nb.storage.cassettes.cassette_file import (
     make_default_cassette_path,
     refuse_unsafe_cassette_link,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jp_nb import object_text, text
-from jp_nb.headless import terminal_text
+from jp_nb.headless import cell_printing, terminal_text
 from jp_nb.rendering import markdown, markdown_sanitizer
 from jp_nb.toolkit.command_tools import templates
 from jp_nb.toolkit.question_types import web_address
@@ -15,7 +15,7 @@ from jp_nb.toolkit.question_types import web_address
 
 def _print_notebook(notebook: Any) -> str:
     out = io.StringIO()
-    terminal_text.print_transcript(notebook, out)
+    cell_printing.print_transcript(notebook, out)
     return out.getvalue()
 
 

@@ -70,8 +70,8 @@ def _copy(source: Traversable, target: Path, *, suffixes: tuple[str, ...] = ("",
 
 def _run_headless(notebook: Path) -> int:
     # Loads nbclient, which JupyterLab does not need.
+    from jp_nb.headless.cell_printing import print_transcript
     from jp_nb.headless.runner import run_notebook
-    from jp_nb.headless.terminal_text import print_transcript
 
     result = run_notebook(notebook)
 

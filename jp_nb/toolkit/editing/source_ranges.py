@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jp_nb.toolkit.editing.source_diff import LineMatch, match_source_lines, split_source_lines
+from jp_nb.toolkit.editing.line_matching import LineMatch, match_source_lines, split_source_lines
 
 
 class SourceRange(NamedTuple):
