@@ -57,13 +57,14 @@ def is_environment(value: object) -> bool:
 class SecretSearch:
     """Search for the secrets of a notebook. It runs no properties and consumes no iterators.
 
-    A secret is hidden in one of two ways, because a short one or a common word is also a part of
-    texts that are no secret. The value `swordfish` of `password` is hidden everywhere. A word in a
-    long list named `tokens` may be a word of a text, and is not hidden at all.
+    Some secrets are hidden everywhere in texts, and others only where a whole value is equal: a
+    short text or a common word may also be a part of other texts. The value `swordfish` of
+    `password` is hidden everywhere. A word in a list named `tokens` may be a word of a text, and is
+    not hidden at all.
 
     Attributes:
         texts: Secrets that are hidden inside of texts.
-        whole_values: Secrets that are hidden if a whole value is equal, those in `texts` included.
+        whole_values: Secrets that are hidden if a whole value is equal.
     """
 
     def __init__(self) -> None:
