@@ -106,7 +106,7 @@ class ChangeEnds:
         by: `person` for the user, through `channel` (`answers`: the answers file); `grant` if the
             tool needs no approval; `nobody` if no user was available, for the `reason`.
         person: Name of the user in a shared notebook.
-        counts: False outside of a turn, where changes never take effect.
+        takes_effect: False outside of a turn, where changes never take effect.
     """
 
     call_id: str
@@ -117,7 +117,7 @@ class ChangeEnds:
     channel: str | None = None
     reason: str | None = None
     person: str | None = None
-    counts: bool = True
+    takes_effect: bool = True
 
 
 @dataclass(frozen=True, slots=True)

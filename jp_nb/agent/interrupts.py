@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, QuestionPrompt, format_label_name
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.text import begin_line, spell_invisible

@@ -68,9 +68,12 @@ TurnCompletion = Literal["completed", "interrupted", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn, and its tokens. `stopped` if the user stopped it at a question of a tool.
+    """The end of a turn, and its tokens.
 
-    `why` is the reason for an early end without the user, such as a limit.
+    Attributes:
+        status: `interrupted` after an interrupt or at a limit, `stopped` if the user stopped the
+            turn at a question of a tool.
+        why: The reason for an early end without the user, such as a limit; else "".
     """
 
     status: TurnCompletion
@@ -83,6 +86,8 @@ class TurnLoop:
     """Runs one turn of a conversation.
 
     Attributes:
+        turn: Ports and state of the turn.
+        resolve: Returns the effective configuration for the next request.
         strict: End the turn when a decision needs a user, and none is available (D21).
         compaction_settings: None if the conversation is never compacted.
         compact_first: Compact the conversation before the turn, even below the limits.
@@ -102,8 +107,8 @@ class TurnLoop:
     is_unanswered: bool = False
     _displayed_problems: list[str] = field(default_factory=list)  # of tool sources
     _has_begun: bool = False  # the request is in the record
-    _resumed_calls: Sequence[OpenCall] = ()
-    _completion: TurnCompletion | Literal["failed"] = "failed"
+    _resumed_calls: Sequence[OpenCall] = ()  # of the interrupted turn that `resume` continues
+    _completion: TurnCompletion | Literal["failed"] = "failed"  # until the turn has ended otherwise
     _why: str = ""  # reason for an early end without the user
     _interrupts: TurnInterrupts = field(init=False)
 
@@ -166,6 +171,7 @@ class TurnLoop:
             self.turn.image_count = sum(len(recorded.images_of(entry).images) for entry in turn)
             record.add(*abandoned)
 
+            # A forced tool choice has had its effect if the model has answered.
             choice = resolved.tool_choice if is_unanswered(turn) else "auto"
             calls = [_make_resumed_call(open_call, resolved) for open_call in open_calls]
             self._completion = await self._run_cycles(resolved, schema, choice=choice, calls=calls)
@@ -187,12 +193,14 @@ class TurnLoop:
             self._close(self._completion)
 
     def _make_end(self) -> TurnEnd:
+        """Return the end of a turn that did not fail. Tell the user if it had no approved plan."""
         assert self._completion != "failed"  # the error of a failed turn was raised
         if self._completion == "completed" and self.turn.plan.is_pending:
             self.turn.display(Notice(NOT_APPROVED_NOTICE))
         return TurnEnd(self._completion, self.turn.tokens.usage, self._why)
 
     def _stop_if_interrupted(self) -> None:
+        """End the turn if an interrupt came before its first step, which could be canceled."""
         if self._interrupts.count:
             raise asyncio.CancelledError
 
@@ -204,8 +212,8 @@ class TurnLoop:
             resolved.provider.check_schema(request.response_schema)
 
         shown = limit_images(images, resolved.basis.config.record, earlier_count=0)
-        is_replayable = record.stream.is_reproducible or resolved.uses_cassette
-        host = "" if is_replayable else resolved.host
+        # A replay must leave the same record, whatever the server is.
+        host = "" if self._is_replayable(resolved) else resolved.host
         marks = make_request_marks(resolved.tool_choice, host)
         content = shown.add_omissions_to(request.content)
         metadata = {**request.metadata, **marks}
@@ -220,6 +228,10 @@ class TurnLoop:
             self.turn.display(Notice(f"⚠ {line}"))
         return resolved
 
+    def _is_replayable(self, resolved: Resolved) -> bool:
+        """Return True if another run of the turn must leave the same record."""
+        return self.turn.record.stream.is_reproducible or resolved.uses_cassette
+
     async def _compact_before(self, request: ChatRequest, resolved: Resolved) -> None:
         """Compact the conversation if the user asked for it, or if `request` makes it too long."""
         if self.compaction_settings is None:
@@ -232,36 +244,55 @@ class TurnLoop:
             await self._interrupts.run(compactor.compact_if_due(resolved, request.content))
 
     def _close(self, status: TurnCompletion | Literal["failed"]) -> None:
-        """Complete the record, and mark a turn without a response."""
-        record = self.turn.record
-        tokens = self.turn.tokens
+        """Complete the record, and mark a turn without a response.
+
+        A turn that ends without an answer reverts the changes of its options, such as `-m`, unless
+        the model has written something before.
+        """
         turn: Sequence[Entry] = ()
         if self._has_begun:
             self._respond_to_open_calls()
-            turn = record.stream.current_turn()
+            turn = self.turn.record.stream.current_turn()
 
         self.is_unanswered = is_unanswered(turn)
-        failed = status != "completed" and (not self._has_begun or self.is_unanswered)
+        has_no_answer = not self._has_begun or self.is_unanswered
+        if status == "completed" or not has_no_answer:
+            self._record_remaining_usage()
+            return
+
         has_output = any(isinstance(entry, ChatResponse) for entry in turn)
-        reverted_count = self.config_changes if failed and not has_output else 0
-
-        if failed and (self._has_begun or reverted_count):
-            ended: Ended = "failed" if status == "failed" else "interrupted"
-            no_answer = make_no_answer(NoAnswer(ended, reverted_count))
-            record.add(self.turn.times.attach(tokens.attach_usage(no_answer)))
+        reverted_count = 0 if has_output else self.config_changes
+        if self._has_begun or reverted_count:
+            self._record_no_answer(status, reverted_count)
         else:
-            # An empty change carries the tokens of a response without an entry, such as a refusal.
-            mark = tokens.attach_usage(ConfigDelta())
-            if is_usage_mark(mark):
-                record.add(self.turn.times.attach(mark))
+            self._record_remaining_usage()
 
-        if failed and self._has_begun:
+        if self._has_begun:
             notice = REQUEST_FAILED_NOTICE if status == "failed" else REQUEST_INTERRUPTED_NOTICE
             if reverted_count:
                 notice += OPTIONS_NOT_KEPT_NOTICE
             self.turn.display(Notice(notice))
 
+    def _record_no_answer(
+        self, status: TurnCompletion | Literal["failed"], reverted_count: int
+    ) -> None:
+        """Mark the turn as one without an answer, which reverts so many configuration changes."""
+        ended: Ended = "failed" if status == "failed" else "interrupted"
+        no_answer = make_no_answer(NoAnswer(ended, reverted_count))
+        with_usage = self.turn.tokens.attach_usage(no_answer)
+        self.turn.record.add(self.turn.times.attach(with_usage))
+
+    def _record_remaining_usage(self) -> None:
+        """Record the tokens of a response that left no entry, such as a refusal.
+
+        An empty configuration change carries them.
+        """
+        mark = self.turn.tokens.attach_usage(ConfigDelta())
+        if is_usage_mark(mark):
+            self.turn.record.add(self.turn.times.attach(mark))
+
     def _respond_to_open_calls(self) -> None:
+        """Give each call without a response one, so that the record is complete."""
         record = self.turn.record
         may_have_run = [call.request for call in self._resumed_calls if call.may_have_run]
 
@@ -286,8 +317,7 @@ class TurnLoop:
 
         self.turn.record.provider = resolved.provider_name
         self.turn.tokens.max_tokens = resolved.request.max_total_tokens
-        is_replayable = self.turn.record.stream.is_reproducible or resolved.uses_cassette
-        self.turn.times.is_on = self.turn.times.may_measure and not is_replayable
+        self.turn.times.is_on = self.turn.times.may_measure and not self._is_replayable(resolved)
         return resolved
 
     async def _run_cycles(
@@ -298,27 +328,32 @@ class TurnLoop:
         choice: str,
         calls: Sequence[Call] = (),
     ) -> TurnCompletion:
-        """Run cycles, starting with `calls` of an earlier response if there are any."""
+        """Run cycles, starting with `calls` of an earlier response if there are any.
+
+        `choice` is the tool choice of the first request. A forced one has its effect once: later
+        requests leave the choice to the model (`auto`), until a tool changes the setting.
+        """
         requests = TurnRequests(self.turn, self._interrupts, self.compaction_settings, schema)
         retries = AnswerRetries(self.turn, self.check_answer)
-        changed = False
+        config_changed = False  # by a tool, just before the request
 
         while True:
             if not calls:
-                answered = await requests.send(resolved, choice, changed=changed)
+                answered = await requests.send(resolved, choice, changed=config_changed)
                 if answered is None:
                     return "interrupted"
                 calls = answered
 
             result = await self._run_calls(calls, requests.answers, resolved)
             calls = ()
-            changed = result == "config_changed"
+            config_changed = result == "config_changed"
 
             match result:
                 case "completed":
                     # A rejected answer leads to another request.
                     if not await self._reject_answer(retries, resolved, requests.answers):
                         return result
+                    # A turn without tools gets none for its new answer.
                     choice = "none" if choice == "none" else "auto"
                 case "interrupted" | "stopped":
                     return result
@@ -339,7 +374,7 @@ class TurnLoop:
     async def _reject_answer(
         self, retries: AnswerRetries, resolved: Resolved, answers: AnswerStream
     ) -> bool:
-        """Check the answer; return True if the model is to give another one."""
+        """Check the answer; return True if it was sent back, and the model gives another one."""
         max_retries = resolved.request.max_schema_retries
         work = retries.reject_answer(max_retries=max_retries, finish=answers.finish_reason)
         try:
@@ -353,7 +388,7 @@ class TurnLoop:
         answers: AnswerStream,
         resolved: Resolved,
     ) -> CycleResult:
-        """Run the `calls` of a response, which may be none."""
+        """Run the `calls` of a response, which may be none, and return the end of the cycle."""
         if self.turn.tokens.is_over:
             return self._end_at_token_limit(calls)
         if not calls:
@@ -377,7 +412,10 @@ class TurnLoop:
         return "follow_up" if end.change is None else "config_changed"
 
     def _end_at_token_limit(self, calls: Sequence[Call], *, ran: bool = False) -> CycleResult:
-        """End a turn at its token limit. `ran` is True if `calls` have run."""
+        """End a turn at its token limit. `ran` is True if `calls` have run.
+
+        A response without calls ends the turn anyway: the user only gets a notice.
+        """
         open_calls = () if ran else calls
         for call in open_calls:
             self.turn.record.add(
@@ -436,6 +474,7 @@ class TurnLoop:
             call.event_id = stream.event_id(index)
 
     def _make_batch(self, calls: Sequence[Call], resolved: Resolved) -> Batch:
+        """Return the batch that runs `calls`, or that replays their recorded results."""
         results = None
         if resolved.results is not None:
             results = resolved.results(self.turn.record.context)

@@ -433,16 +433,16 @@ async def test_question_without_persistence_is_not_remembered() -> None:
 
 @pytest.mark.req("R083-95", "R083-96", "R083-97")
 def test_remembered_answers_belong_to_tool_and_question() -> None:
-    state = tool_bench(OPEN, person=FakePrompter()).loop.turn
-    state.remember_answer("deploy", OPEN, True)
-    assert state.find_remembered_answer("deploy", OPEN) is True
-    assert state.find_remembered_answer("other", OPEN) is None
-    assert state.find_remembered_answer("deploy", jp.Question.boolean("else", "?")) is None
-    assert state.find_remembered_answer("deploy", jp.Question.text("sure", "?")) is None
-    assert state.find_remembered_answer("deploy", OPEN.with_persistence("none")) is None
-    state.remember_answer("a", OPEN.with_persistence("none"), True)
-    state.remember_answer("b", SECRET, "x")
-    assert set(state.answers) == {"deploy.sure"}
+    memory = tool_bench(OPEN, person=FakePrompter()).loop.turn.memory
+    memory.remember_answer("deploy", OPEN, True)
+    assert memory.find_answer("deploy", OPEN) is True
+    assert memory.find_answer("other", OPEN) is None
+    assert memory.find_answer("deploy", jp.Question.boolean("else", "?")) is None
+    assert memory.find_answer("deploy", jp.Question.text("sure", "?")) is None
+    assert memory.find_answer("deploy", OPEN.with_persistence("none")) is None
+    memory.remember_answer("a", OPEN.with_persistence("none"), True)
+    memory.remember_answer("b", SECRET, "x")
+    assert set(memory.answers) == {"deploy.sure"}
 
 
 async def test_remembered_answer_ends_with_its_turn() -> None:

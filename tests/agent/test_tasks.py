@@ -1,4 +1,4 @@
-"""The line of prompts, and the order of inquiries that wait for other work."""
+"""The queue of prompts, and the order of inquiries that wait for other work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.agent.calls.activity import Activity
 from jp_nb.agent.calls.cell_functions import CellFunctions
-from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from tests.kit.kinds import make
 from tests.support.fakes import FakePrompter, InlineCell, until, yes
 
@@ -18,12 +18,12 @@ PROMPT = make("decision_prompt", "Now?", ())
 
 
 class Work:
-    """Tasks that count as work, and a line of prompts."""
+    """Tasks that count as work, and a queue of prompts."""
 
     def __init__(self, *ends: Any) -> None:
         self.activity = Activity()
         functions = CellFunctions(InlineCell(), lambda event: None)
-        self.line = PromptLine(FakePrompter(*ends, *[yes()] * 9), self.activity, functions)
+        self.screen = ScreenQueue(FakePrompter(*ends, *[yes()] * 9), self.activity, functions)
         self.log: list[str] = []
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -32,12 +32,12 @@ class Work:
         task.add_done_callback(lambda _: self.activity.end())
         return task
 
-    async def ask(self, name: str, *, first: bool = False, again: bool = False) -> None:
-        async with self.line.take_screen(first=first) as ask:
+    async def ask(self, name: str, *, is_menu: bool = False, again: bool = False) -> None:
+        async with self.screen.take_screen(for_menu=is_menu) as ask:
             self.log.append(name)
             await ask(PROMPT)
             if again:
-                await self.line.wait_again()
+                await self.screen.wait_again()
                 self.log.append(f"{name} again")
 
     async def wait(self, name: str) -> None:
@@ -60,11 +60,11 @@ async def test_prompts_appear_in_the_order_of_their_requests() -> None:
 
 async def test_menu_goes_first_and_ends_the_hold() -> None:
     work = Work()
-    work.line.hold()
+    work.screen.hold()
     tasks = [work.start(work.ask(name)) for name in "ab"]
     await asyncio.sleep(0.01)
     assert work.log == []
-    await run_all(*tasks, work.start(work.ask("menu", first=True)))
+    await run_all(*tasks, work.start(work.ask("menu", is_menu=True)))
     assert work.log == ["menu", "a", "b"]
 
 
@@ -73,7 +73,7 @@ async def test_prompt_that_waits_again_lets_only_the_menu_go_first(menu: bool) -
     work = Work()
     tasks = [work.start(work.ask("a", again=True)), work.start(work.ask("b"))]
     if menu:
-        tasks.append(work.start(work.ask("menu", first=True)))
+        tasks.append(work.start(work.ask("menu", is_menu=True)))
     await run_all(*tasks)
     assert work.log == ["a", *(["menu"] if menu else []), "a again", "b"]
 
@@ -140,7 +140,7 @@ async def test_canceled_wait_counts_as_work_until_it_ends(
     async def keep_busy() -> None:
         await busy.wait()
 
-    work.line.hold()
+    work.screen.hold()
     other = work.start(keep_busy())
     canceled = work.start(start_wait(work))
     last = work.start(work.wait("last"))

@@ -22,7 +22,7 @@ from jp_nb.agent.inquiries.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.interrupts import ask_menu, decide_without_menu, make_stream_menu, make_tool_menu
 from jp_nb.agent.model_requests.chat_model import ChatModel
 from jp_nb.agent.offered_tools.tool_set import offer_tools
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import TurnContext

@@ -17,8 +17,8 @@ from jp_nb.agent.approvals.permission_rules import (
 )
 from jp_nb.agent.approvals.rule_editor import RuleEditor
 from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Unavailable, is_back
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.errors import StorageError
 from jp_nb.text import spell_invisible
 

@@ -1,7 +1,7 @@
 """Run the tool calls of one response concurrently, and deliver their results in call order.
 
 All calls start at once. Each is a task that takes its call through all steps (`CallRunner`).
-Prompts wait in line, and one of them is on screen. The batch ends when each call has a response.
+Prompts wait in a queue, and one of them is on screen. The batch ends when each call has a response.
 An interrupt of the kernel may cancel the tasks, and start some of them again (`BatchInterrupts`).
 
 Source: `docs/turns.md`, `docs/guide.md`.
@@ -22,10 +22,10 @@ from jp_nb.agent.call_steps.call_runner import CallRunner, end_runs
 from jp_nb.agent.call_steps.result_delivery import UNDELIVERED_TEXT
 from jp_nb.agent.calls.activity import Activity
 from jp_nb.agent.calls.call import Call
-from jp_nb.agent.calls.call_decisions import INTERRUPT_FIRST_REASON, STOPPED_FIRST_REASON
+from jp_nb.agent.calls.call_decisions import INTERRUPT_FIRST_REASON
 from jp_nb.agent.calls.call_response import CANCELED_ITSELF_TEXT, format_stopped_response
 from jp_nb.agent.calls.cell_functions import CellFunctions
-from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Notice
 from jp_nb.agent.interrupts import Verdict
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
@@ -41,6 +41,7 @@ BROKEN_OFF_TEXT = (
     "The turn ended before this tool call finished. Its effects up to then may remain."
 )
 NEVER_RAN_TEXT = "This tool call did not run. The turn ended first."
+STOPPED_FIRST_REASON = "the user stopped the turn first"
 DISCARDED_CHANGES_NOTICE = (
     "⟳ The turn ended before these tool calls finished, so their approved configuration changes "
     "are not applied"
@@ -52,8 +53,10 @@ class BatchEnd:
     """The end of a batch.
 
     Attributes:
-        ends_turn: None: the turn continues. `stopped`: the user stopped it at a question of a tool.
-        unsent_message: Message of the user to the model, if no response has it.
+        ends_turn: `interrupted` if an interrupt ends the turn, `stopped` if the user stopped it at
+            a question of a tool; None if the turn continues.
+        unsent_message: Message of the user to the model that no response contains; else "".
+        change: The approved configuration changes as one entry; None if there are none.
     """
 
     ends_turn: Literal["interrupted", "stopped"] | None = None
@@ -62,7 +65,11 @@ class BatchEnd:
 
 
 class Batch:
-    """Runs the tool calls of one response: a task for each call."""
+    """Runs the tool calls of one response: a task for each call.
+
+    A call is *open* until it has a response. `_run` is the loop of the batch: it sleeps until a
+    task, the menu of an interrupt, or an interrupt sets `_changed`.
+    """
 
     def __init__(self, turn: TurnContext, calls: Sequence[Call], context: BatchContext) -> None:
         self._turn = turn
@@ -70,17 +77,17 @@ class Batch:
         self._is_replay = context.results is not None
         self._activity = Activity()
         self._functions = CellFunctions(turn.cell, turn.display)
-        self._line = PromptLine(turn.prompter, self._activity, self._functions, turn.times)
-        self._runner = CallRunner(turn, context, self._line)
+        self._screen = ScreenQueue(turn.prompter, self._activity, self._functions, turn.times)
+        self._runner = CallRunner(turn, context, self._screen)
         self._changed = asyncio.Event()  # the loop in `_run` has something to do
-        self._error: BaseException | None = None  # of the task of a call
+        self._error: BaseException | None = None  # of the task of a call: it ends the batch
         self._interrupts = BatchInterrupts(
-            turn,
-            self._line,
-            calls,
-            self._runner.changes,
-            context.basis.config.interrupt,
-            self._changed.set,
+            turn=turn,
+            screen=self._screen,
+            calls=calls,
+            approved=self._runner.approved,
+            settings=context.basis.config.interrupt,
+            wake=self._changed.set,
         )
 
     async def run(self) -> BatchEnd:
@@ -101,6 +108,7 @@ class Batch:
         return end
 
     def _record(self, *changes: ConfigDelta) -> None:
+        """Append the responses and `changes` to the record, after the images of the results."""
         ended = [
             (call.state.response, call.runs)
             for call in self._calls
@@ -114,16 +122,16 @@ class Batch:
 
     async def _run(self) -> BatchEnd:
         """Run the calls until each of them has a response."""
-        seen: Counter[str] = Counter()
         if not self._is_replay:
             # A call of a tool with rules is permitted when its arguments have been judged.
-            free = [call for call in self._calls if _is_unattended(call.tool)]
-            self._runner.progress.write(*free, stage="permitted")
+            always_permitted = [call for call in self._calls if _is_unattended(call.tool)]
+            self._runner.progress.write(*always_permitted, stage="permitted")
 
+        same_id_counts: Counter[str] = Counter()
         for index, call in enumerate(self._calls):
-            seen[call.request.id] += 1
+            same_id_counts[call.request.id] += 1
             call.index = index
-            call.number = seen[call.request.id]
+            call.number = same_id_counts[call.request.id]
             self._start(call)
         await asyncio.sleep(0)  # every call begins before an interrupt takes effect
 
@@ -144,7 +152,7 @@ class Batch:
                 self._runner.progress.write_results()
                 await self._changed.wait()
             else:
-                return BatchEnd(change=self._runner.changes.take())
+                return BatchEnd(change=self._runner.approved.take())
 
     def _has_running_calls(self) -> bool:
         return any(call.task is not None for call in self._calls)
@@ -155,8 +163,10 @@ class Batch:
         call.task.add_done_callback(partial(self._on_call_end, call))
 
     def _on_call_end(self, call: Call, task: asyncio.Task[bool]) -> None:
+        """Handle the end of a task that the batch has not canceled."""
         self._activity.end()
-        if self._interrupts.is_canceling or call.task is not task:
+        is_abandoned = call.task is not task
+        if self._interrupts.is_canceling or is_abandoned:
             return
 
         call.task = None
@@ -166,18 +176,18 @@ class Batch:
                 self._runner.finish(call, CANCELED_ITSELF_TEXT, is_error=True)
         elif task.exception() is not None:
             self._error = task.exception()
-        elif task.result():
+        elif task.result():  # the user stopped the turn at a question
             self._interrupts.stop_turn()
 
-        is_waited_for = self._error is not None or self._interrupts.has_verdict
-        if is_waited_for or not self._has_running_calls():
+        ends_early = self._error is not None or self._interrupts.has_verdict
+        if ends_early or not self._has_running_calls():
             self._changed.set()
         else:
             self._runner.progress.write_results()
 
     def _discard_changes(self) -> list[Call]:
         """Discard the approved changes; return the calls that proposed them."""
-        calls = self._runner.changes.discard()
+        calls = self._runner.approved.discard()
         if calls:
             self._turn.display(Notice(DISCARDED_CHANGES_NOTICE))
         return calls
@@ -200,12 +210,7 @@ class Batch:
             verdict = later
 
         if verdict.choice == "restart":
-            self._functions.resume()
-            calls = [*self._open_calls(), *self._discard_changes()]
-            again = {call.index for call in calls}
-            for index in sorted(again):
-                self._start(self._calls[index], again=True)
-            await asyncio.sleep(0)  # every call begins again
+            await self._restart_calls()
             return None
 
         if verdict.escalated:
@@ -213,13 +218,22 @@ class Batch:
         is_message_sent = self._end_open_calls(verdict)
         unsent_message = "" if is_message_sent else verdict.text
 
-        change = self._runner.changes.take()
+        change = self._runner.approved.take()
         if verdict.choice == "reply":
             self._functions.resume()
             return BatchEnd(unsent_message=unsent_message, change=change)
         if verdict.by_interrupt:
             return BatchEnd("interrupted", change=change)
         return BatchEnd("stopped", change=change)
+
+    async def _restart_calls(self) -> None:
+        """Run the open calls again, and those whose approved changes are discarded with it."""
+        self._functions.resume()
+        calls = [*self._open_calls(), *self._discard_changes()]
+        indexes = {call.index for call in calls}
+        for index in sorted(indexes):
+            self._start(self._calls[index], again=True)
+        await asyncio.sleep(0)  # every call begins again
 
     def _end_open_calls(self, verdict: Verdict) -> bool:
         """Give each open call a response; return True if one has the user's message."""
@@ -228,7 +242,7 @@ class Batch:
 
         for call in self._open_calls():
             ran_to_its_end = call.state.result.is_under_review
-            if ran_to_its_end or self._runner.changes.is_approved(call):
+            if ran_to_its_end or self._runner.approved.has_change_of(call):
                 self._runner.finish(call, UNDELIVERED_TEXT.format(reason), skipped=True)
             else:
                 self._runner.finish(call, format_stopped_response(call, verdict), skipped=True)
@@ -239,7 +253,11 @@ class Batch:
     async def _cancel_tasks(
         self, *, question_end: Literal["cancelled", "interrupted"] = "interrupted"
     ) -> None:
-        """Cancel all tasks, and give open questions the outcome `question_end`."""
+        """Cancel all tasks, and give open questions the outcome `question_end`.
+
+        A task that has not ended after `CLEANUP_GRACE_S` is abandoned: it may go on, but cannot
+        change its call any more. Errors of the tasks are only logged.
+        """
         all_tasks = [*(call.task for call in self._calls), self._interrupts.menu]
         tasks = [task for task in all_tasks if task is not None and not task.done()]
 
@@ -260,16 +278,18 @@ class Batch:
                 log.error("A canceled tool call failed", exc_info=task.exception())
 
         for call in self._calls:
-            if call.task is not None and not call.task.done():  # it ignores its cancellation
+            if call.task is not None and not call.task.done():
                 end_runs(call)
-            call.task = None
+            call.task = None  # the task is abandoned if it still runs
+
         self._interrupts.menu = None
         self._interrupts.error = None
         self._error = None
         self._functions.settled.set()  # the last function was canceled: the next may begin
-        self._line.clear()
+        self._screen.clear()
         self._runner.questions.inquiries.drop(question_end)
 
 
 def _is_unattended(tool: OfferedTool | None) -> bool:
+    """Return True if each call of `tool` may run, whatever its arguments are."""
     return tool is not None and tool.run == "unattended" and not tool.rules

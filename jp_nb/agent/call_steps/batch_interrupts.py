@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from jp_nb.agent.call_steps.change_review import ConfigChanges
+from jp_nb.agent.call_steps.approved_changes import ApprovedChanges
 from jp_nb.agent.calls.call import Call
-from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.interrupts import (
     USER_STOPPED_VERDICT,
@@ -30,7 +30,12 @@ from jp_nb.toolkit.cancellation import raise_if_cancelled
 
 
 class BatchInterrupts:
-    """Turns interrupts into verdicts. `wake` is called when the batch has something to do.
+    """Turns interrupts into verdicts, which the batch carries out.
+
+    Args:
+        calls: The calls of the batch.
+        approved: The approved configuration changes of the batch.
+        wake: Called when the batch has something to do: `decide_new`, or `take_verdict`.
 
     Attributes:
         menu: The task of the open menu; None without one.
@@ -40,20 +45,21 @@ class BatchInterrupts:
 
     def __init__(
         self,
+        *,
         turn: TurnContext,
-        line: PromptLine,
+        screen: ScreenQueue,
         calls: Sequence[Call],
-        changes: ConfigChanges,
+        approved: ApprovedChanges,
         settings: InterruptConfig,
         wake: Callable[[], None],
     ) -> None:
         self._turn = turn
-        self._line = line
+        self._screen = screen
         self._calls = calls
-        self._changes = changes
+        self._approved = approved
         self._settings = settings
         self._wake = wake
-        self._new_count = 0
+        self._new_count = 0  # interrupts that `decide_new` has not seen
         self._verdict: Verdict | None = None  # not yet carried out
         self.menu: asyncio.Task[None] | None = None
         self.error: BaseException | None = None
@@ -77,7 +83,7 @@ class BatchInterrupts:
 
     def receive(self) -> None:
         """Note an interrupt of the kernel, on the agent's event loop."""
-        self._line.hold()  # no other prompt appears before the effect is decided
+        self._screen.hold()  # no other prompt appears before the effect is decided
         self._new_count += 1
         self._wake()
 
@@ -89,33 +95,36 @@ class BatchInterrupts:
         """Decide about the new interrupts, or open the menu."""
         while self._new_count:
             self._new_count -= 1
-            self._line.functions.note_interrupt()
+            self._screen.functions.note_interrupt()
+            # A second interrupt, in the menu or while calls are canceled, ends the turn.
             in_menu = self.menu is not None or self.is_canceling
             verdict = decide_without_menu(self._turn, "tool_call", self._settings, in_menu=in_menu)
-            interrupted = self._open_names()
+            interrupted_tools = self._list_open_tools()
             self._turn.prompter.interrupt()  # closes the current prompt first: D24
             if verdict is not None:
                 self._decide(verdict)
                 continue
 
             self._turn.display(InterruptReceived("menu"))
-            self._line.activity.begin()
-            self.menu = asyncio.get_running_loop().create_task(self._show_menu(interrupted))
+            self._screen.activity.begin()
+            menu = self._show_menu(interrupted_tools)
+            self.menu = asyncio.get_running_loop().create_task(menu)
             self.menu.add_done_callback(self._on_menu_end)
 
-    async def _show_menu(self, interrupted: Sequence[str]) -> None:
+    async def _show_menu(self, interrupted_tools: Sequence[str]) -> None:
+        """Let the user decide. `interrupted_tools` had open calls when the interrupt came."""
         # The interrupt may have ended functions: the menu offers what is then possible.
-        await self._line.functions.wait_until_ended()
-        async with self._line.take_screen(first=True) as ask:
+        await self._screen.functions.wait_until_ended()
+        async with self._screen.take_screen(for_menu=True) as ask:
             calls = self._open_calls()
             disabled: list[Choice] = []  # choices without effect
             if calls and all(call.state.was_interrupted for call in calls):
                 disabled.append("continue")
-            if not calls and not self._changes.has_approved:
+            if not calls and not self._approved.are_waiting:
                 disabled.append("restart")
 
             menu = make_tool_menu(
-                self._open_names(), interrupted_tools=interrupted, disabled=disabled
+                self._list_open_tools(), interrupted_tools=interrupted_tools, disabled=disabled
             )
             verdict = await ask_menu(ask, "tool_call", self._settings, menu)
             raise_if_cancelled()
@@ -123,8 +132,9 @@ class BatchInterrupts:
             self._decide(verdict)
 
     def _on_menu_end(self, menu: asyncio.Task[None]) -> None:
-        self._line.activity.end()
-        if menu is self.menu and not self.is_canceling:  # it ended without a decision
+        self._screen.activity.end()
+        has_failed = menu is self.menu and not self.is_canceling  # it made no decision
+        if has_failed:
             if menu.cancelled():
                 self.error = RuntimeError("the menu failed")
             else:
@@ -132,13 +142,14 @@ class BatchInterrupts:
         self._wake()
 
     def _decide(self, verdict: Verdict) -> None:
+        """Continue the calls, or keep `verdict` for the batch, which cancels them."""
         self._turn.display(InterruptReceived(verdict.choice))
         if verdict.choice == "continue":
-            self._line.release()
-            self._line.functions.resume(verdict)
+            self._screen.release()
+            self._screen.functions.resume(verdict)
             return
 
-        self._line.hold()  # no other prompt appears before the calls are canceled
+        self._screen.hold()  # no other prompt appears before the calls are canceled
         if self._verdict is None or not self._verdict.escalated:  # escalation is final
             self._verdict = verdict
         self._wake()
@@ -146,5 +157,6 @@ class BatchInterrupts:
     def _open_calls(self) -> list[Call]:
         return [call for call in self._calls if call.state.response is None]
 
-    def _open_names(self) -> list[str]:
+    def _list_open_tools(self) -> list[str]:
+        """Return the name of the tool of each open call."""
         return [call.request.name for call in self._open_calls()]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from jp_nb.agent.call_steps.change_review import ConfigChanges
+from jp_nb.agent.call_steps.approved_changes import ApprovedChanges
 from jp_nb.agent.call_steps.result_delivery import Delivery
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.calls.call_progress import ProgressWriter
@@ -36,18 +36,22 @@ CHANGE_LOST_TEXT = (
 
 
 class CallResults:
-    """Limits the results of a batch's calls, and keeps them for the journal."""
+    """Limits the results of a batch's calls, and keeps them for the journal.
+
+    The agent's thread uses it, and the cell's thread for results of functions
+    (`settle_function_result`). Of each call, only one of them does at a time.
+    """
 
     def __init__(
         self,
         turn: TurnContext,
         batch: BatchContext,
-        changes: ConfigChanges,
+        approved: ApprovedChanges,
         progress: ProgressWriter,
     ) -> None:
         self._turn = turn
         self._batch = batch
-        self._changes = changes
+        self._approved = approved
         self._progress = progress
 
     def limit(self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure) -> Delivery:
@@ -66,6 +70,7 @@ class CallResults:
             if outcome.proposes and not tool.executor.may_propose:
                 log.warning("%s may not propose configuration changes: ignored", tool.name)
 
+        # The text is cut first, so that the notes below it are never cut.
         limits = self._batch.basis.config.record
         shown = limit_images(result.images, limits, earlier_count=self._turn.image_count)
         short = truncate_result(result.content, tool)
@@ -90,7 +95,7 @@ class CallResults:
 
     def keep(self, call: Call, response: ToolCallResponse) -> None:
         """Keep the `response` to `call` for the next write to the journal."""
-        if self._changes.is_approved(call):  # it is saved when the batch ends
+        if self._approved.has_change_of(call):  # it is saved when the batch ends
             content = f"{response.content}\n\n{CHANGE_LOST_TEXT}"
             response = response.model_copy(update={"content": content})
         self._progress.keep_result(call, response)
@@ -102,17 +107,13 @@ class CallResults:
 
         Return True if the next function may start: the result is kept, so that the next function
         writes it to the journal first, or the agent's loop awaits it. Return False for a result
-        that needs a decision.
+        that needs a decision, or the agent's thread, which counts the images of the turn.
         """
-        if isinstance(
-            outcome, PendingResult
-        ):  # of an `async def` tool, for which no function waits
+        if isinstance(outcome, PendingResult):  # the agent's loop awaits it
             return True
-        if (
-            not isinstance(outcome, Success | ToolFailure)
-            or tool.result != "unattended"
-            or run.is_over
-        ):
+        if not isinstance(outcome, Success | ToolFailure):  # it asks something
+            return False
+        if tool.result != "unattended" or run.is_over:
             return False
         if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
             return False

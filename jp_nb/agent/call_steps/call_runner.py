@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
-from time import monotonic
-from typing import TYPE_CHECKING, Literal, assert_never
-
-from pydantic import JsonValue
+from collections.abc import Sequence
+from typing import assert_never
 
 from jp_nb.agent.approvals.permission_rules import Ruling, judge
+from jp_nb.agent.call_steps.approved_changes import ApprovedChanges
+from jp_nb.agent.call_steps.call_contexts import CallContexts
 from jp_nb.agent.call_steps.call_results import CallResults
-from jp_nb.agent.call_steps.change_review import ConfigChanges
+from jp_nb.agent.call_steps.change_review import ChangeReview
 from jp_nb.agent.call_steps.permissions import (
     SKIPPED_BY_USER_TEXT,
     PermissionRequests,
@@ -35,51 +33,27 @@ from jp_nb.agent.call_steps.result_delivery import (
     Delivery,
     DeliveryRequests,
 )
+from jp_nb.agent.call_steps.tool_runs import ToolRuns
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.call_decisions import CallDecisions
 from jp_nb.agent.calls.call_display import CallDisplay
 from jp_nb.agent.calls.call_progress import ProgressWriter
 from jp_nb.agent.calls.call_response import (
-    CANCELED_ITSELF_TEXT,
     RAN_BEFORE_TEXT,
     describe_missing_tool,
-    format_stopped_response,
     make_call_response,
     truncate_result,
 )
-from jp_nb.agent.calls.cell_functions import CellCall
-from jp_nb.agent.calls.prompt_line import PromptLine
 from jp_nb.agent.calls.recorded_results import RecordedResult
-from jp_nb.agent.display import Notice, Waits
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.turn_plan import CHANGE_REFUSED_TEXT, describe_refused_call
+from jp_nb.agent.turn_plan import describe_refused_call
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json
 from jp_nb.toolkit.cancellation import raise_if_cancelled
-from jp_nb.toolkit.cell_thread import (
-    CURRENT_RUN,
-    CallInterrupted,
-    ControlFlowError,
-    ToolRun,
-)
-from jp_nb.toolkit.function_tools.tool_errors import (
-    find_tool_traceback,
-    format_error_text,
-    format_traceback,
-    summarize_error,
-)
-from jp_nb.toolkit.outcome import (
-    NeedsInput,
-    NeedsReview,
-    Outcome,
-    Success,
-    ToolFailure,
-)
-from jp_nb.toolkit.tool_context import DeltaRejection, ToolContext
-
-if TYPE_CHECKING:
-    from jp_nb.toolkit.editing.edit_review import EditOperation
+from jp_nb.toolkit.function_tools.tool_errors import summarize_error
+from jp_nb.toolkit.outcome import NeedsInput, NeedsReview, Success, ToolFailure
 
 log = logging.getLogger(__name__)
 
@@ -89,27 +63,47 @@ NOT_RECORDED_TEXT = (
 )
 NOT_FORMATTED_TEXT = "Tool '{}' was not executed because the argument formatter failed: {}"
 RESTARTED = "restarted"
+"""Displayed as the end of a run that the user has restarted."""
 
 
 class CallRunner:
-    """Takes each call of a batch from its arguments to its response."""
+    """Takes each call of a batch from its arguments to its response.
 
-    def __init__(self, turn: TurnContext, batch: BatchContext, line: PromptLine) -> None:
+    Attributes:
+        questions: Gets the questions of the tools answered.
+        approved: The approved configuration changes, which wait for the end of the batch.
+        progress: Writes the progress of the calls to the journal.
+    """
+
+    def __init__(self, turn: TurnContext, batch: BatchContext, screen: ScreenQueue) -> None:
         self._turn = turn
         self._batch = batch
-        self._functions = line.functions
-        self.questions = ToolQuestions(turn, line)
-        self._decisions = CallDecisions(turn)
-        self._permissions = PermissionRequests(turn, line, self._decisions)
-        self._line = line
-        self._deliveries = DeliveryRequests(turn, line, self._decisions)
-        self._plans = PlanApproval(turn, line, self._decisions)
+        self._screen = screen
         # As it was at the start of the batch: the model wrote all calls before the user decided.
         self._refuses_changes = turn.plan.is_pending
-        self.changes = ConfigChanges(turn, batch.basis, line)
+
+        self.approved = ApprovedChanges(batch.basis)
         self.progress = ProgressWriter(turn)
-        self._results = CallResults(turn, batch, self.changes, self.progress)
         self._display = CallDisplay(turn)
+        self._results = CallResults(turn, batch, self.approved, self.progress)
+
+        # The steps of a call.
+        decisions = CallDecisions(turn)
+        self._decisions = decisions
+        self._permissions = PermissionRequests(turn, screen, decisions)
+        self._plans = PlanApproval(turn, screen, decisions)
+        self._contexts = CallContexts(turn, batch, self.progress, self._display)
+        self._runs = ToolRuns(
+            turn,
+            screen.functions,
+            self._contexts,
+            self._results,
+            self.progress,
+            refuses_changes=self._refuses_changes,
+        )
+        self.questions = ToolQuestions(turn, screen)
+        self._changes = ChangeReview(turn, batch.basis, self.approved, screen)
+        self._deliveries = DeliveryRequests(turn, screen, decisions)
 
     async def run(self, call: Call, *, again: bool = False) -> bool:
         """Take `call` from its arguments to its response, perhaps `again`.
@@ -124,7 +118,7 @@ class CallRunner:
             call.reset()
 
         try:
-            result = await self._run(call)
+            result = await self._take_steps(call)
         except CallEnded as end:
             content = end.content
             if end.is_error and call.tool is not None:
@@ -132,13 +126,18 @@ class CallRunner:
             self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
             return end.stops_turn
         finally:
-            if call.task is asyncio.current_task():  # else it was abandoned, and has ended before
+            if call.is_run_by_this_task():  # else the batch has abandoned it, and ended its runs
                 end_runs(call)
 
         self.finish(call, result.content, is_error=result.is_error)
         return False
 
-    async def _run(self, call: Call) -> Delivery:
+    async def _take_steps(self, call: Call) -> Delivery:
+        """Return the result that the model gets.
+
+        Raises:
+            CallEnded: A step ended the call with another response.
+        """
         if self._batch.results is not None:
             return self._find_recorded_result(call, self._batch.results)
 
@@ -158,39 +157,6 @@ class CallRunner:
 
         self._display.show_begin(call, tool)
         return await self._run_until_result(call, tool)
-
-    async def _run_until_result(self, call: Call, tool: OfferedTool) -> Delivery:
-        """Run `tool` until it has a result: after questions and rejected changes, it runs again."""
-        while True:
-            outcome = await self._execute(call, tool)
-            kept = call.state.result.kept
-            if kept is not None:
-                return Delivery(kept.content, kept.is_error)
-
-            match outcome:
-                case NeedsReview() | NeedsInput():
-                    await self._ask_user(call, tool, outcome)
-                case Success() if outcome.proposes and tool.executor.may_propose:
-                    raise_if_cancelled()  # while the batch ends, nothing can be approved
-                    if await self.changes.review(call, tool, outcome):
-                        return await self._deliver(call, tool, outcome)
-                case Success() | ToolFailure():
-                    return await self._deliver(call, tool, outcome)
-                case _:
-                    assert_never(outcome)
-
-    async def _ask_user(
-        self, call: Call, tool: OfferedTool, outcome: NeedsReview | NeedsInput
-    ) -> None:
-        """Get the answers or the decision that the next run of the tool needs."""
-        if isinstance(outcome, NeedsInput):
-            await self.questions.ask(call, tool, outcome, self._batch)
-            return
-
-        self.progress.write(call, stage="asked")
-        from jp_nb.agent.call_steps.edit_requests import EditRequests  # most turns edit no cells
-
-        await EditRequests(self._turn, self._line).ask(call, tool, outcome.review)
 
     def _find_recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
         """Return the result of a replay, which runs no tool and asks no user."""
@@ -217,17 +183,23 @@ class CallRunner:
         if self._refuses_changes and not call.tool.read_only:
             refused = describe_refused_call(call.tool, self._batch.tools)
             raise CallEnded(refused, is_error=True)
+
         call.state.arguments = prepared
         return call.tool
 
     async def _get_permission(self, call: Call, tool: OfferedTool, ruling: Ruling) -> None:
+        """Get the permission: by the configuration, a kept rule, the answers file, or the user.
+
+        Raises:
+            CallEnded: It may not run.
+        """
         if ruling.run == "skip":
             raise CallEnded(format_skipped_call(ruling), skipped=True)
 
         if ruling.run == "unattended":
             return
 
-        context = self._make_tool_context(call, tool)
+        context = self._contexts.make_for_run(call, tool)
         if self._permissions.use_kept_rule(call, tool, ruling, context.root):
             return
 
@@ -235,33 +207,22 @@ class CallRunner:
         self.progress.write(call, stage="asked")
         self._display.show_begin(call, tool, asked=True)
 
-        permitted = self._decisions.decide_by_file("permission", tool, call.state)
+        permitted = self._decisions.decide_without_prompt("permission", tool, call.state)
         if permitted is False:
             raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
         if permitted is None:
             # By default, a tool that runs unattended formats first. It does not if a rule asks.
             if tool.format == "unattended" and tool.run != "unattended":
                 await self._format_arguments(call, tool)
-                context = self._make_tool_context(call, tool)
+                context = self._contexts.make_for_run(call, tool)
             await self._permissions.request_run(call, tool, context, ruling)
-
-    async def _request_approval(self, call: Call, tool: OfferedTool) -> Delivery:
-        """Ask the user about a plan, and show the approved one."""
-        self.progress.write(call, stage="asked")  # a form that a crash closes appears again
-        self._display.show_begin(call, tool, asked=True)
-
-        try:
-            return await self._plans.request_approval(call, tool)
-        finally:
-            raise_if_cancelled()
-            self._display.show_begin(call, tool)  # the form was above, and is gone
 
     async def _format_arguments(self, call: Call, tool: OfferedTool) -> None:
         """Format the arguments for the user, if a formatter is configured."""
         if tool.formatter is None or call.view.formatted is not None:
             return
 
-        context = self._make_tool_context(call, tool, for_formatter=True)
+        context = self._contexts.make_for_formatter(call, tool)
         await asyncio.sleep(0)  # the other calls of the batch begin first
 
         try:
@@ -277,153 +238,49 @@ class CallRunner:
         if call.view.is_displayed:
             self._display.show_begin(call, tool, asked=call.view.texts_in_prompt)
 
-    def _make_tool_context(
-        self, call: Call, tool: OfferedTool, *, for_formatter: bool = False
-    ) -> ToolContext:
-        """Return the context for a run of `tool`, or for its formatter, which gets less."""
-        action: Literal["run", "format_arguments"] = "format_arguments"
-        config: JsonValue = None
-        delta_rejection: DeltaRejection | None = None
-        show_progress: Callable[[str], None] | None = None
-        if not for_formatter:
-            action = "run"
-            config = self.changes.read_visible_config(tool)
-            delta_rejection = call.state.rejection
-            show_progress = partial(self._display.show_progress, call)
-
-        return ToolContext(
-            name=tool.name,
-            call_id=call.request.id,
-            answers=copy_json(call.state.answers.values),
-            ends=dict(call.state.answers.ends),
-            reply=call.state.answers.reply,
-            options=copy_json(dict(tool.options)),
-            access=copy_json(tool.access),
-            config=config,
-            delta_rejection=delta_rejection,
-            catalog=self._batch.catalog,
-            action=action,
-            call_key=call.key,
-            edit_decision=call.state.edit_decision,
-            edit_operation=self._make_edit_operation(call, tool),
-            has_answers=self._has_answers(tool),
-            show_progress=show_progress,
-            **self._turn.shared,
-        )
-
-    def _make_edit_operation(self, call: Call, tool: OfferedTool) -> EditOperation | None:
-        """Return the change of the notebook that `call` makes: the same one in each of its runs."""
-        if not tool.executor.proposes_edits:
-            return None
-
-        from jp_nb.toolkit.editing.edit_review import EditOperation, make_operation_id
-
-        if not call.operation:
-            conversation = self._turn.shared.get("conversation_id", "")
-            call.operation = make_operation_id(conversation, call.event_id)
-        return EditOperation(
-            call.operation,
-            may_be_applied=call.may_have_run,
-            change=call.change,
-            note=partial(self._note_change, call),
-            tell=self._tell,
-        )
-
-    def _note_change(self, call: Call, change: JsonValue) -> None:
-        call.change = change
-        self.progress.write(call, stage="started")
-
-    def _tell(self, text: str) -> None:
-        self._turn.display(Notice(text))
-
-    def _has_answers(self, tool: OfferedTool) -> bool:
-        if self._turn.prepared.answers_questions_of(tool.name):
-            return True
-        return any(question.answer is not None for question in tool.questions.values())
-
-    async def _execute(self, call: Call, tool: OfferedTool) -> Outcome | NeedsReview:
-        """Run `tool` once. The call ends if an interrupt ended its function."""
-        raise_if_cancelled()
-        self._turn.display(Waits(call.key, call.title))
-        await asyncio.sleep(0)  # the other calls of the batch begin first
-
-        run = ToolRun(call_id=call.key)
-        cell = self._begin_run(call, tool, run)
-        outcome, error = await self._run_tool(call, tool, run, cell)
-
-        if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
-            raise asyncio.CancelledError
-
-        if isinstance(error, CallInterrupted) and isinstance(error.__cause__, KeyboardInterrupt):
-            call.state.was_interrupted = True
-            raise_if_cancelled()
-            verdict = await self._functions.wait_for_decision(cell)
-            raise CallEnded(format_stopped_response(call, verdict), skipped=True)
-
-        if error is not None:
-            self._report_error(call, error)
-        if isinstance(outcome, NeedsReview):
-            return outcome
-
-        outcome = self._refuse_early_change(tool, outcome)
-        return self._turn.secrets.hide_in_outcome(outcome)
-
-    def _begin_run(self, call: Call, tool: OfferedTool, run: ToolRun) -> CellCall:
-        """Note the start of a run in the journal, and return its access to the cell's thread."""
-        cell = CellCall(self._functions, call)
-        write_start = partial(self.progress.write, call, stage="started")
-
-        if tool.executor.waits_for_cell:  # it starts when the functions before have ended
-            cell.on_start = write_start
-            cell.on_result = partial(self._results.settle_function_result, call, tool, run)
-        else:
-            write_start()
-
-        call.state.ran = True
-        return cell
-
-    async def _run_tool(
-        self, call: Call, tool: OfferedTool, run: ToolRun, cell: CellCall
-    ) -> tuple[Outcome | NeedsReview, BaseException | None]:
-        """Run `tool` once; return the outcome, and the exception if the tool failed with one."""
-        context = self._make_tool_context(call, tool)
-        CURRENT_RUN.set(run)  # in the context of this task
-        began = monotonic()
+    async def _request_approval(self, call: Call, tool: OfferedTool) -> Delivery:
+        """Ask the user about a plan, and show the approved one."""
+        self.progress.write(call, stage="asked")  # a form that a crash closes appears again
+        self._display.show_begin(call, tool, asked=True)
 
         try:
-            arguments = copy_json(call.state.arguments)  # a run may change what it gets
-            return await tool.executor.run(arguments, context, cell), None
-        except asyncio.CancelledError:
-            raise_if_cancelled()
-            return ToolFailure(CANCELED_ITSELF_TEXT), None
-        except ToolError as exc:
-            return ToolFailure(str(exc)), None
-        except BaseException as exc:
-            # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
-            error = _unwrap_error(exc)
-            return ToolFailure(format_error_text(error)), error
+            return await self._plans.request_approval(call, tool)
         finally:
-            run.is_over = True
-            seconds = monotonic() - began
-            if tool.executor.waits_for_cell:
-                seconds = cell.total_seconds
-            call.state.seconds += seconds
-            call.runs.append(self._turn.times.make_span(seconds))
-            if call.state.result.kept is None:
-                # The result is kept before the loop comes to it: what follows does not wait.
-                asyncio.get_running_loop().call_soon(cell.settled.set)
+            raise_if_cancelled()
+            self._display.show_begin(call, tool)  # the form was above, and is gone
 
-    def _refuse_early_change(self, tool: OfferedTool, outcome: Outcome) -> Outcome:
-        """Return `outcome`; a failure if it changes settings before the plan is approved."""
-        if self._refuses_changes and isinstance(outcome, Success) and outcome.proposes:
-            return ToolFailure(CHANGE_REFUSED_TEXT.format(tool.name))
-        return outcome
+    async def _run_until_result(self, call: Call, tool: OfferedTool) -> Delivery:
+        """Run `tool` until it has a result: after questions and rejected changes, it runs again."""
+        while True:
+            outcome = await self._runs.run_once(call, tool)
+            kept = call.state.result.kept
+            if kept is not None:  # the cell's thread has already made the response
+                return Delivery(kept.content, kept.is_error)
 
-    def _report_error(self, call: Call, error: BaseException) -> None:
-        call.view.traceback = format_traceback(error)
-        call.exception = error
-        if self._turn.on_tool_error is not None:
-            self._turn.on_tool_error(error.with_traceback(find_tool_traceback(error)))
+            match outcome:
+                case NeedsReview() | NeedsInput():
+                    await self._ask_user(call, tool, outcome)
+                case Success() if outcome.proposes and tool.executor.may_propose:
+                    raise_if_cancelled()  # while the batch ends, nothing can be approved
+                    if await self._changes.review(call, tool, outcome):
+                        return await self._deliver(call, tool, outcome)
+                case Success() | ToolFailure():
+                    return await self._deliver(call, tool, outcome)
+                case _:
+                    assert_never(outcome)
+
+    async def _ask_user(
+        self, call: Call, tool: OfferedTool, outcome: NeedsReview | NeedsInput
+    ) -> None:
+        """Get the answers or the decision that the next run of the tool needs."""
+        if isinstance(outcome, NeedsInput):
+            await self.questions.ask(call, tool, outcome, self._batch)
+            return
+
+        self.progress.write(call, stage="asked")
+        from jp_nb.agent.call_steps.edit_requests import EditRequests  # most turns edit no cells
+
+        await EditRequests(self._turn, self._screen).ask(call, tool, outcome.review)
 
     async def _deliver(
         self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure
@@ -440,7 +297,11 @@ class CallRunner:
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
     ) -> None:
-        """End `call` with a response, and display it."""
+        """End `call` with a response, and display it.
+
+        The cell's thread may have kept a response for the journal. It is the response then, unless
+        the call is `skipped`.
+        """
         if call.may_have_run and not call.state.ran:
             content = RAN_BEFORE_TEXT.format(content)
         if skipped or content != call.state.result.delivered:  # the user may have edited the text
@@ -468,13 +329,3 @@ def end_runs(call: Call) -> None:
         call.tool.executor.ended(call.key)
     except Exception:  # the call has its response
         log.exception("The tool %s did not release a call", call.tool.name)
-
-
-def _unwrap_error(exc: BaseException) -> BaseException:
-    """Return the exception that the tool raised: the cause of an exception that replaced it."""
-    cause = exc.__cause__
-    if isinstance(exc, CallInterrupted) and isinstance(cause, KeyboardInterrupt):
-        return exc
-    if isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None:
-        return cause
-    return exc

@@ -24,13 +24,13 @@ from jp_nb.agent.approvals.edit_prompts import (
 from jp_nb.agent.call_steps.permissions import SKIPPED_REMEMBERED_TEXT
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.call_decisions import describe_missing_decision
-from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import DeclinedByFile, GivenAnswer, OpenDecision
 from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Unavailable, is_back
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.prompting.prompts import QuestionPrompt
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.json_values import as_object
 from jp_nb.toolkit.editing.cell_edits import THIS
@@ -53,7 +53,12 @@ FILE_NOTICE = "▸ The answers file applies {} of {} edits"
 
 @dataclass(slots=True)
 class _EditChoices:
-    """The user's choices so far."""
+    """The user's choices so far.
+
+    Attributes:
+        chosen: Numbers of the edits to apply.
+        sources: The sources that the user has changed, by the number of the edit.
+    """
 
     review: EditReview
     chosen: frozenset[int]
@@ -61,6 +66,7 @@ class _EditChoices:
 
     @property
     def plan(self) -> EditPlan:
+        """The plan of the chosen edits. It drops an edit that needs one which is not chosen."""
         return plan_chosen(
             self.review.edits, self.review.document, chosen=self.chosen, sources=self.sources
         )
@@ -68,32 +74,41 @@ class _EditChoices:
     def are_shown(self, shown: Sequence[PlannedEdit]) -> bool:
         """Return True if the review showed exactly what the chosen edits do."""
         plan = self.plan
-        is_known = all(planned in shown for planned in plan.edits)
-        return bool(plan.edits) and is_known and not plan.dropped.keys() & self.chosen
+        are_all_shown = all(planned in shown for planned in plan.edits)
+        has_dropped_chosen = bool(plan.dropped.keys() & self.chosen)
+        return bool(plan.edits) and are_all_shown and not has_dropped_chosen
 
-    def decide(self, *, may_run: bool, chosen: frozenset[int] | None = None) -> EditDecision:
-        kept = self.chosen if chosen is None else chosen
-        return EditDecision(self.review, kept, dict(self.sources), may_run=may_run)
+    def apply_chosen(self, *, may_run: bool) -> EditDecision:
+        """Return the decision to apply the chosen edits, and to run cells if `may_run`."""
+        return EditDecision(self.review, self.chosen, dict(self.sources), may_run=may_run)
+
+    def apply_none(self) -> EditDecision:
+        """Return the decision by which the tool tells the model about the conflicts."""
+        return EditDecision(self.review, frozenset(), dict(self.sources), may_run=False)
 
 
 class EditRequests:
     """Gets decisions about proposed edits."""
 
-    def __init__(self, turn: TurnContext, line: PromptLine) -> None:
+    def __init__(self, turn: TurnContext, screen: ScreenQueue) -> None:
         self._turn = turn
-        self._line = line
+        self._screen = screen
 
     async def ask(self, call: Call, tool: OfferedTool, review: EditReview) -> None:
         """Set the decision about `review` in `call`, for the next run of its tool.
+
+        The answers file decides alone if it decides about each edit. Without a user, it decides
+        about some, and the others are not applied. Otherwise, its decisions are only the choice
+        with which the review begins.
 
         Raises:
             CallEnded: Nothing is to be applied.
         """
         decided = self._read_file_decisions(review)
         unavailable = self._turn.prompter.unavailable()
-        is_complete = len(decided) == len(review.edits)
+        decides_all = len(decided) == len(review.edits)
 
-        if is_complete or (decided and unavailable is not None):
+        if decides_all or (decided and unavailable is not None):
             call.state.edit_decision = self._apply_file_decisions(
                 call, tool, review, decided, unavailable
             )
@@ -102,27 +117,39 @@ class EditRequests:
             self._note_open(call, review, unavailable.reason, decided)
             raise CallEnded(UNATTENDED_TEXT.format(unavailable.reason), is_error=True)
 
-        previous = call.state.edit_decision
-        chosen = frozenset(edit.number for edit in review.edits if decided.get(edit.number, True))
-        choices = _EditChoices(review, chosen - frozenset(review.conflicts))
-        if previous is not None:  # after a conflict: keep the user's choices and sources
-            choices.chosen &= previous.chosen
-            choices.sources |= previous.sources
-
+        choices = self._begin_choices(review, decided, previous=call.state.edit_decision)
         text = f"your review of {len(review.edits)} edits"
         self._turn.display(Waits(call.key, text, person=True))
-        async with self._line.take_screen(after_run=True) as ask:
-            if self._turn.find_permission(tool, call.state.arguments) is False:
+        async with self._screen.take_screen(after_run=True) as ask:
+            if self._turn.memory.find_permission(tool, call.state.arguments) is False:
                 raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
             call.state.edit_decision = await self._ask_until_decided(ask, call, tool, choices)
+
+    def _begin_choices(
+        self, review: EditReview, decided: Mapping[int, bool], *, previous: EditDecision | None
+    ) -> _EditChoices:
+        """Return the choices with which a review begins.
+
+        `previous` is the user's decision before a conflict: its choices and sources are kept.
+        """
+        chosen = frozenset(edit.number for edit in review.edits if decided.get(edit.number, True))
+        choices = _EditChoices(review, chosen - frozenset(review.conflicts))
+        if previous is not None:
+            choices.chosen &= previous.chosen
+            choices.sources |= previous.sources
+        return choices
 
     # --- answers file ---------------------------------------------------------------------------
 
     def _read_file_decisions(self, review: EditReview) -> dict[int, bool]:
-        """Return the decisions of the answers file, by the number of the edit."""
+        """Return the decisions of the answers file, by the number of the edit; True: apply it.
+
+        A file decides nothing about a review with a warning, which only a user can judge.
+        """
         decided: dict[int, bool] = {}
         if review.warning:
             return decided
+
         for planned in review.plan.edits:
             answer = self._turn.prepared.find_edit_decision(list_decision_names(planned, review))
             if isinstance(answer, GivenAnswer | DeclinedByFile):
@@ -137,6 +164,7 @@ class EditRequests:
         decided: Mapping[int, bool],
         unavailable: Unavailable | None,
     ) -> EditDecision:
+        """Return the decision of the file. Edits that it does not decide about stay open."""
         chosen = frozenset(number for number, applies in decided.items() if applies)
         undecided = frozenset(edit.number for edit in review.edits) - frozenset(decided)
         if undecided and unavailable is not None:
@@ -155,6 +183,7 @@ class EditRequests:
     def _note_open(
         self, call: Call, review: EditReview, reason: str, decided: Mapping[int, bool]
     ) -> None:
+        """Note each edit that the answers file has not `decided`, for the next run."""
         self._turn.unavailable_reason = reason
         for planned in review.plan.edits:
             if planned.edit.number in decided:
@@ -183,19 +212,21 @@ class EditRequests:
                 raise _make_rejection(end)
 
             shown = list_shown_edits(choices.review, choices.plan)
-            if end.picks is not None:
+            if end.picks is not None:  # of the check boxes of a form
                 choices.chosen = frozenset(int(key) for key in end.picks)
 
             match end.value:
                 case "apply" | "apply_run" if not choices.are_shown(shown):
                     continue  # the user sees what changed with the edits that were left out
                 case "apply" | "apply_run":
-                    return choices.decide(may_run=end.value == "apply_run")
+                    return choices.apply_chosen(may_run=end.value == "apply_run")
                 case "tell":
-                    return choices.decide(may_run=False, chosen=frozenset())
+                    return choices.apply_none()
                 case "reject" | "reject_turn":
                     if end.value == "reject_turn":
-                        self._turn.remember_permission(tool, call.state.arguments, runs=False)
+                        self._turn.memory.remember_permission(
+                            tool, call.state.arguments, runs=False
+                        )
                     raise CallEnded(REJECTED_TEXT, is_error=True, skipped=True)
                 case _:
                     await _change_choices(ask, choices, str(end.value))
@@ -248,6 +279,7 @@ async def _ask_reason(ask: SafeAsk) -> None:
 
 
 async def _choose(ask: SafeAsk, choices: _EditChoices) -> None:
+    """Let the user choose edits, on stdin. A form has check boxes instead."""
     end = await ask(make_choice_prompt(choices.review, choices.chosen))
     if isinstance(end, Answered) and isinstance(end.value, list):
         numbers = [int(str(value)) for value in end.value]
@@ -298,6 +330,7 @@ async def _edit_source(ask: SafeAsk, choices: _EditChoices, number: int | None =
 
 
 def _make_rejection(end: object) -> CallEnded:
+    """Return the end of the call for a prompt that ended without an answer."""
     reason = None
     if isinstance(end, NotAnswered):
         reason = describe_missing_decision(end)

@@ -36,7 +36,11 @@ NO_TOKENS_LEFT_REASON = "The turn has reached its token limit"
 
 
 class ModelQuestions:
-    """Asks models the questions of a batch's calls."""
+    """Asks models the questions of a batch's calls.
+
+    In both methods, `unavailable` is the reason why the user was not asked instead; None if a user
+    is available. If the model fails too, the turn keeps this reason for its report.
+    """
 
     def __init__(self, turn: TurnContext, activity: Activity, inquiries: OpenInquiries) -> None:
         self._turn = turn
@@ -44,7 +48,11 @@ class ModelQuestions:
         self._inquiries = inquiries
 
     async def ask(self, inquiries: list[OpenInquiry], unavailable: Unavailable | None) -> None:
-        """Ask models concurrently. The first failure ends the call, and the other requests."""
+        """Ask models concurrently. The first failure ends the call, and the other requests.
+
+        Raises:
+            CallEnded: A model gave no valid answer.
+        """
         if not inquiries:
             return
 
@@ -55,14 +63,14 @@ class ModelQuestions:
 
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._ask_model(inquiry, unavailable)) for inquiry in inquiries]
-        running = len(tasks)
-        # They count in place of the call, until the last of them ends.
-        self._activity.begin(running - 1)
+        running_count = len(tasks)
+        # The call itself already counts as one task. It stands for the last one that ends.
+        self._activity.begin(running_count - 1)
 
         def on_end(_: object) -> None:
-            nonlocal running
-            running -= 1
-            if running:
+            nonlocal running_count
+            running_count -= 1
+            if running_count:
                 self._activity.end()
 
         for task in tasks:
@@ -75,7 +83,7 @@ class ModelQuestions:
                 task.cancel()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
 
-        for failure in ended:
+        for failure in ended:  # a canceled task has none: `CancelledError` is no `Exception`
             if isinstance(failure, Exception):
                 raise failure
 

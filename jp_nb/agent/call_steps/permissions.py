@@ -8,6 +8,8 @@ Source: `docs/turns.md`, `docs/decisions.md` D10, D52, D35.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from jp_nb.agent.approvals.argument_editor import ArgumentEditor
 from jp_nb.agent.approvals.call_draft import CallDraft
 from jp_nb.agent.approvals.permission_rules import (
@@ -22,7 +24,7 @@ from jp_nb.agent.approvals.rule_editor import RuleEditor
 from jp_nb.agent.approvals.rule_prompts import RulePrompts
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_decision
-from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompt_ends import (
@@ -33,8 +35,8 @@ from jp_nb.agent.prompting.prompt_ends import (
     Unavailable,
     is_back,
 )
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.prompting.prompts import QuestionPrompt
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.text import escape_invisible, one_line, spell_invisible
 from jp_nb.toolkit.outcome import ToolFailure
@@ -66,12 +68,20 @@ def _format_kept_rule(kept: KeptRule) -> str:
     return one_line(escape_invisible(f"{kept.tool}: {shown}"), limit=MAX_KEPT_RULE_CHARS)
 
 
+@dataclass(frozen=True, slots=True)
+class _PermissionChoice:
+    """The value of the button that the user pressed, and the call with the user's edits."""
+
+    action: str
+    draft: CallDraft
+
+
 class PermissionRequests:
     """Asks the user for permission, call by call."""
 
-    def __init__(self, turn: TurnContext, line: PromptLine, decisions: CallDecisions) -> None:
+    def __init__(self, turn: TurnContext, screen: ScreenQueue, decisions: CallDecisions) -> None:
         self._turn = turn
-        self._line = line
+        self._screen = screen
         self._decisions = decisions
 
     def use_kept_rule(self, call: Call, tool: OfferedTool, ruling: Ruling, root: str) -> bool:
@@ -82,11 +92,12 @@ class PermissionRequests:
         if tool.executor.is_outdated:
             return False
 
-        permission = find_kept(self._turn.kept_rules, tool, call.state.arguments, root, ruling)
-        if permission is None or self._turn.find_permission(tool, call.state.arguments) is False:
+        arguments = call.state.arguments
+        permission = find_kept(self._turn.kept_rules, tool, arguments, root, ruling)
+        is_refused_in_turn = self._turn.memory.find_permission(tool, arguments) is False
+        if permission is None or is_refused_in_turn:
             return False
-        prepared = self._turn.prepared.find_decision("permission", tool.name, call.state.arguments)
-        if prepared is not None:
+        if self._turn.prepared.find_decision("permission", tool.name, arguments) is not None:
             return False
 
         call.state.ruling = permission
@@ -105,32 +116,43 @@ class PermissionRequests:
         """
         self._turn.display(Waits(call.key, f"your permission to run {call.title}", person=True))
         draft = CallDraft(
-            tool, call.state.arguments, call.state.arguments, call.view.formatted, context, ruling
+            tool=tool,
+            original_arguments=call.state.arguments,
+            arguments=call.state.arguments,
+            formatted=call.view.formatted,
+            context=context,
+            ruling=ruling,
         )
         if may_keep(tool) and self._turn.kept_rules.scopes:
             draft = draft.propose_rule()
 
-        async with self._line.take_screen() as ask:
+        async with self._screen.take_screen() as ask:
             # The user may have decided about this call together with another one meanwhile.
             if self.use_kept_rule(call, tool, ruling, context.root):
                 return
-            remembered = self._turn.find_permission(tool, call.state.arguments, ruling.asked_by)
+            remembered = self._turn.memory.find_permission(
+                tool, call.state.arguments, ruling.asked_by
+            )
             if remembered is False:
                 raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
             if remembered:
                 return
-            choice, draft = await self._ask_permission(ask, draft)
+            choice = await self._ask_permission(ask, draft)
 
+        self._apply_choice(call, choice.action, choice.draft)
+
+    def _apply_choice(self, call: Call, action: str, draft: CallDraft) -> None:
+        """Give `call` its edited arguments, or end it. A choice for the turn is remembered."""
         # A rule may skip the call with its edited arguments.
-        if choice in ("run", "run_turn") and draft.ruling.run == "skip":
+        if action in ("run", "run_turn") and draft.ruling.run == "skip":
             call.state.ruling = draft.ruling
             raise CallEnded(format_skipped_call(draft.ruling), skipped=True)
-        if choice in ("run_turn", "skip_turn"):
-            runs = choice == "run_turn"
-            self._turn.remember_permission(
-                tool, draft.arguments, runs=runs, asked_by=draft.ruling.asked_by
+        if action in ("run_turn", "skip_turn"):
+            runs = action == "run_turn"
+            self._turn.memory.remember_permission(
+                draft.tool, draft.arguments, runs=runs, asked_by=draft.ruling.asked_by
             )
-        if choice in ("skip", "skip_turn"):
+        if action in ("skip", "skip_turn"):
             raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
 
         if draft.edited_through is not None:
@@ -139,7 +161,7 @@ class PermissionRequests:
             call.view.formatted = None
             call.view.needs_redisplay = True
 
-    async def _ask_permission(self, ask: SafeAsk, draft: CallDraft) -> tuple[str, CallDraft]:
+    async def _ask_permission(self, ask: SafeAsk, draft: CallDraft) -> _PermissionChoice:
         """Return the user's choice about the call, perhaps with edited arguments.
 
         The mode `edit` edits them first. The user sees the final command line of a command before
@@ -154,10 +176,11 @@ class PermissionRequests:
 
             draft = edited
             if draft.make_command_line() is None:
-                return "run", draft
+                return _PermissionChoice("run", draft)
         return await self._ask_until_decided(ask, draft)
 
-    async def _ask_until_decided(self, ask: SafeAsk, draft: CallDraft) -> tuple[str, CallDraft]:
+    async def _ask_until_decided(self, ask: SafeAsk, draft: CallDraft) -> _PermissionChoice:
+        """Show the prompt until the user decides. Each dialogue behind it may return to it."""
         while True:
             end = await ask(draft.make_prompt())
             if not isinstance(end, Answered):
@@ -168,14 +191,14 @@ class PermissionRequests:
                     await _ask_reason(ask, draft.tool)
                 case "always":
                     if await self._keep_rule(ask, draft):
-                        return "run", draft
+                        return _PermissionChoice("run", draft)
                 case "edit":
                     edited = await _edit_or_go_back(ask, draft)
                     if edited is not None and edited.make_command_line() is None:
-                        return "run", edited
+                        return _PermissionChoice("run", edited)
                     draft = edited or draft
-                case "run" | "run_turn" | "skip" | "skip_turn" as choice:
-                    return choice, draft
+                case "run" | "run_turn" | "skip" | "skip_turn" as action:
+                    return _PermissionChoice(action, draft)
 
     async def _keep_rule(self, ask: SafeAsk, draft: CallDraft) -> bool:
         """Show the rule for calls like this one; return True if the user keeps it."""
@@ -193,8 +216,9 @@ class PermissionRequests:
         return True
 
     def _end_undecided(self, draft: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
+        """Return the end of a call whose prompt ended without an answer."""
         if isinstance(end, Unavailable):
-            return self._decisions.fail_without_user(
+            return self._decisions.make_end_without_user(
                 draft.tool, "permission", end.reason, arguments=draft.arguments
             )
         return _end_unpermitted(end)
@@ -244,6 +268,7 @@ async def _edit_or_go_back(ask: SafeAsk, draft: CallDraft) -> CallDraft | None:
 
 
 def _end_unpermitted(end: PromptEnd[Answered]) -> CallEnded:
+    """Return the end of a call whose prompt was closed, timed out, or was interrupted."""
     why = describe_missing_decision(end)
     content = SKIPPED_BY_USER_TEXT if why is None else f"Tool not run: {why}."
     return CallEnded(content, skipped=True)

@@ -15,7 +15,7 @@ from typing import Final
 from jp_nb.agent.call_steps.result_delivery import Delivery
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_decision
-from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompt_ends import (
@@ -26,8 +26,8 @@ from jp_nb.agent.prompting.prompt_ends import (
     Unavailable,
     is_back,
 )
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, QuestionPrompt
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.toolkit.base import MAX_PLAN_CHARS
 from jp_nb.toolkit.question import Question
@@ -85,9 +85,9 @@ class ApprovedPlan:
 class PlanApproval:
     """Asks the user to approve plans, one at a time."""
 
-    def __init__(self, turn: TurnContext, line: PromptLine, decisions: CallDecisions) -> None:
+    def __init__(self, turn: TurnContext, screen: ScreenQueue, decisions: CallDecisions) -> None:
         self._turn = turn
-        self._line = line
+        self._screen = screen
         self._decisions = decisions
 
     async def request_approval(self, call: Call, tool: OfferedTool) -> Delivery:
@@ -100,7 +100,7 @@ class PlanApproval:
         name = tool.executor.plan_argument
         plan = str(call.state.arguments[name])
 
-        decided = self._decisions.decide_by_file("plan", tool, call.state)
+        decided = self._decisions.decide_without_prompt("plan", tool, call.state)
         if decided is False:
             raise CallEnded(REJECTED_TEXT, skipped=True)
 
@@ -135,13 +135,13 @@ class PlanApproval:
             only_buttons=True,
         )
 
-        async with self._line.take_screen() as ask:
+        async with self._screen.take_screen() as ask:
             self._refuse_needless_plan()  # another plan of this response may be approved meanwhile
             while True:
                 end = await ask(prompt)
                 match end:
                     case Unavailable(reason=reason):
-                        raise self._decisions.fail_without_user(
+                        raise self._decisions.make_end_without_user(
                             tool, "plan", reason, arguments=call.state.arguments
                         )
                     case Answered(value="approve"):

@@ -16,7 +16,7 @@ from typing import Any, Final, assert_never
 from jp_nb.agent.call_steps.model_questions import ModelQuestions
 from jp_nb.agent.call_steps.open_inquiries import InquiryGroup, OpenInquiries, OpenInquiry
 from jp_nb.agent.calls.call import Call, CallEnded
-from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Notice, UserMessage, Waits
 from jp_nb.agent.inquiries.question_entries import (
     NOT_AS_RECORDED_NOTICE,
@@ -39,7 +39,8 @@ from jp_nb.agent.prompting.prompt_ends import (
     get_outcome,
 )
 from jp_nb.agent.prompting.prompts import FormPrompt, Prompt, QuestionPrompt, make_prompt
-from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
+from jp_nb.agent.turn_memory import is_reusable
+from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.record.entries.outcomes import (
     END_WORDS,
     QuestionOutcome,
@@ -58,14 +59,18 @@ OPTIONAL_WITHOUT_USER_REASON = "the question is optional, and no user was availa
 
 
 class ToolQuestions:
-    """Gets the questions of a turn's calls answered."""
+    """Gets the questions of a batch's calls answered.
 
-    def __init__(self, turn: TurnContext, line: PromptLine) -> None:
+    Attributes:
+        inquiries: The questions that have no outcome yet, each with its call.
+    """
+
+    def __init__(self, turn: TurnContext, screen: ScreenQueue) -> None:
         self._turn = turn
-        self._line = line
+        self._screen = screen
         self.inquiries = OpenInquiries(turn)
-        self._models = ModelQuestions(turn, line.activity, self.inquiries)
-        self._noted_changes = set[str]()
+        self._models = ModelQuestions(turn, screen.activity, self.inquiries)
+        self._noted_changes = set[str]()  # ids of inquiries with a notice about a changed question
 
     async def ask(
         self, call: Call, tool: OfferedTool, needs: NeedsInput, batch: BatchContext
@@ -82,10 +87,12 @@ class ToolQuestions:
         if tool.executor.server:
             label = SERVER_HEADER.format(tool.executor.server)
 
-        group = InquiryGroup(call, tool, needs, batch, label)
+        group = InquiryGroup(call=call, tool=tool, needs=needs, batch=batch, label=label)
         for question in needs.questions:
             self.inquiries.open(group, _open_to_model(tool, question))
 
+        # A prompt may find out that no user is available after all. Then the questions that are
+        # still open are routed again.
         unavailable = self._turn.prompter.unavailable()
         while group.open_inquiries:
             for_models, for_user = self._route_all(group, unavailable)
@@ -138,6 +145,7 @@ class ToolQuestions:
                     raise self.inquiries.end_call(group, text, "declined", skipped=True)
 
     def _select_route(self, inquiry: OpenInquiry, unavailable: Unavailable | None) -> Route:
+        """Select who answers. An answer that was recorded before an interruption goes first."""
         tool = inquiry.group.tool
 
         recorded = self._turn.recorded.get(inquiry.id)
@@ -155,12 +163,13 @@ class ToolQuestions:
             tool.name,
             inquiry.question,
             tool.questions.get(inquiry.question.id),
-            remembered=self._turn.find_remembered_answer(tool.name, inquiry.question),
+            remembered=self._turn.memory.find_answer(tool.name, inquiry.question),
             unavailable_reason=unavailable_reason,
             prepared=self._turn.prepared.find_answer(tool.name, inquiry.question),
         )
 
     def _note_changes(self, inquiry: OpenInquiry, changes: Sequence[str]) -> None:
+        """Tell the user why a recorded answer is not used."""
         if inquiry.id in self._noted_changes:  # a question may be routed several times
             return
 
@@ -170,15 +179,21 @@ class ToolQuestions:
         self._turn.display(Notice(NOT_AS_RECORDED_NOTICE.format(text, shown)))
 
     def _note_open(self, inquiry: OpenInquiry, why: str) -> None:
+        """Note a question without an answer of the user, so that a file can have one next time."""
         arguments = inquiry.group.call.state.arguments
         tool = inquiry.group.tool.name
         decision = OpenDecision("question", tool, why, inquiry.question, arguments=arguments)
         self._turn.note_open(decision)
 
     def _give_outcomes(self, group: InquiryGroup) -> None:
-        """Give the outcomes of all questions to the call, for the next run of its tool."""
+        """Give the outcomes of all questions to the call, for the next run of its tool.
+
+        A tool that does not accept missing answers (`partial`) is not run without a required one.
+        """
         ended = [(inquiry, inquiry.outcome) for inquiry in group.inquiries if inquiry.outcome]
-        # First all of them: this may end the call, and then it gets no answer.
+
+        # A question that always times out must not be asked without end. This is first, because it
+        # may end the call, which then gets no answer.
         for inquiry, outcome in ended:
             if "timed_out" in (outcome.end, *outcome.marks):
                 self.inquiries.count_automatic_answer(inquiry)
@@ -206,9 +221,9 @@ class ToolQuestions:
         text = f"your answer to {questions} from {who}"
         self._turn.display(Waits(group.call.key, text, person=True))
 
-        async with self._line.take_screen(after_run=True) as ask:
+        async with self._screen.take_screen(after_run=True) as ask:
             for inquiry in inquiries:  # another call may have asked the same question meanwhile
-                answer = self._turn.find_remembered_answer(group.tool.name, inquiry.question)
+                answer = self._turn.memory.find_answer(group.tool.name, inquiry.question)
                 if answer is not None:
                     self.inquiries.use_answer(inquiry, answer, "remembered")
             shown = [inquiry for inquiry in inquiries if inquiry.outcome is None]
@@ -228,6 +243,11 @@ class ToolQuestions:
         inquiries: list[OpenInquiry],
         end: Answered | NotAnswered | FormEnd,
     ) -> None:
+        """Record the outcomes of `inquiries`, whose prompt had this `end`.
+
+        Raises:
+            CallEnded: The user stopped the turn, or closed a prompt that the tool needs.
+        """
         match end:
             case FormEnd(then="stop", ends=ends):
                 raise self._stop_turn(group, ends[0])
@@ -241,9 +261,9 @@ class ToolQuestions:
             case NotAnswered():
                 self._record_missing_answers(group, inquiries, end)
             case Answered(value=value, remember=remember):
-                [inquiry] = inquiries
+                [inquiry] = inquiries  # the answer is that of a single question
                 if remember and _is_rememberable(inquiry.question):
-                    self._turn.remember_answer(group.tool.name, inquiry.question, value)
+                    self._turn.memory.remember_answer(group.tool.name, inquiry.question, value)
                 self._record_outcome(inquiry, end)
             case _:
                 assert_never(end)
@@ -251,8 +271,12 @@ class ToolQuestions:
     def _record_missing_answers(
         self, group: InquiryGroup, inquiries: list[OpenInquiry], end: NotAnswered
     ) -> None:
-        """Record a prompt that ended as a whole. Most calls end with it."""
-        if end.end == "cancelled" and group.needs.menu:
+        """Record a prompt that ended as a whole, without any answer.
+
+        The call ends with it, except for a tool that accepts missing answers. After a timeout, an
+        optional question has its default, so the answers are looked at first (`_give_outcomes`).
+        """
+        if end.end == "cancelled" and group.needs.menu:  # with a menu, Cancel stops the turn
             raise self._stop_turn(group, end)
 
         for inquiry in inquiries:
@@ -267,7 +291,7 @@ class ToolQuestions:
 
     def _stop_turn(self, group: InquiryGroup, end: Answered | NotAnswered) -> CallEnded:
         """Close the questions, and return the end of the call. Unsent input is discarded."""
-        self._line.hold()  # no other prompt appears before the turn ends
+        self._screen.hold()  # no other prompt appears before the turn ends
         for inquiry in group.open_inquiries:
             self.inquiries.close(inquiry, QuestionOutcome("cancelled", end.channel, by=end.by))
         return CallEnded(STOPPED_BY_USER_TEXT, is_error=True, skipped=True, stops_turn=True)
@@ -306,14 +330,20 @@ def _open_to_model(tool: OfferedTool, question: Question) -> Question:
 
 
 def _is_rememberable(question: Question) -> bool:
+    """Return True if a prompt may offer to remember the answer to `question` for the turn."""
     return question.answer_type.rememberable and is_reusable(question)
 
 
 def _make_prompt(group: InquiryGroup, inquiries: list[OpenInquiry]) -> Prompt[Answered | FormEnd]:
+    """Return the prompt for `inquiries` of `group`: a single question, or a form with pages.
+
+    A tool with several questions gets a form, even if only one of them has no answer yet.
+    """
     needs = group.needs
     tool = group.tool
-    may_stay_open = needs.partial and not needs.decline
-    is_alone = len(needs.questions) == 1 and not (needs.partial or needs.menu or needs.decline)
+    may_stay_open = needs.partial and not needs.decline  # else each page can be declined
+    has_form_options = needs.partial or needs.menu or needs.decline
+    is_alone = len(needs.questions) == 1 and not has_form_options
     tool_name = None if tool.hidden else tool.name
 
     pages = tuple(
@@ -326,6 +356,8 @@ def _make_prompt(group: InquiryGroup, inquiries: list[OpenInquiry]) -> Prompt[An
         for inquiry in inquiries
     )
 
-    if len(needs.questions) > 1:  # also if the others have their answers
-        return FormPrompt(pages, may_stay_open, needs.menu, needs.decline)
+    if len(needs.questions) > 1:
+        return FormPrompt(
+            pages, partial=may_stay_open, menu=needs.menu, declines=needs.decline
+        )
     return make_prompt(pages, partial=may_stay_open, menu=needs.menu, declines=needs.decline)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_decision
-from jp_nb.agent.calls.prompt_line import PromptLine
+from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, Unavailable, is_back
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail, QuestionPrompt
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.images import Image
 from jp_nb.text import spell_invisible
@@ -47,9 +47,9 @@ class Delivery:
 class DeliveryRequests:
     """Asks the user for the delivery of results, call by call."""
 
-    def __init__(self, turn: TurnContext, line: PromptLine, decisions: CallDecisions) -> None:
+    def __init__(self, turn: TurnContext, screen: ScreenQueue, decisions: CallDecisions) -> None:
         self._turn = turn
-        self._line = line
+        self._screen = screen
         self._decisions = decisions
 
     async def request_delivery(self, call: Call, tool: OfferedTool, result: Delivery) -> Delivery:
@@ -61,17 +61,17 @@ class DeliveryRequests:
         Raises:
             CallEnded: The result is withheld, or no user is available.
         """
-        delivered = self._decisions.decide_by_file("result", tool, call.state)
-        if delivered is not None:
-            if delivered:
-                return result
+        is_permitted = self._decisions.decide_without_prompt("result", tool, call.state)
+        if is_permitted is True:
+            return result
+        if is_permitted is False:
             raise CallEnded(NOT_DELIVERED_TEXT, skipped=True)
 
         call.state.result.is_under_review = True
         self._turn.display(
             Waits(call.key, f"your decision on the result of {call.title}", person=True)
         )
-        async with self._line.take_screen(after_run=True) as ask:
+        async with self._screen.take_screen(after_run=True) as ask:
             if tool.result == "edit":
                 edited = await _edit_result(ask, tool, result)
                 if isinstance(edited, Unavailable):
@@ -83,6 +83,7 @@ class DeliveryRequests:
     async def _ask_delivery(
         self, ask: SafeAsk, call: Call, tool: OfferedTool, result: Delivery
     ) -> Delivery:
+        """Show the result until the user delivers, edits, or withholds it."""
         caption = "Error" if result.is_error else "Result"
         exhibits = [PromptDetail(caption, result.content)]
         if result.images:
@@ -115,7 +116,7 @@ class DeliveryRequests:
 
     def _fail_without_user(self, call: Call, tool: OfferedTool, reason: str) -> CallEnded:
         state = call.state
-        return self._decisions.fail_without_user(
+        return self._decisions.make_end_without_user(
             tool, "result", reason, arguments=state.arguments, result=state.result.delivered
         )
 
@@ -140,6 +141,7 @@ async def _edit_result(
 
 
 def _make_undelivered_end(end: PromptEnd[Answered]) -> CallEnded:
+    """Return the end of a call whose result is withheld, or was not decided about."""
     why = describe_missing_decision(end)
     content = NOT_DELIVERED_TEXT if why is None else UNDELIVERED_TEXT.format(why)
     return CallEnded(content, skipped=True)

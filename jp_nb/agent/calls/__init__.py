@@ -1,1 +1,1 @@
-"""A tool call of a response: its state, its display, and its place in line for the screen."""
+"""A tool call of a response: its state, its display, and its place in the queue for the screen."""

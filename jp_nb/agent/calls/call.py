@@ -135,7 +135,8 @@ class Call:
         may_have_run: True if the call may have run before a restart or a crash.
         operation: Id of the edits of cells that the call applies.
         change: These edits, once the call is about to apply them.
-        task: The task that runs the call. Another one is abandoned: it must not change the call.
+        task: The task that runs the call; None if none does. A task that ignored its cancellation
+            is abandoned: it may still run, and is not this one.
         exception: The last exception that the tool raised.
         changes: The reviewed configuration changes.
         runs: The times of all its runs.
@@ -166,6 +167,10 @@ class Call:
     def title(self) -> str:
         """Display name of the tool."""
         return "a tool" if self.tool is not None and self.tool.hidden else self.request.name
+
+    def is_run_by_this_task(self) -> bool:
+        """Return False in a task that the batch has abandoned, which must not change the call."""
+        return self.task is asyncio.current_task()
 
     def reset(self) -> None:
         """Reset the call for another run. `may_have_run` remembers the earlier one."""

@@ -27,10 +27,8 @@ from jp_nb.record.entries.outcomes import NOT_IN_TIME
 from jp_nb.text import spell_invisible
 
 INTERRUPT_FIRST_REASON = "an interrupt came first"
-STOPPED_FIRST_REASON = "the user stopped the turn first"
 _UNDECIDED: Mapping[str, str] = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST_REASON}
-"""Outcomes of a prompt without a decision of the user."""
-
+"""Reasons by the `end` of a prompt without a decision. A prompt that the user closed is none."""
 
 _EFFECTS_AND_REMEDIES: Mapping[DecisionKind, tuple[str, str]] = {
     "permission": (
@@ -64,13 +62,15 @@ def describe_missing_decision(end: PromptEnd[Answered]) -> str | None:
 
 
 class CallDecisions:
-    """Decisions about calls without a prompt: from the answers file, or if no user is available."""
+    """Makes the decisions about calls that need no prompt. The module has the cases."""
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
 
-    def decide_by_file(self, kind: DecisionKind, tool: OfferedTool, call: CallState) -> bool | None:
-        """Return and display the decision in the answers file; None: ask the user.
+    def decide_without_prompt(
+        self, kind: DecisionKind, tool: OfferedTool, call: CallState
+    ) -> bool | None:
+        """Return and display the decision in the answers file; None: a user may be available.
 
         `kind` is `permission`, `result`, or `plan`.
 
@@ -86,7 +86,7 @@ class CallDecisions:
 
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
-            raise self.fail_without_user(
+            raise self.make_end_without_user(
                 tool,
                 kind,
                 unavailable.reason,
@@ -95,7 +95,7 @@ class CallDecisions:
             )
         return None
 
-    def fail_without_user(
+    def make_end_without_user(
         self,
         tool: OfferedTool,
         kind: DecisionKind,
@@ -104,7 +104,7 @@ class CallDecisions:
         arguments: Mapping[str, JsonValue],
         result: str | None = None,
     ) -> CallEnded:
-        """Note that a decision needs a user, and return the end of the call.
+        """Note a decision that needs a user, and return the end of the call, which has none.
 
         The decision is about the call with these `arguments`, or about its `result`.
         """

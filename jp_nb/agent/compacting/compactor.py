@@ -20,8 +20,8 @@ from jp_nb.agent.compacting.summarizer import Summarizer, make_compactions
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.prompting.prompt_ends import Answered
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.token_estimates import (
     ContextTokens,
     estimate_attachment_tokens,

@@ -83,6 +83,7 @@ class Attempt:
     Attributes:
         max_tool_calls: Number of tool calls that run; 0: all of them.
         trimmer: Removes the text that a continuation repeats; None in the first response.
+        builder: Builds the entries of the response.
         entries: The complete entries to record.
         has_content: True once the response has a text or a tool call.
         has_ended_text: True if a text has ended, and the display does not know it yet.
@@ -107,7 +108,7 @@ class Attempt:
     def trim(self, part: TextPart) -> TextPart | None:
         """Return the new text in `part` of a continuation; None if there is none yet.
 
-        Reasoning of a continuation is dropped.
+        Reasoning of a continuation is dropped: only the text continues.
         """
         if part.kind != "message" or self.trimmer is None:
             return None
@@ -136,8 +137,9 @@ class Attempt:
             return None
 
         # Earlier calls are complete, and so is the last one if its arguments are valid.
+        last_number = self.call_count - 1
         incomplete = {*self.builder.bad_arguments, *self.builder.without_arguments}
-        return last.name if self.call_count - 1 in incomplete else None
+        return last.name if last_number in incomplete else None
 
     def add_entry(self, entry: Entry) -> None:
         """Add a complete entry. Surplus tool calls are only counted, except for the first.
@@ -151,8 +153,11 @@ class Attempt:
         self.entries.append(entry)
 
     def make_calls(self, tools: ToolSet) -> list[Call]:
-        """Return the tool calls of the response, with the errors of those that cannot run."""
-        errors = dict(self.builder.bad_arguments)
+        """Return the tool calls of the response, with the errors of those that cannot run.
+
+        One call beyond the limit is in `entries`: its error tells the model about the limit.
+        """
+        errors = dict(self.builder.bad_arguments)  # by the number of the call, from 0
         if self.find_truncated_call() is not None:
             errors[self.call_count - 1] = CUT_CALL_TEXT
 

@@ -10,9 +10,6 @@ Source: `docs/turns.md`, `docs/providers.md`.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import Counter
-from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -21,12 +18,12 @@ from jp_nb.agent.display import MODEL_WAITS, DiscardText, EndOfText, Notice, Sho
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.model_requests.answer_attempt import Attempt, ContinuedAnswer
 from jp_nb.agent.model_requests.answer_notices import describe_report, list_end_notices
+from jp_nb.agent.model_requests.answer_recorder import AnswerRecorder
 from jp_nb.agent.model_requests.retries import Failures, with_retries
 from jp_nb.agent.model_requests.stream_interrupts import StreamInterrupts
 from jp_nb.agent.provider import (
     FinishReason,
     Flush,
-    InputChange,
     KeepAlive,
     ModelRequest,
     OmittedFiles,
@@ -42,20 +39,16 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.turn_record import LastRequest
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.errors import ProviderError
-from jp_nb.record.entries.events import ChatResponse, Entry
+from jp_nb.record.entries.events import ChatResponse
 from jp_nb.record.entries.measured_times import INTERRUPTED, OTHER_FAILURE, REPAIRED
-from jp_nb.record.reading.marks import with_input_changes
 from jp_nb.record.request_context.host_marks import LastHost, format_other_host, mark_host
-from jp_nb.record.request_context.request_head import mark_head
-from jp_nb.record.stream import ConversationStream
-
-log = logging.getLogger(__name__)
 
 
 class AnswerStream:
     """Asks the model, displays the response as it arrives, and records it when it is complete.
 
-    One answer may take several requests: after errors, token limits, and interrupts.
+    One answer may take several requests: after errors, token limits, and interrupts. The end of a
+    text is displayed only when something else follows, because a continuation may follow at first.
 
     Attributes:
         interrupted_after_end: True if an interrupt came when the last response was just complete.
@@ -64,6 +57,8 @@ class AnswerStream:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
+        self._recorder = AnswerRecorder(turn)
+        # Handles interrupts while a response is received; None between responses.
         self._interrupt_handler: StreamInterrupts | None = None
         self._answer = ContinuedAnswer(is_enabled=False)
         # The step that began after a part of the answer was recorded, for a notice to the user:
@@ -110,6 +105,7 @@ class AnswerStream:
             self._turn.record.add_user_message(handler.verdict.text, self._turn.display)
 
     def _notify_aborted(self) -> None:
+        """Tell the user what is left of an answer that the user discarded."""
         if self._step_after_recording:  # the record only grows
             kept = f"the text before {self._step_after_recording}"
             self._notify(f"⚠ Aborted. The record keeps only {kept}.")
@@ -120,9 +116,10 @@ class AnswerStream:
     async def _answer_with_continuations(
         self, resolved: Resolved, request: ModelRequest
     ) -> list[Call]:
+        """Return the tool calls of the answer, after as many requests as it takes."""
         # A structured answer, or a forced tool call, must be in one response.
-        is_free = request.schema is None and request.tool_choice in ("auto", "none")
-        self._answer = ContinuedAnswer(resolved.continues_answers and is_free)
+        may_be_split = request.schema is None and request.tool_choice in ("auto", "none")
+        self._answer = ContinuedAnswer(resolved.continues_answers and may_be_split)
         failures = Failures()  # of all requests of this answer, continuations included
 
         while True:
@@ -134,7 +131,7 @@ class AnswerStream:
                 sleep=self._turn.sleep,
                 failures=failures,
             )
-            is_continued = self._finish(attempt)
+            is_continued = self._finish(attempt)  # by the next request, which is the same
             if not is_continued:
                 self._show_wait("")
                 return attempt.make_calls(resolved.tools)
@@ -155,22 +152,20 @@ class AnswerStream:
 
         record = self._turn.record
         record.sent = LastRequest(
-            resolved.provider,
-            resolved.provider_name,
-            request,
-            len(record.context),
-            record.stream.entries[-1],
+            provider=resolved.provider,
+            provider_name=resolved.provider_name,
+            request=request,
+            item_count=len(record.context),
+            last_entry=record.stream.entries[-1],
         )
 
         try:
             await self._receive(resolved.provider, request, attempt)
-        except ProviderError:
+        except ProviderError:  # another attempt may follow, and belongs to the same answer
             self._answer.note_recorded(self._record_partial(attempt))
             raise
         except BaseException:  # an interrupt, or a bug of the provider
-            handler = self._interrupt_handler
-            verdict = None if handler is None else handler.verdict
-            if verdict is None or verdict.choice != "abort":
+            if not self._is_aborted():
                 self._record_partial(attempt)
             raise
 
@@ -181,7 +176,14 @@ class AnswerStream:
             self._notify(end.notice)
         return end
 
+    def _is_aborted(self) -> bool:
+        """Return True if the user chose to discard the answer."""
+        handler = self._interrupt_handler
+        verdict = None if handler is None else handler.verdict
+        return verdict is not None and verdict.choice == "abort"
+
     def _make_attempt(self, resolved: Resolved, request: ModelRequest) -> Attempt:
+        """Return an attempt that knows which facts about the request are recorded."""
         attempt = Attempt(
             resolved.full_name,
             resolved.request.max_tool_calls,
@@ -231,12 +233,13 @@ class AnswerStream:
         await self._wait_for_decision()
 
     async def _wait_for_decision(self) -> None:
-        """Wait until no menu is open."""
+        """Wait until the menu of an interrupt is closed, if it is open. It may open again."""
         handler = self._interrupt_handler
         while handler is not None and not handler.decided.is_set():
             await handler.decided.wait()
 
     def _receive_text(self, event: TextPart, attempt: Attempt) -> None:
+        """Add and display a piece of text, without the words that a continuation repeats."""
         if event.text:
             attempt.has_content = True
         part = event if attempt.trimmer is None else attempt.trim(event)
@@ -244,12 +247,13 @@ class AnswerStream:
             return
 
         attempt.builder.feed(part)
-        if attempt.has_ended_text:
+        if attempt.has_ended_text:  # another text begins, so the last one is not continued
             attempt.has_ended_text = False
             self._turn.display(EndOfText())
         self._turn.display(ShowText(part.kind, part.text))
 
     def _receive_item(self, event: ProviderEvent, attempt: Attempt) -> None:
+        """Handle an event that is no text: a report, a part of a tool call, the end of an item."""
         if isinstance(event, PrefixLoss | PromptCut | OmittedFiles):
             self._notify(describe_report(event))
             return
@@ -290,12 +294,12 @@ class AnswerStream:
             return False
 
         self._show_withheld_text(attempt)
-        entries = self._record_response(attempt)
+        entries = self._recorder.record_response(attempt)
         self._answer.note_recorded(entries)
 
-        unfinished_calls = attempt.builder.list_unfinished_calls()
-        is_final = attempt.call_count or unfinished_calls or self._turn.tokens.is_over
-        if not is_final and self._answer.begin_continuation(finished, entries):
+        has_calls = attempt.call_count > 0 or bool(attempt.builder.list_unfinished_calls())
+        may_continue = not has_calls and not self._turn.tokens.is_over
+        if may_continue and self._answer.begin_continuation(finished, entries):
             self._step_after_recording = "the continuation"
             return True
 
@@ -303,22 +307,6 @@ class AnswerStream:
         for notice in list_end_notices(attempt, self._answer, entries):
             self._notify(notice)
         return False
-
-    def _record_response(self, attempt: Attempt) -> list[Entry]:
-        """Record the entries of a complete response, and return them."""
-        entries = attempt.combine_entries(attempt.builder.make_unflushed_entries())
-        entries = self._turn.tokens.attach_usage_to_last(entries)
-
-        changes = attempt.builder.input_changes
-        if changes and log.isEnabledFor(logging.DEBUG):
-            _log_input_changes(changes, self._turn.record.stream)
-
-        if entries:
-            counts = Counter((change.reason, change.is_dropped) for change in changes)
-            entries[-1] = with_input_changes(entries[-1], counts)
-            entries = self._turn.times.attach_to_last(entries)
-        self._record(entries, attempt)
-        return entries
 
     def _discard_refused(self, attempt: Attempt, reason: str | None) -> None:
         """Discard a refused response. The parts of the answer before it stay."""
@@ -331,39 +319,14 @@ class AnswerStream:
         detail = f": {reason}" if reason else ""
         self._notify(f"⚠ The model refused to answer{detail}")
 
-    def _record(self, entries: list[Entry], attempt: Attempt) -> None:
-        """Record the `entries` of a response, the first one with changes of the request's head."""
-        record = self._turn.record
-        if entries and attempt.head is not None:
-            entries[0] = mark_head(entries[0], attempt.head, record.context.head)
-        record.add(*entries)
-
     def _record_partial(self, attempt: Attempt) -> list[ChatResponse]:
-        """Record the texts of an incomplete answer, and return them. Its tool calls never ran."""
+        """Record the texts of an incomplete answer, and return them."""
         self._show_withheld_text(attempt)
-        entries = attempt.combine_entries(attempt.builder.make_partial_entries())
-        texts = [entry for entry in entries if isinstance(entry, ChatResponse)]
+        texts = self._recorder.record_texts(attempt)
         if texts:
             self._step_after_recording = "the retry"
-            with_usage = self._turn.tokens.attach_usage_to_last(texts)
-            self._record(self._turn.times.attach_to_last(with_usage), attempt)
 
-        # A continuation is displayed as one text.
+        # A continuation and the text before it are displayed as one text.
         if attempt.has_content and attempt.trimmer is None:
             self._turn.display(EndOfText())
         return texts
-
-
-def _log_input_changes(changes: Sequence[InputChange], stream: ConversationStream) -> None:
-    marks = {change.mark for change in changes if change.mark}
-    event_ids: dict[str, str] = {}  # by mark
-
-    for index, entry in enumerate(stream.entries):
-        if isinstance(entry, ChatResponse):
-            values = {value for value in entry.metadata.values() if isinstance(value, str)}
-            event_ids |= dict.fromkeys(values & marks, stream.event_id(index))
-
-    for change in changes:
-        effect = "was not sent to the model" if change.is_dropped else "was sent to the model"
-        event_id = event_ids.get(change.mark, "unknown")
-        log.debug("The reasoning of event %s %s: %s changed", event_id, effect, change.reason)

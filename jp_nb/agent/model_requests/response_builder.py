@@ -57,7 +57,8 @@ class ResponseBuilder:
         finished: The last event of a complete response.
         retry: The last event of a response that asks for another request.
         bad_arguments: Parse errors of arguments, by number of the call.
-        without_arguments: Numbers of the calls without any argument text.
+        without_arguments: Numbers of the calls without any argument text. At the token limit, such
+            a call may be incomplete. One with the text `null` is complete.
     """
 
     def __init__(self) -> None:
@@ -129,21 +130,27 @@ class ResponseBuilder:
 
     def make_unflushed_entries(self) -> list[Entry]:
         """Return entries of the texts that were not flushed when the response was complete."""
-        return self._make_unflushed_entries("message", "reasoning", "structured")
+        return self._make_entries_of("message", "reasoning", "structured")
 
     def make_partial_entries(self) -> list[Entry]:
         """Return entries of the texts so far of an incomplete response.
 
         A structured answer is omitted: incomplete JSON has no use.
         """
-        return self._make_unflushed_entries("message", "reasoning")
+        return self._make_entries_of("message", "reasoning")
 
-    def _make_unflushed_entries(self, *kinds: TextKind) -> list[Entry]:
+    def _make_entries_of(self, *kinds: TextKind) -> list[Entry]:
+        """Return entries of the open items of these kinds, in the order of the items."""
         texts = [item for _, item in sorted(self._open_items.items()) if item.kind in kinds]
         entries = [self._make_entry(item, {}) for item in texts]
         return [entry for entry in entries if entry is not None]
 
     def _make_entry(self, item: _OpenItem, metadata: Mapping[str, JsonValue]) -> Entry | None:
+        """Return the entry of a complete item; None if it is empty.
+
+        `add_shape` notes the order of keys and the spelling of numbers in JSON, so that later
+        requests send it exactly as the model wrote it.
+        """
         text = "".join(item.parts)
         if item.kind == "message":
             stored = add_shape(metadata)
@@ -170,6 +177,7 @@ class ResponseBuilder:
         )
 
     def _parse_arguments(self, number: int, text: str) -> dict[str, JsonValue]:
+        """Return the arguments of call `number`; empty ones, and a noted error, if not valid."""
         if not text.strip():
             self.without_arguments.add(number)
             return {}

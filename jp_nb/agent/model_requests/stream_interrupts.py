@@ -23,7 +23,7 @@ from jp_nb.agent.interrupts import (
     decide_without_menu,
     make_stream_menu,
 )
-from jp_nb.agent.prompting.prompt_queue import SafeAsk
+from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 

@@ -155,7 +155,7 @@ def _format_decision(ends: ChangeEnds) -> str:
     approver = format_approver(ends.by, ends.channel, ends.person)
     if not ends.applied:
         return f"rejected by {approver}"
-    if not ends.counts:
+    if not ends.takes_effect:
         return f"approved by {approver}; not applied outside a turn"
 
     return f"applied by {approver}"
