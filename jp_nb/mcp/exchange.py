@@ -1,5 +1,7 @@
 """Values that the connection to an MCP server exchanges with the program: tools, calls, questions.
 
+`ConnectionLimits` and `ConnectionState` are about the connection itself.
+
 They are plain Python and JSON, so that other modules do not import the library `mcp`. Each text in
 them comes from a server: treat it as hostile.
 
@@ -91,6 +93,24 @@ class InputRequired:
     """
 
     questions: Mapping[str, ServerQuestion]
+    state: object = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """One request of a call.
+
+    Attributes:
+        tool: Name of the tool at the server.
+        report: Receives the server's reports about its progress.
+        answers: Answers to the questions that ended the last request; None in the first request.
+        state: State that the server sent with these questions; None if there is none.
+    """
+
+    tool: str
+    arguments: Mapping[str, JsonValue]
+    report: ProgressHandler
+    answers: Mapping[str, ServerAnswer] | None = None
     state: object = field(default=None, repr=False)
 
 

@@ -13,7 +13,7 @@ from jp_nb.mcp.tool_calls.mcp_tool import McpTool
 from jp_nb.mcp.tool_calls.results import read_result
 from jp_nb.mcp.tool_definitions.definitions import read_definitions
 from jp_nb.mcp.transports.launch_resolution import LaunchContext, resolve_launch
-from jp_nb.mcp.transports.server_references import find_inputs, find_unset_passed_variables
+from jp_nb.mcp.transports.server_references import find_inputs, find_unset_listed_variables
 from jp_nb.storage.server_lists import mcp_entries, mcp_files
 from tests.kit.kinds import make
 
@@ -60,7 +60,7 @@ class McpServer:
 
     def needs(self, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         """Return the labels of the inputs that the server needs, and its missing variables."""
-        missing = find_unset_passed_variables(self._settings, environ)
+        missing = find_unset_listed_variables(self._settings, environ)
         return dict(find_inputs(self._settings)), list(missing)
 
     def source(self, connection: Any) -> Any:

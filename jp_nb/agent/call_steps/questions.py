@@ -357,7 +357,5 @@ def _make_prompt(group: InquiryGroup, inquiries: list[OpenInquiry]) -> Prompt[An
     )
 
     if len(needs.questions) > 1:
-        return FormPrompt(
-            pages, partial=may_stay_open, menu=needs.menu, declines=needs.decline
-        )
+        return FormPrompt(pages, partial=may_stay_open, menu=needs.menu, declines=needs.decline)
     return make_prompt(pages, partial=may_stay_open, menu=needs.menu, declines=needs.decline)

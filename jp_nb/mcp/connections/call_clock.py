@@ -20,12 +20,15 @@ class CallClock:
     beyond `HARD_LIMIT_FACTOR` times the limit in all. A limit of 0 is none.
     """
 
+    # Two times are counted, up to the time `_counted_until` of the loop: `_left_s` until the limit,
+    # which progress begins again, and `_used_s` since the start.
+
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._left_s = limit_s  # until the limit; progress begins it again
-        self._used_s = 0.0  # in all
-        self._pauses = 0  # number of pauses that overlap now
-        self._counted_until = 0.0  # time of the loop up to which both are counted
+        self._left_s = limit_s
+        self._used_s = 0.0
+        self._counted_until = 0.0
+        self._pause_count = 0  # pauses that overlap now
         self._timeout = asyncio.timeout(None)
 
     async def __aenter__(self) -> Self:
@@ -51,19 +54,19 @@ class CallClock:
     def pause(self) -> None:
         """Stand still until `resume`; several pauses may overlap."""
         self._count()
-        self._pauses += 1
+        self._pause_count += 1
         self._schedule()
 
     def resume(self) -> None:
         """End one pause."""
         self._count()
-        self._pauses -= 1
+        self._pause_count -= 1
         self._schedule()
 
     def _count(self) -> None:
         """Count the time since the last call, unless the clock stood still."""
         now = asyncio.get_running_loop().time()
-        if not self._pauses:
+        if not self._pause_count:
             self._used_s += now - self._counted_until
             self._left_s -= now - self._counted_until
         self._counted_until = now
@@ -72,7 +75,7 @@ class CallClock:
         """Set the time at which the call ends."""
         if self._timeout.expired() or not self._limit_s:
             return
-        if self._pauses:
+        if self._pause_count:
             self._timeout.reschedule(None)
             return
 

@@ -5,7 +5,7 @@ Source: `docs/mcp.md`, Protocols, transports, limits.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, cast
 
 import mcp_types as types
@@ -15,9 +15,9 @@ from pydantic import JsonValue, TypeAdapter
 
 from jp_nb.json_values import replace_surrogates
 from jp_nb.mcp.exchange import (
+    CallRequest,
     InputRequired,
     Progress,
-    ProgressHandler,
     ServerAnswer,
     ServerQuestion,
     ServerResult,
@@ -52,7 +52,15 @@ def make_client(
     elicit: Elicit,
     on_tools_changed: Callable[[], None],
 ) -> Client:
-    """Return the client of the library for `transport`."""
+    """Return the client of the library for `transport`.
+
+    Args:
+        transport: The connection to the server.
+        mode: `auto`, or `legacy` for a server of 2025, which need not be probed.
+        version: Version of the program.
+        elicit: Returns the user's answer to a question of a server of 2025.
+        on_tools_changed: Called when the server announces other tools.
+    """
 
     async def answer(context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
         return _convert_answer(await elicit(params))
@@ -102,33 +110,24 @@ async def list_tools(client: Client) -> tuple[list[ServerTool], float | None]:
     raise ValueError(f"its list of tools has more than {MAX_LIST_PAGES} pages")
 
 
-async def call_tool(
-    client: Client,
-    tool: str,
-    arguments: Mapping[str, JsonValue],
-    answers: Mapping[str, ServerAnswer] | None,
-    state: object,
-    on_progress: ProgressHandler,
-) -> ServerResult | InputRequired:
+async def call_tool(client: Client, request: CallRequest) -> ServerResult | InputRequired:
     """Send one request of a call, and return its result.
-
-    `answers` to the server's questions, and `state`, are those of the `InputRequired` that the
-    server sent before; both are None in the first request.
 
     Raises:
         MCPError: The server sent an error, or the connection ended.
         ValueError: The result is unreadable, or asks for something that users cannot answer.
     """
-    responses = {key: _convert_answer(answer) for key, answer in (answers or {}).items()}
+    answers = request.answers or {}
+    responses = {key: _convert_answer(answer) for key, answer in answers.items()}
     parameters = types.CallToolRequestParams(
-        name=tool,
-        arguments=_replace_surrogates(dict(arguments)),
+        name=request.tool,
+        arguments=_replace_surrogates(dict(request.arguments)),
         input_responses=cast("Any", responses or None),
-        request_state=cast("str | None", state),
+        request_state=cast("str | None", request.state),
     )
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        on_progress(Progress(message, progress, total))
+        request.report(Progress(message, progress, total))
 
     result = await client.session.send_request(
         types.CallToolRequest(params=parameters), _CALL_RESULT, progress_callback=report

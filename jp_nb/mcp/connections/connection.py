@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.mcp.connections.call_clock import CallClock
+from jp_nb.mcp.connections.call_rounds import CallRounds
 from jp_nb.mcp.connections.open_calls import OpenCalls
 from jp_nb.mcp.connections.server_description import ServerDescription
 from jp_nb.mcp.connections.server_session import ServerSession, Transport
 from jp_nb.mcp.errors import ServerError, ServerNotStarted, StartError, UnreadRequestError
 from jp_nb.mcp.exchange import (
+    CallRequest,
     ConnectionLimits,
     ConnectionState,
     Era,
@@ -36,20 +37,6 @@ from jp_nb.mcp.transports.library_log import without_library_log
 MAX_RESTARTS = 3
 """Restarts of a server that ended, in `RESTART_WINDOW_S`; then only `restart` starts it."""
 RESTART_WINDOW_S: Final = 600.0
-MAX_CALL_ROUNDS = 10
-"""Rounds of a call in which the server asks; a further one is an error."""
-MAX_ROUNDS_S = 3600.0
-"""Seconds from the first to the last round of a call."""
-_FIRST_DELAY_S: Final = 0.05
-_LONGEST_DELAY_S: Final = 0.25
-
-
-@dataclass(slots=True)
-class _Rounds:
-    """The rounds of one call: each time that the server has asked instead of returning a result."""
-
-    began: float
-    count: int = 0
 
 
 class Connection:
@@ -89,12 +76,14 @@ class Connection:
         self.last_error: str | None = None
         self._server = ServerDescription()
         self._open_calls = OpenCalls(name, on_question)
-        self._starting = asyncio.Lock()
-        self._listing = asyncio.Lock()
-        self._session: ServerSession | None = None  # the running one
-        self._last_session: ServerSession | None = None  # it may be starting, or have ended
-        self._rounds: dict[str, _Rounds] = {}  # by id of the call
-        self._ends: list[float] = []  # times at which the server ended by itself
+        self._rounds = CallRounds(name)
+        self._starting = asyncio.Lock()  # held while a session replaces another one
+        self._listing = asyncio.Lock()  # held while tools are listed: one request at a time
+        # The last session may be starting, or have ended. It still has the server's last lines.
+        # `_session` is the same one while it runs, else None.
+        self._last_session: ServerSession | None = None
+        self._session: ServerSession | None = None
+        self._end_times: list[float] = []  # at which the server ended by itself
 
     @property
     def version(self) -> str | None:
@@ -183,7 +172,7 @@ class Connection:
             ServerNotStarted: It did not start.
         """
         await self.aclose()
-        self._ends.clear()
+        self._end_times.clear()
         await self.start()
 
     async def aclose(self) -> None:
@@ -201,21 +190,24 @@ class Connection:
             self.state = "ended"
 
     def _check_restarts(self) -> None:
+        """Refuse to start a server that has ended too often. Only `restart` starts it then."""
         since = asyncio.get_running_loop().time() - RESTART_WINDOW_S
-        self._ends = [end for end in self._ends if end > since]
-        if len(self._ends) > MAX_RESTARTS:
+        self._end_times = [end for end in self._end_times if end > since]
+        if len(self._end_times) > MAX_RESTARTS:
+            minutes = RESTART_WINDOW_S / 60
             raise self._fail(
-                f"it ended {len(self._ends)} times in the last {RESTART_WINDOW_S / 60:g} minutes, "
+                f"it ended {len(self._end_times)} times in the last {minutes:g} minutes, "
                 f"last because {self.last_error}. Start it with `%jp mcp restart {self.name}`"
             )
 
     async def _start(self) -> None:
+        """Start a new session. Called with the lock `_starting`."""
         self.state = "starting"
         session = ServerSession(
-            self.name,
-            self.launch,
-            self.limits,
-            self._server,
+            name=self.name,
+            launch=self.launch,
+            limits=self.limits,
+            server=self._server,
             asks_users=self.asks_users,
             ask=self._open_calls.ask,
             on_end=self._note_end,
@@ -234,7 +226,7 @@ class Connection:
             await session.close()
             reason = exc.message if isinstance(exc, ServerError) else str(exc)
             raise self._fail(reason) from exc
-        except BaseException:
+        except BaseException:  # a cancellation: the server may be started again
             self.state = "new"
             await session.close()
             raise
@@ -244,20 +236,22 @@ class Connection:
         self.last_error = None
 
     def _fail(self, reason: str) -> ServerNotStarted:
+        """Note that the server did not start, and return the error."""
         reason = self.launch.hide(reason)
         self.state = "failed"
         self.last_error = reason
         return ServerNotStarted(self.name, reason, self.launch.masked, self.stderr_lines())
 
     def _note_end(self, session: ServerSession, reason: str) -> None:
-        """Note that the session ended by itself."""
+        """Note that the session ended by itself. One that was closed here is not `_session`."""
         if self._session is session:
             self._session = None
             self.state = "ended"
             self.last_error = self.launch.hide(reason)
-            self._ends.append(asyncio.get_running_loop().time())
+            self._end_times.append(asyncio.get_running_loop().time())
 
     def _require_session(self, tool: str) -> ServerSession:
+        """Return the running session; an error about `tool` if the server does not run."""
         if self._session is not None:
             return self._session
 
@@ -299,20 +293,16 @@ class Connection:
             ServerError: The call failed, or the server does not run.
         """
         self._require_session(tool)
-        rounds = self._rounds.setdefault(call_id, _Rounds(asyncio.get_running_loop().time()))
-        outcome: ServerResult | InputRequired | None = None
-        try:
-            async with self._time_limit(tool) as clock:
-                report = self._make_reporter(clock, on_progress)
-                with self._open_calls.opened(call_id, clock):
-                    outcome = await self._run_rounds(
-                        rounds, tool, arguments, answers, state, report
-                    )
-        finally:
-            if not isinstance(outcome, InputRequired):
-                self.forget(call_id)
-
-        return outcome
+        async with self._time_limit(tool) as clock:
+            request = CallRequest(
+                tool=tool,
+                arguments=arguments,
+                report=self._make_reporter(clock, on_progress),
+                answers=answers,
+                state=state,
+            )
+            with self._open_calls.opened(call_id, clock):
+                return await self._rounds.run(call_id, request, self._send)
 
     def server_end(self) -> asyncio.Future[None]:
         """Return a future that ends with the server that runs now; it has ended if none runs."""
@@ -325,7 +315,7 @@ class Connection:
 
     def forget(self, call_id: str) -> None:
         """Forget the rounds of a call that is not continued."""
-        self._rounds.pop(call_id, None)
+        self._rounds.forget(call_id)
 
     async def read_resource(self, uri: str) -> tuple[Mapping[str, JsonValue], ...]:
         """Return the contents of the resource at `uri`, as JSON objects of the protocol.
@@ -337,62 +327,22 @@ class Connection:
         async with self._time_limit():
             return tuple(await session.read_resource(uri))
 
-    async def _run_rounds(
-        self,
-        rounds: _Rounds,
-        tool: str,
-        arguments: Mapping[str, JsonValue],
-        answers: Mapping[str, ServerAnswer] | None,
-        state: object,
-        report: ProgressHandler,
-    ) -> ServerResult | InputRequired:
-        delay = _FIRST_DELAY_S
-        while True:
-            outcome = await self._send(tool, arguments, answers, state, report)
-            if isinstance(outcome, ServerResult):
-                return outcome
-
-            self._count_round(rounds, tool)
-            if outcome.questions:
-                return outcome
-
-            # Only a state, without questions: the server is not ready yet, and is asked again.
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, _LONGEST_DELAY_S)
-            answers = None
-            state = outcome.state
-
-    def _count_round(self, rounds: _Rounds, tool: str) -> None:
-        """Count a round, and raise `ServerError` if the server asks without end."""
-        rounds.count += 1
-        elapsed = asyncio.get_running_loop().time() - rounds.began
-        if rounds.count > MAX_CALL_ROUNDS:
-            raise ServerError(self.name, tool, f"it asked in more than {MAX_CALL_ROUNDS} rounds")
-        if elapsed > MAX_ROUNDS_S:
-            raise ServerError(self.name, tool, "its rounds of questions took more than an hour")
-
-    async def _send(
-        self,
-        tool: str,
-        arguments: Mapping[str, JsonValue],
-        answers: Mapping[str, ServerAnswer] | None,
-        state: object,
-        report: ProgressHandler,
-    ) -> ServerResult | InputRequired:
+    async def _send(self, request: CallRequest) -> ServerResult | InputRequired:
         """Send one request of a call, a second time if the server refused it unread."""
-        session = self._require_session(tool)
+        session = self._require_session(request.tool)
         try:
-            return await session.call(tool, arguments, answers, state, report)
+            return await session.call(request)
         except UnreadRequestError as exc:
-            # Either the session was lost, or the request does not fit the tools of the server.
+            # Either the session was lost, or the list of tools, by which the library makes the
+            # headers of the request, is outdated.
             if exc.is_session_lost:
                 await self._connect_again(session)
             else:
                 await self.list_tools(refresh=True)
 
-        session = self._require_session(tool)
+        session = self._require_session(request.tool)
         try:
-            return await session.call(tool, arguments, answers, state, report)
+            return await session.call(request)
         except UnreadRequestError as exc:
             raise exc.error from exc
 
@@ -407,6 +357,8 @@ class Connection:
     def _make_reporter(
         self, clock: CallClock, on_progress: ProgressHandler | None
     ) -> ProgressHandler:
+        """Return a handler that also restarts the clock of the call."""
+
         def report(progress: Progress) -> None:
             # A server that reports progress still works.
             clock.restart()

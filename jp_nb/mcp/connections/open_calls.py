@@ -30,14 +30,18 @@ class _WaitingCall:
 class OpenCalls:
     """The open calls of the server `name`.
 
-    `on_question` asks the user; with None, the server always gets `cancel`.
+    While the user answers a question, the clocks of all open calls stand still: any of them may be
+    the one that asks.
+
+    Args:
+        on_question: Asks the user; with None, the server always gets `cancel`.
     """
 
     def __init__(self, name: str, on_question: QuestionHandler | None) -> None:
         self._name = name
         self._on_question = on_question
         self._calls: dict[str, _WaitingCall] = {}
-        self._open_questions = 0
+        self._open_question_count = 0
 
     @contextmanager
     def opened(self, call_id: str, clock: CallClock) -> Iterator[None]:
@@ -49,11 +53,14 @@ class OpenCalls:
             self._calls.pop(call_id, None)
 
     async def ask(self, params: Any) -> ServerAnswer:
-        """Return the user's answer to a question with the `params` of the protocol."""
+        """Return the user's answer to a question with the `params` of the protocol.
+
+        It is `cancel` if no user or no call is there, after an error, and for too many questions.
+        """
         from jp_nb.mcp.connections import client as library
 
         call_ids = [*self._calls]
-        has_too_many = self._open_questions >= MAX_OPEN_QUESTIONS
+        has_too_many = self._open_question_count >= MAX_OPEN_QUESTIONS
         if self._on_question is None or not call_ids or has_too_many:
             return CANCEL
 
@@ -75,14 +82,15 @@ class OpenCalls:
 
     @contextmanager
     def _pause_clocks(self) -> Iterator[None]:
+        """Pause the clocks of the calls that are open now, and count a question as open."""
         paused = [call.clock for call in self._calls.values()]
         for clock in paused:
             clock.pause()
-        self._open_questions += 1
+        self._open_question_count += 1
 
         try:
             yield
         finally:
-            self._open_questions -= 1
+            self._open_question_count -= 1
             for clock in paused:
                 clock.resume()

@@ -9,20 +9,20 @@ Source: `docs/mcp.md`, Protocols, transports, limits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic import JsonValue
 
 from jp_nb.mcp.connections.server_description import ServerDescription
 from jp_nb.mcp.errors import ServerError, StartError, UnreadRequestError
 from jp_nb.mcp.exchange import (
+    CallRequest,
     ConnectionLimits,
     InputRequired,
-    ProgressHandler,
     ServerAnswer,
     ServerResult,
 )
@@ -43,46 +43,61 @@ LIBRARY: Final = "jp_nb.mcp.connections.client"
 class Transport(Protocol):
     """The part of a transport that a session and its connection use.
 
+    `StdioTransport` and `ServerHttpClient` implement it.
+
     Attributes:
         fault: The reason why it must not be used any more; "" while it works.
-        pid: Process id of the server; None if it does not run on this computer.
         discarded_lines: Number of lines on the server's stdout that were no messages.
     """
 
     fault: str
-    pid: int | None
     discarded_lines: int
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server; None if it does not run on this computer."""
+        ...
 
     def stderr_lines(self) -> tuple[str, ...]:
         """Return the last lines that the server wrote to stderr, without secrets."""
+        ...
+
+    def mark_started(self) -> None:
+        """Note that the handshake has ended."""
+        ...
+
+    def explain(self, exc: Exception) -> str:
+        """Return the reason of an error of the connection, without secrets."""
         ...
 
 
 class ServerSession:
     """One run of the client of the library, from the start of the server to its end.
 
-    One task, the owner, enters and leaves the client. Requests may come from any task of the loop.
+    The client of the library has to be entered and left by the same task. This is the *owner*: it
+    waits in the client until `_stop` is set. Requests may come from any task of the loop.
 
     Args:
         name: Name of the server in the configuration.
         server: Description of the server, which the session completes.
         asks_users: True if a user can answer questions of the server while the kernel runs.
         ask: Returns the answer to a question of a server of 2025, given its parameters.
-        on_end: Receives this session, and the reason why it ended.
+        on_end: Receives this session, and the reason why it ended. It is not called if the task of
+            the owner is cancelled by another one than `close`, as when the loop ends.
 
     Attributes:
         transport: The connection to the server; None before it starts.
         tokens: Tokens of a sign-in; None if the server can have none.
-        ended: Ends with the server, for whatever reason.
+        ended: Is done when the server has ended, after `on_end`.
     """
 
     def __init__(
         self,
+        *,
         name: str,
         launch: Launch,
         limits: ConnectionLimits,
         server: ServerDescription,
-        *,
         asks_users: bool,
         ask: Callable[[Any], Awaitable[ServerAnswer]],
         on_end: Callable[[ServerSession, str], None],
@@ -104,6 +119,7 @@ class ServerSession:
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready.add_done_callback(_retrieve_error)
 
+        # Both are set from the start of the client on.
         self._client: library.Client | None = None
         self._repaired: RepairedTransport | None = None
 
@@ -117,20 +133,21 @@ class ServerSession:
         self._stop.set()
         if self._owner is None:
             return
-        if not self._ready.done():
+        if not self._ready.done():  # it does not wait for `_stop` yet
             self._owner.cancel()
 
         ending = asyncio.create_task(self._end_owner(self._owner))
         await asyncio.shield(ending)
 
     async def _end_owner(self, owner: asyncio.Task[None]) -> None:
+        """Wait until the owner has ended, and cancel it if it takes too long."""
         await asyncio.wait([owner], timeout=OWNER_CLOSE_SECONDS)
         if not owner.done():
             owner.cancel()
             await asyncio.wait([owner], timeout=OWNER_CLOSE_SECONDS)
 
     async def _run_until_stopped(self) -> None:
-        """Run the session in its owner, and report its end."""
+        """Run the session in its owner, and report its end: the body of the owner's task."""
         reason = ""
         try:
             with without_library_log():
@@ -144,7 +161,7 @@ class ServerSession:
             if not self._ready.done():
                 self._ready.set_exception(error)
         finally:
-            if not self._ready.done():
+            if not self._ready.done():  # it was cancelled before the tools were listed
                 self._ready.set_exception(ServerError(self._name, "", "it was closed"))
 
         if not reason and self.transport is not None:
@@ -162,10 +179,12 @@ class ServerSession:
             await self._run_http(self._launch)
 
     async def _run_process(self, launch: StdioLaunch) -> None:
-        process = StdioTransport(launch, self._limits.max_response_bytes, self._stop.set)
+        limit = self._limits.max_response_bytes
+        process = StdioTransport(launch, limit, on_end=self._stop.set)
         self.transport = process
         try:
             await process.spawn()
+            # The process starts while the library is imported, which takes about a second.
             await asyncio.to_thread(import_module, LIBRARY)
             await self._serve(process)
         finally:
@@ -186,6 +205,7 @@ class ServerSession:
             await self._serve(transport)
 
     async def _serve(self, transport: Any) -> None:
+        """Enter the client for `transport`, list the tools, and wait in it for the end."""
         from jp_nb.mcp.connections import client as library
         from jp_nb.mcp.transports.repaired_transport import RepairedTransport
 
@@ -216,9 +236,8 @@ class ServerSession:
             await self._stop.wait()
 
     def _mark_started(self) -> None:
-        transport = self.transport
-        if transport is not None and hasattr(transport, "is_starting"):  # over HTTP
-            transport.is_starting = False
+        if self.transport is not None:
+            self.transport.mark_started()
         if not self._ready.done():
             self._ready.set_result(None)
 
@@ -234,14 +253,14 @@ class ServerSession:
         assert self._client is not None
         assert self._repaired is not None
         server = self._server
-        self._repaired.notes = []
+        self._repaired.notes = []  # the transport adds notes while the list passes it
         server.has_changed_tools = False
 
         try:
             tools, valid_s = await library.list_tools(self._client)
         except Exception as exc:
             server.has_changed_tools = True  # list them again
-            raise self._convert_error("", exc) from exc
+            raise self._end_or_convert("", exc) from exc
 
         server.tools = tuple(tools)
         server.list_notes = tuple(self._repaired.notes)
@@ -249,46 +268,41 @@ class ServerSession:
         if server.era == "2026" and valid_s is not None:
             server.tools_expire = asyncio.get_running_loop().time() + valid_s
 
-    async def call(
-        self,
-        tool: str,
-        arguments: Mapping[str, JsonValue],
-        answers: Mapping[str, ServerAnswer] | None,
-        state: object,
-        report: ProgressHandler,
-    ) -> ServerResult | InputRequired:
+    async def call(self, request: CallRequest) -> ServerResult | InputRequired:
         """Send one request of a call.
 
         A cancellation returns at once, and notifies the server in the background.
 
         Raises:
             ServerError: The server or the connection failed.
-            UnreadRequestError: The request may be sent again.
+            UnreadRequestError: The server has not read the request, which may be sent again.
         """
         from jp_nb.mcp.connections import client as library
 
         assert self._client is not None
-        sending = library.call_tool(self._client, tool, arguments, answers, state, report)
-        request = asyncio.create_task(sending)
-        self._requests.add(request)
-        request.add_done_callback(self._requests.discard)
-        request.add_done_callback(_retrieve_error)
+        sending = asyncio.create_task(library.call_tool(self._client, request))
+        self._requests.add(sending)  # asyncio keeps no task alive
+        sending.add_done_callback(self._requests.discard)
+        sending.add_done_callback(_retrieve_error)
 
         try:
-            await asyncio.wait([request])
+            await asyncio.wait([sending])
         except asyncio.CancelledError:
             # Only once: another cancellation would stop the library before it has told the server.
-            request.cancel()
+            sending.cancel()
             raise
 
         try:
-            return request.result()
+            return sending.result()
         except Exception as exc:
-            error = self._convert_error(tool, exc)
+            error = self._end_or_convert(request.tool, exc)
             error.is_lost = library.is_lost_answer(exc)
-            if error.code in (library.HEADER_MISMATCH, library.LOST_SESSION):
-                is_session_lost = error.code == library.LOST_SESSION
-                raise UnreadRequestError(error, is_session_lost=is_session_lost) from exc
+            if error.code == library.LOST_SESSION:
+                raise UnreadRequestError(error, is_session_lost=True) from exc
+            # The library makes headers from the list of tools. If it is outdated, the server
+            # refuses them, and after a new list the same request is right.
+            if error.code == library.HEADER_MISMATCH:
+                raise UnreadRequestError(error, is_session_lost=False) from exc
             raise error from exc
 
     async def read_resource(self, uri: str) -> list[dict[str, JsonValue]]:
@@ -299,32 +313,39 @@ class ServerSession:
         try:
             return await library.read_resource(self._client, uri)
         except Exception as exc:
-            raise self._convert_error("", exc) from exc
+            raise self._end_or_convert("", exc) from exc
+
+    def _end_or_convert(self, tool: str, exc: Exception) -> ServerError:
+        """End the session if its transport has a fault; return the error for the user.
+
+        The fault is the reason then. Otherwise, `exc` ends only its request.
+        """
+        if self.transport is not None and self.transport.fault:
+            self._stop.set()
+        return self._convert_error(tool, exc)
 
     def _convert_error(self, tool: str, exc: Exception) -> ServerError:
-        """Return the error for the user. End the session if its transport must not be used."""
+        """Return the error for the user; `tool` is "" for a request about no tool."""
         while isinstance(exc, ExceptionGroup):
             exc = exc.exceptions[0]
         if isinstance(exc, ServerError):
             return exc
         if self.transport is not None and self.transport.fault:
-            self._stop.set()
             return ServerError(self._name, tool, self._launch.hide(self.transport.fault))
 
+        # Errors of the library have both; its types are imported only with it.
         code = getattr(exc, "code", 0)
         data = getattr(getattr(exc, "error", None), "data", None)
         reason = self._launch.hide(self._describe(exc))
         return ServerError(self._name, tool, reason, code=code, data=data)
 
     def _describe(self, exc: Exception) -> str:
-        explain = getattr(self.transport, "explain", None)
-
         if isinstance(exc, StartError):
             return str(exc)
         if type(exc).__name__ == "ValidationError":
             return "its answer does not follow the protocol"
-        if explain is not None:
-            return cast("str", explain(exc))
+        if self.transport is not None:
+            return self.transport.explain(exc)
         return str(exc) or type(exc).__name__
 
 

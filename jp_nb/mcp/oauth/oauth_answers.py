@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-from jp_nb.mcp.transports.http_client import UnreadableAnswerError
+from jp_nb.mcp.transports.http_bodies import UnreadableAnswerError
 from jp_nb.mcp.transports.limits import MAX_OAUTH_BYTES
 
 

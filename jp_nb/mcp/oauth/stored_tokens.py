@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.mcp.oauth.address_rules import AddressRules
 from jp_nb.mcp.oauth.oauth_answers import read_bounded
-from jp_nb.mcp.transports.http_client import UnreadableAnswerError
+from jp_nb.mcp.transports.http_bodies import UnreadableAnswerError
 from jp_nb.mcp.transports.launches import CredentialStore, HttpLaunch
 
 EXPIRY_MARGIN_S: Final = 30.0

@@ -1,4 +1,4 @@
-"""HTTP client for MCP servers: sizes, waits, refusals, and the rules of the environment.
+"""HTTP client for MCP servers: waits for busy servers, refusals, and proxies.
 
 The library `mcp` sends its requests through this client. An HTTP error of one request is returned
 as an error of JSON-RPC, so that it ends only that request and not the connection.
@@ -12,8 +12,6 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator
-from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -24,10 +22,17 @@ import httpx2
 from jp_nb.errors import JpNbError
 from jp_nb.json_values import compact_json
 from jp_nb.mcp.errors import StartError
+from jp_nb.mcp.transports.http_bodies import (
+    BodyLimits,
+    MessageTooLargeError,
+    UnreadableAnswerError,
+    copy_response,
+    read_beginning,
+)
 from jp_nb.mcp.transports.launches import HttpLaunch
 from jp_nb.mcp.transports.limits import MAX_HTTP_WAIT_S, MAX_HTTP_WAITS, MAX_REFUSAL_BYTES
 from jp_nb.mcp.transports.loopback import is_loopback
-from jp_nb.mcp.transports.server_messages import cut_deep, has_unanswered_id
+from jp_nb.mcp.transports.server_messages import is_request
 from jp_nb.text import one_line
 
 LOST_SESSION: Final = -32098
@@ -41,24 +46,17 @@ NOTICE_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
 """Seconds for the answer to the end of a session."""
 _FIRST_WAIT_S: Final = 1.0
+"""First wait for a busy server that does not say how long to wait."""
 _BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-_REFUSALS: dict[int, str] = {
+_REFUSALS: dict[int, str] = {  # whatever the body says
     HTTPStatus.UNAUTHORIZED: "it refused the credentials (HTTP 401). Check its `headers`",
     HTTPStatus.FORBIDDEN: "it refused the request (HTTP 403). Check its `headers`",
 }
 _NOT_CONNECTED: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 _SESSION_ID: Final = "mcp-session-id"
-_MANY_BRACKETS: Final = 100
-"""JSON with fewer brackets is not nested too deeply, so it is not searched."""
+EVENT_STREAM: Final = "text/event-stream"
+"""Content type of a stream of events."""
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-
-
-class MessageTooLargeError(httpx2.SSEError):
-    """A message is larger than the limit; the library ends its request with this text."""
-
-
-class UnreadableAnswerError(httpx2.TransportError):
-    """An answer cannot be read; the message is the reason."""
 
 
 def check_address(launch: HttpLaunch) -> None:
@@ -87,9 +85,12 @@ def check_address(launch: HttpLaunch) -> None:
 class ServerHttpClient(httpx2.AsyncClient):
     """Sends the requests of the library to one server.
 
+    It implements the protocol `Transport` of `connections/server_session.py`.
+
     Attributes:
-        is_starting: True until the handshake has ended. Errors of the connection are raised.
         fault: The reason why the connection must end; "" while it works.
+        pid: None, because the server runs on another computer, or was not started here.
+        discarded_lines: 0, because the server has no stdout here.
     """
 
     def __init__(
@@ -106,36 +107,46 @@ class ServerHttpClient(httpx2.AsyncClient):
         )
 
         self._launch = launch
-        self._max_message_bytes = max_message_bytes
-        self.is_starting = True
+        self._limits = BodyLimits(max_message_bytes, self._note_fault)
+        self._is_starting = True  # until the handshake has ended
         self.fault = ""
-        self.pid: int | None = None  # another computer's
+        self.pid: int | None = None
         self.discarded_lines = 0
+
+    def mark_started(self) -> None:
+        """Note that the handshake has ended: errors are answers to requests from now on."""
+        self._is_starting = False
+
+    def _note_fault(self, reason: str) -> None:
+        self.fault = reason
 
     def stderr_lines(self) -> tuple[str, ...]:
         """Return no lines: they stay on the server's computer."""
         return ()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send `request`, and return its response, or an error of JSON-RPC as a response."""
+        """Send `request`, and return its response, or an error of JSON-RPC as a response.
+
+        During the handshake, errors of the connection are raised, because the start has failed.
+        """
         if request.method == "GET":  # the stream of messages outside of calls
-            return await self._prepare_response(await super().send(request, **options))
+            return await self._prepare_stream(await super().send(request, **options))
 
         await request.aread()  # the library builds the request after a redirect with a stream
         message = _read_body(request)
-        if not has_unanswered_id(message):
+        if not is_request(message):
             return await self._send_notice(request, options)
 
-        identifier = message["id"]
+        request_id = message["id"]
         try:
             response = await self._send_when_ready(request, options)
-            return await self._prepare_response(response, identifier)
+            return await self._prepare_answer(response, request_id)
         except (httpx2.TransportError, httpx2.InvalidURL, JpNbError) as exc:
             # A `JpNbError` is about the tokens of a sign-in.
-            if self.is_starting:
+            if self._is_starting:
                 raise
             code = LOST_ANSWER if _may_have_arrived(exc) else TRANSPORT_ERROR
-            return _make_error(request, identifier, code, self.explain(exc))
+            return _make_error(request, request_id, code, self.explain(exc))
 
     async def _send_notice(
         self, request: httpx2.Request, options: dict[str, Any]
@@ -184,71 +195,49 @@ class ServerHttpClient(httpx2.AsyncClient):
 
         return await super().send(request, **options)
 
-    async def _prepare_response(
-        self, response: httpx2.Response, identifier: object = None
-    ) -> httpx2.Response:
-        """Return a response that the library can read, of a bounded size.
+    async def _prepare_stream(self, response: httpx2.Response) -> httpx2.Response:
+        """Return the stream of messages outside of calls, of a bounded size.
 
-        `identifier` is the id of the request; None for the stream of messages outside of calls.
+        A refusal is returned as it is: a server need not offer the stream.
         """
-        encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if encoding != "identity":
-            await response.aclose()
-            name = one_line(encoding, limit=50)
-            raise UnreadableAnswerError(f"it compressed its answer as {name!r} without being asked")
+        await _check_encoding(response)
+        if _get_content_type(response) == EVENT_STREAM:
+            self._limits.limit_events(response)
+        return response
 
-        if identifier is not None and response.status_code >= HTTPStatus.BAD_REQUEST:
-            return await self._read_refusal(response, identifier)
+    async def _prepare_answer(
+        self, response: httpx2.Response, request_id: object
+    ) -> httpx2.Response:
+        """Return the response to a request, as the library can read it, of a bounded size."""
+        await _check_encoding(response)
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            return await self._read_refusal(response, request_id)
 
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "text/event-stream":
-            response.stream = _EventLines(response, self._max_message_bytes, self)
+        content_type = _get_content_type(response)
+        if content_type == EVENT_STREAM:
+            self._limits.limit_events(response)
             return response
-        if identifier is None or not kind.endswith("json"):
+        if not content_type.endswith("json"):
             return response
+        return copy_response(response, await self._limits.read_message(response))
 
-        body = await self._read_bounded(response, self._max_message_bytes)
-        return _copy_response(response, _repair_body(body))
-
-    async def _read_bounded(self, response: httpx2.Response, limit: int) -> bytes:
-        body = bytearray()
-        try:
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > limit:
-                    self.report_size()
-                    raise MessageTooLargeError(self.fault)
-        finally:
-            await response.aclose()
-        return bytes(body)
-
-    def report_size(self) -> None:
-        """Note that the connection must end because a message is too large."""
-        limit = f"{self._max_message_bytes:,} bytes"
-        self.fault = f"it sent a message of more than {limit} (max_response_bytes)"
-
-    async def _read_refusal(self, response: httpx2.Response, identifier: object) -> httpx2.Response:
-        body = bytearray()
-        with suppress(httpx2.TransportError):
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > MAX_REFUSAL_BYTES:
-                    break
-        await response.aclose()
-
+    async def _read_refusal(self, response: httpx2.Response, request_id: object) -> httpx2.Response:
+        """Return an HTTP error as an error of JSON-RPC, which ends only its request."""
+        body = await read_beginning(response, MAX_REFUSAL_BYTES)
         status = response.status_code
         request = response.request
         if status == HTTPStatus.NOT_FOUND and _SESSION_ID in request.headers:
             text = "it has forgotten the session (HTTP 404)"
-            return _make_error(request, identifier, LOST_SESSION, text)
+            return _make_error(request, request_id, LOST_SESSION, text)
 
-        if status not in _REFUSALS and _is_rpc_error(bytes(body)):
-            return _copy_response(response, bytes(body))
+        if status not in _REFUSALS and _is_rpc_error(body):
+            return copy_response(response, body)
 
-        text = _REFUSALS.get(status) or self._describe_status(response, bytes(body))
-        return _make_error(request, identifier, TRANSPORT_ERROR, text)
+        text = _REFUSALS.get(status) or self._describe_status(response, body)
+        return _make_error(request, request_id, TRANSPORT_ERROR, text)
 
     def _describe_status(self, response: httpx2.Response, body: bytes) -> str:
+        """Return an HTTP error in words, with the text of the server unless it is a page."""
         status = response.status_code
         text = f"it answered with HTTP {status} {response.reason_phrase}".rstrip()
         wait = _read_wait_s(response)
@@ -273,57 +262,6 @@ class ServerHttpClient(httpx2.AsyncClient):
         return f"the connection to it was lost: {reason}"
 
 
-class _EventLines(httpx2.AsyncByteStream):
-    """Stream of events in whole lines of a bounded size."""
-
-    def __init__(self, response: httpx2.Response, limit: int, client: ServerHttpClient) -> None:
-        self._stream = response.stream
-        self._limit = limit
-        self._client = client
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        parts: list[bytes] = []  # of the line that is not complete yet
-        size = 0
-        assert isinstance(self._stream, httpx2.AsyncByteStream)
-
-        async for chunk in self._stream:
-            *line_ends, line_start = chunk.split(b"\n")
-            for line_end in line_ends:
-                yield _repair_line(b"".join([*parts, line_end])) + b"\n"
-                parts = []
-                size = 0
-
-            parts.append(line_start)
-            size += len(line_start)
-            if size > self._limit:
-                self._client.report_size()
-                raise MessageTooLargeError(self._client.fault)
-        yield b"".join(parts)
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        assert isinstance(self._stream, httpx2.AsyncByteStream)
-        await self._stream.aclose()
-
-
-def _repair_line(line: bytes) -> bytes:
-    """Return a line of a stream of events, such as `data: {…}`, without parts that are too deep."""
-    prefix, colon, data = line.partition(b":")
-    if prefix != b"data" or not _may_be_deep(data):
-        return line
-    return prefix + colon + cut_deep(data.decode(errors="replace")).encode()
-
-
-def _repair_body(body: bytes) -> bytes:
-    if not _may_be_deep(body):
-        return body
-    return cut_deep(body.decode(errors="replace")).encode()
-
-
-def _may_be_deep(data: bytes) -> bool:
-    return data.count(b"[") + data.count(b"{") > _MANY_BRACKETS
-
-
 def _may_have_arrived(exc: Exception) -> bool:
     """Return True if the server may have got the request, whose answer was then lost."""
     is_answered = isinstance(exc, MessageTooLargeError | UnreadableAnswerError)
@@ -331,7 +269,22 @@ def _may_have_arrived(exc: Exception) -> bool:
     return isinstance(exc, httpx2.TransportError) and is_sent and not is_answered
 
 
+async def _check_encoding(response: httpx2.Response) -> None:
+    """Close and refuse a compressed response: its size cannot be bounded as it arrives."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        await response.aclose()
+        name = one_line(encoding, limit=50)
+        raise UnreadableAnswerError(f"it compressed its answer as {name!r} without being asked")
+
+
+def _get_content_type(response: httpx2.Response) -> str:
+    value: str = response.headers.get("content-type", "")
+    return value.partition(";")[0].strip().lower()
+
+
 def _read_body(request: httpx2.Request) -> dict[str, Any]:
+    """Return the message in a request; an empty one if there is none."""
     try:
         message = json.loads(request.content)
     except ValueError:  # `DELETE` has no body
@@ -362,24 +315,14 @@ def _is_rpc_error(body: bytes) -> bool:
 
 
 def _make_error(
-    request: httpx2.Request, identifier: object, code: int, text: str
+    request: httpx2.Request, request_id: object, code: int, text: str
 ) -> httpx2.Response:
+    """Return a response that is an error of JSON-RPC, as if the server had sent it."""
     error = {"code": code, "message": text}
-    body = {"jsonrpc": "2.0", "id": identifier, "error": error}
+    body = {"jsonrpc": "2.0", "id": request_id, "error": error}
     return httpx2.Response(
         HTTPStatus.OK,
         headers={"content-type": "application/json"},
         content=compact_json(body).encode(),
         request=request,
-    )
-
-
-def _copy_response(response: httpx2.Response, body: bytes) -> httpx2.Response:
-    headers = {
-        name: value
-        for name, value in response.headers.items()
-        if name not in ("content-length", "transfer-encoding", "content-encoding")
-    }
-    return httpx2.Response(
-        response.status_code, headers=headers, content=body, request=response.request
     )

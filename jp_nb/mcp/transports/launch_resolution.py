@@ -48,6 +48,7 @@ class LaunchContext:
     Attributes:
         workspace: Folder of the workspace. Programs run there, and relative paths begin there.
         environ: Variables of the kernel.
+        home: Folder of the user, for `${userHome}` and `~`.
         inputs: The user's answers for `${input:ID}`, by id.
         read_file: Reads the file of `env_file`.
     """
@@ -72,7 +73,10 @@ def resolve_launch(name: str, server: McpServer, context: LaunchContext) -> Laun
 
 
 class _Resolution:
-    """The resolution of one server, with the secret values that it has used."""
+    """The resolution of one server, with the secret values that it has used.
+
+    The secrets grow while settings are resolved. The launch gets them, to hide them in messages.
+    """
 
     def __init__(self, name: str, server: McpServer, context: LaunchContext) -> None:
         self._name = name
@@ -83,14 +87,14 @@ class _Resolution:
     def resolve(self) -> Launch:
         server = self._server
         if server.command is not None and server.url is not None:
-            raise self._error("url", "a server has a `command` or a `url`: remove one of them")
+            raise self._error("a server has a `command` or a `url`: remove one of them", "url")
         if server.transport == "http":
             return self._resolve_http()
         return self._resolve_stdio()
 
-    def _error(self, setting: str, message: str, *more: str) -> ConfigError:
-        keys = (*MCP_PATH, self._name, *filter(None, [setting]), *more)
-        return ConfigError(message, path=format_path(keys))
+    def _error(self, message: str, *keys: str) -> ConfigError:
+        """Return an error about the setting of the server at `keys`, such as `env` and `TOKEN`."""
+        return ConfigError(message, path=format_path((*MCP_PATH, self._name, *keys)))
 
     # --- programs --------------------------------------------------------------------------------
 
@@ -98,7 +102,7 @@ class _Resolution:
         server = self._server
         if server.command is None:
             hint = "set `command` to a program, or `url` to an address"
-            raise self._error("command", f"the program of the server is missing: {hint}")
+            raise self._error(f"the program of the server is missing: {hint}", "command")
 
         environment = self._resolve_environment()
         arguments = [
@@ -125,6 +129,7 @@ class _Resolution:
         )
 
     def _resolve_environment(self) -> dict[str, str]:
+        """Return the configured variables: `env` before `env_file` before `variables`."""
         server = self._server
         environ = self._context.environ
         environment = {name: environ[name] for name in server.variables if name in environ}
@@ -142,7 +147,7 @@ class _Resolution:
             lines = self._context.read_file(path).decode("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError, ValueError) as exc:
             reason = getattr(exc, "strerror", None) or exc
-            raise self._error("env_file", f"{path} cannot be read: {reason}") from exc
+            raise self._error(f"{path} cannot be read: {reason}", "env_file") from exc
 
         variables: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
@@ -150,18 +155,17 @@ class _Resolution:
                 continue
             parsed = parse_env_line(line)
             if parsed is None:
-                raise self._error(
-                    "env_file", f"line {number} of {path} is not a line such as NAME=VALUE"
-                )
+                problem = f"line {number} of {path} is not a line such as NAME=VALUE"
+                raise self._error(problem, "env_file")
             variables[parsed.name] = parsed.value
 
         # The user consented to the settings of the server, not to the content of this file.
         for name in variables:
             if is_loading_variable(name) and name not in self._server.env:
                 raise self._error(
-                    "env_file",
                     f"{path} sets {name}, which changes the code that a program loads. Set it in "
                     "`env` of the server if this is intended",
+                    "env_file",
                 )
         return variables
 
@@ -171,12 +175,13 @@ class _Resolution:
 
         folder = self._make_path(self._expand(self._server.cwd, "cwd"))
         if not folder.is_dir():
-            raise self._error("cwd", f"the folder {folder} does not exist")
+            raise self._error(f"the folder {folder} does not exist", "cwd")
         return folder
 
     def _find_program(self, command: str, folder: Path, environment: Mapping[str, str]) -> str:
+        """Return the path of the program: one with a folder is a path, others are on the PATH."""
         if not command.strip():
-            raise self._error("command", "the program is empty after references were replaced")
+            raise self._error("the program is empty after references were replaced", "command")
 
         path = environment.get("PATH", self._context.environ.get("PATH"))
         has_folder = os.path.dirname(command) or command.startswith("~")
@@ -189,34 +194,33 @@ class _Resolution:
             return os.path.abspath(program) if os.path.dirname(program) else program
 
         if has_folder and os.path.exists(searched):
-            raise self._error("command", f"{searched} is not an executable program")
+            raise self._error(f"{searched} is not an executable program", "command")
         if len(command.split()) > 1 and not has_folder:
             hint = "`command` is only the program: put the other words into `arguments`"
-            raise self._error("command", f"there is no program {command!r}. {hint}")
+            raise self._error(f"there is no program {command!r}. {hint}", "command")
 
         where = "" if has_folder else " on the PATH"
-        raise self._error(
-            "command", f"the program {command!r} was not found{where}. Install it, or give its path"
-        )
+        problem = f"the program {command!r} was not found{where}. Install it, or give its path"
+        raise self._error(problem, "command")
 
     def _verify(self, command: str, checksum: McpChecksum) -> None:
         """Check that the program is the one whose digest is configured."""
         if not checksum.is_complete:
             expected = f"the hexadecimal digits of a {checksum.algorithm} digest"
-            raise self._error("checksum", f"expected {expected}", "value")
+            raise self._error(f"expected {expected}", "checksum", "value")
 
         try:
             digest = _hash_file(Path(command), checksum.algorithm)
         except (OSError, ValueError) as exc:
             reason = getattr(exc, "strerror", None) or exc
-            raise self._error("checksum", f"{command} cannot be read: {reason}") from exc
+            raise self._error(f"{command} cannot be read: {reason}", "checksum") from exc
 
         if not hmac.compare_digest(digest, checksum.value.lower()):
             raise self._error(
-                "checksum",
                 f"{command} has the {checksum.algorithm} digest {digest}, not the configured one. "
                 "It was changed or replaced, so it was not started. If you updated it, set "
                 "`checksum.value` to the new digest",
+                "checksum",
                 "value",
             )
 
@@ -225,7 +229,7 @@ class _Resolution:
     def _resolve_http(self) -> HttpLaunch:
         server = self._server
         if server.url is None:
-            raise self._error("url", "the address of the server is missing: set `url`")
+            raise self._error("the address of the server is missing: set `url`", "url")
 
         url = self._expand(server.url, "url").strip()
         self._check_address(url)
@@ -235,26 +239,27 @@ class _Resolution:
 
         for name, value in headers.items():
             if any(ord(sign) < 32 and sign != "\t" for sign in value):
-                raise self._error("headers", "the value has control characters", name)
+                raise self._error("the value has control characters", "headers", name)
 
         self._secrets.update(headers.values())
         return HttpLaunch(url, headers, server.insecure, secrets=frozenset(self._secrets))
 
     def _check_address(self, url: str) -> None:
+        """Check that `url` may be used. A password in it is a secret."""
         try:
             parts = urlsplit(url)
             host = parts.hostname or ""
-            _ = parts.port
+            _ = parts.port  # raises for a port that is no number
         except ValueError as exc:
-            raise self._error("url", "expected an address such as https://host/mcp") from exc
+            raise self._error("expected an address such as https://host/mcp", "url") from exc
 
         if parts.scheme not in ("http", "https") or not host:
-            raise self._error("url", "expected an address such as https://host/mcp")
+            raise self._error("expected an address such as https://host/mcp", "url")
         if parts.scheme == "http" and not is_loopback(host) and not self._server.insecure:
             raise self._error(
-                "url",
                 f"plain HTTP to {host}: anyone on the way could read and change the messages. Use "
                 "https, or set `insecure = true` for this server",
+                "url",
             )
 
         if parts.password:
@@ -281,20 +286,19 @@ class _Resolution:
         except ConfigError:  # of `get_value`; it has the path already
             raise
         except ValueError as exc:
-            raise self._error(keys[0], str(exc), *keys[1:]) from exc
+            raise self._error(str(exc), *keys) from exc
 
         if "\0" in expanded:
-            raise self._error(keys[0], "the value has a null character", *keys[1:])
+            raise self._error("the value has a null character", *keys)
         return expanded
 
     def _get_input(self, name: str, keys: Sequence[str]) -> str:
         value = self._context.inputs.get(name)
         if value is None:
             raise self._error(
-                keys[0],
                 f"the value of `${{input:{name}}}` is needed, and no user is available to give it. "
                 "Use an environment variable such as `${TOKEN}` instead",
-                *keys[1:],
+                *keys,
             )
         self._secrets.add(value)
         return value
@@ -305,10 +309,9 @@ class _Resolution:
             value = value or reference.default  # also for an empty variable, as in a shell
         if value is None:
             raise self._error(
-                keys[0],
                 f"the environment variable {reference.name} is not set. Set it before the kernel "
                 f"starts, or give a default: `${{{reference.name}:-value}}`",
-                *keys[1:],
+                *keys,
             )
 
         if is_secret_name(reference.name) or is_secret(keys[-1], value):

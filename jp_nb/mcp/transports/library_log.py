@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+# The loggers of the library (one of its modules uses the name `client`), and of its HTTP client.
 _LOGGERS: Final = (
     "client",
     "httpx2",
@@ -22,6 +23,7 @@ _LOGGERS: Final = (
     "mcp.shared.jsonrpc_dispatcher",
 )
 _IN_LIBRARY: ContextVar[bool] = ContextVar("_IN_LIBRARY", default=False)
+"""True in the code of a connection. Other code of the kernel may use the library as well."""
 
 
 @contextmanager
@@ -38,4 +40,5 @@ def without_library_log() -> Iterator[None]:
 
 
 def _keep_record(record: logging.LogRecord) -> bool:
+    """Return False for a record of a connection: the filter of the loggers."""
     return not _IN_LIBRARY.get()

@@ -50,10 +50,12 @@ def repair_result(result: Json, is_content: Callable[[object], bool]) -> list[st
 
 
 def _get_values(value: object) -> list[object]:
+    """Return the values of a JSON object; none for another value."""
     return [*value.values()] if isinstance(value, dict) else []
 
 
 def _repair_blocks(content: object, is_content: Callable[[object], bool]) -> list[Json]:
+    """Return the content blocks of a result. A text replaces each that the library refuses."""
     if content is None:
         return []
     blocks: list[Any] = content if isinstance(content, list) else [content]
@@ -68,8 +70,9 @@ def _describe_block(block: object) -> Json:
 
 
 def _repair_tools(result: Json) -> list[str]:
-    notes = []
-    tools = []
+    """Repair a page of a list of tools; return notes about the tools that cannot be offered."""
+    notes: list[str] = []
+    tools: list[Json] = []
 
     for tool in result["tools"]:
         problem = _find_tool_problem(tool)
@@ -91,6 +94,7 @@ def _repair_tools(result: Json) -> list[str]:
     return notes
 
 
+# The parts of a tool's definition that are removed, or kept only with the right type.
 _UNUSED: Final = frozenset({"icons", "_meta", "execution"})
 _TEXTS: Final = ("title", "description")
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")

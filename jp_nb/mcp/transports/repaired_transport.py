@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class ReceivedMessages:
-    """Stream of the server's messages, each of which passes `repair` first."""
+    """Stream of the server's messages, each of which passes `repair` first.
+
+    It has the methods of the library's `ReadStream`, which the library calls.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,10 @@ class ReceivedMessages:
 
 
 class SentMessages:
-    """Stream of the client's messages, each of which passes `change` first."""
+    """Stream of the client's messages, each of which passes `change` first.
+
+    It has the methods of the library's `WriteStream`, which the library calls.
+    """
 
     def __init__(
         self, stream: WriteStream[SessionMessage], change: Callable[[SessionMessage], None]
@@ -107,6 +113,12 @@ _CONTENT: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 class RepairedTransport:
     """A transport whose messages are changed between the server and the library.
 
+    Like each transport of the library, it is a context manager that returns two streams.
+
+    Args:
+        transport: The transport to the server.
+        asks_users: False if no user can answer questions of the server.
+
     Attributes:
         notes: Notes about tools in the last list that are missing.
     """
@@ -124,6 +136,7 @@ class RepairedTransport:
         return cast("bool | None", await self._transport.__aexit__(*error))
 
     def _repair(self, item: SessionMessage) -> None:
+        """Replace the parts of a message of the server that the library would refuse."""
         message = item.message
         if isinstance(message, types.JSONRPCResponse):
             self.notes += repair_result(message.result, _is_content)
@@ -131,6 +144,7 @@ class RepairedTransport:
             repair_question(message.params)
 
     def _restrict(self, item: SessionMessage) -> None:
+        """Declare no capability to ask users in a message of the client, if there is no user."""
         # The library declares each capability for which it has a callback. Without a user there
         # is a callback too: it answers a server that asks all the same.
         if not self._asks_users and isinstance(item.message, types.JSONRPCRequest):

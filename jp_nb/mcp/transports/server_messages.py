@@ -20,6 +20,7 @@ TOO_DEEP: Final = "[nested too deeply]"
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _ID: Final = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
 _ID_CHARS: Final = 300
+"""Characters at the start and at the end of an answer in which its id is searched."""
 
 
 def read_message(text: str) -> Json:
@@ -43,9 +44,9 @@ def read_message(text: str) -> Json:
 
 def cut_deep(text: str) -> str:
     """Return the JSON `text`, unchecked; parts below `MAX_STORED_LEVELS` become `TOO_DEEP`."""
-    kept = []
-    kept_from = 0
-    depth = 0
+    kept: list[str] = []
+    kept_from = 0  # index of the first character that is neither in `kept` nor in a deep part
+    depth = 0  # number of open brackets
 
     for match in _BRACKETS.finditer(text):
         if match[0] in "[{":
@@ -75,6 +76,6 @@ def find_request_id(text: str) -> int | str | None:
     return identifier
 
 
-def has_unanswered_id(message: Mapping[str, object]) -> bool:
-    """Return True if `message` is a request, which gets an answer."""
+def is_request(message: Mapping[str, object]) -> bool:
+    """Return True if `message` of JSON-RPC is a request: it has an id, and gets an answer."""
     return "id" in message and "method" in message

@@ -11,10 +11,15 @@ from jp_nb.config.secret_settings.references import list_references
 from jp_nb.config.tree.server_settings import McpServer
 
 
+def _list_place_texts(server: McpServer) -> list[str]:
+    """Return the settings that say where the program is, or the address."""
+    places = (server.command, server.cwd, server.env_file, server.url)
+    return [text for text in places if text is not None]
+
+
 def list_server_texts(server: McpServer) -> Iterator[str]:
     """Yield the settings of `server` that may contain references."""
-    single = (server.command, server.cwd, server.env_file, server.url)
-    yield from (text for text in single if text is not None)
+    yield from _list_place_texts(server)
     yield from server.arguments
     yield from server.env.values()
     yield from server.headers.values()
@@ -28,13 +33,13 @@ def find_inputs(server: McpServer) -> dict[str, str]:
     return {name: server.inputs.get(name) or name for name in ids}
 
 
-def find_unset_passed_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
-    """Return the names in `variables` that are not set. The server starts without them."""
+def find_unset_listed_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
+    """Return the names in the list `variables` that are not set. The server starts without them."""
     return [name for name in server.variables if name not in environ]
 
 
-def find_unset_required_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
-    """Return the variables in references of `server` that have no value and no default.
+def find_unset_referenced_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
+    """Return the variables in references such as `${NAME}` that have no value and no default.
 
     The server does not start without them.
     """
@@ -45,8 +50,10 @@ def find_unset_required_variables(server: McpServer, environ: Mapping[str, str])
     return [name for name in needed if name not in environ]
 
 
-def needs_inputs_to_be_found(server: McpServer) -> bool:
-    """Return True if the place of the program, or the address, refers to the user's inputs."""
-    places = (server.command, server.cwd, server.env_file, server.url)
-    texts = [text for text in places if text is not None]
-    return any(reference.kind == "input" for reference in list_references(texts))
+def has_inputs_in_place(server: McpServer) -> bool:
+    """Return True if the place of the program, or the address, refers to the user's inputs.
+
+    Then it cannot be shown before the user has given them.
+    """
+    references = list_references(_list_place_texts(server))
+    return any(reference.kind == "input" for reference in references)

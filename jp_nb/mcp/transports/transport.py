@@ -1,8 +1,7 @@
-"""Run an MCP server as a process, and exchange lines of JSON with it.
+"""Exchange lines of JSON with an MCP server that is a process.
 
 Differences from the transport of the library `mcp`: a line has a maximum size and is read in linear
-time; stderr goes to a bounded buffer; the server ends within three seconds; its process group ends
-with the kernel, however that ends (`jp_nb/toolkit/command_tools/process_guard.py`).
+time; text before the first message is skipped; the process ends in any case (`server_process.py`).
 
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
@@ -11,77 +10,39 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
-import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from jp_nb.json_values import encode_utf8
-from jp_nb.mcp.errors import StartError
 from jp_nb.mcp.transports import end_reasons
 from jp_nb.mcp.transports.launches import StdioLaunch
 from jp_nb.mcp.transports.server_messages import find_request_id, read_message
-from jp_nb.text import plain
-from jp_nb.toolkit.command_tools.processes import SHARED_GUARD
+from jp_nb.mcp.transports.server_process import PIPE_CHUNK_BYTES, ServerProcess
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
-MAX_STDERR_BYTES = 64 * 1024
-"""Size of the kept end of a server's stderr."""
 MAX_GREETING_BYTES = 64 * 1024
 """Size of other text on stdout before the first message; more is an error."""
 MAX_WAITING_MESSAGES = 100
 """Messages of the client that wait until the server reads; further ones block their calls."""
-END_STEP_S: Final = 1.0
-"""Seconds to wait after the end of stdin, after SIGTERM, and after SIGKILL."""
-_POLL_S: Final = 0.02
-_CHUNK_BYTES: Final = 64 * 1024
 _PIPE_GRACE_S: Final = 0.5
 """Seconds to read the rest of stdout after the server ended: a child may hold the pipe."""
 _PARSE_ERROR: Final = -32700
-INHERITED_VARIABLES: Final = (
-    (
-        "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT",
-        "PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE",
-    )
-    if sys.platform == "win32"
-    else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-)  # fmt: skip
-"""Variables of the kernel that each server inherits, as other MCP clients do. No key is one."""
-
-
-def make_environment(configured: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a server: the short list, and the `configured` variables."""
-    inherited: dict[str, str] = {}
-    for name in INHERITED_VARIABLES:
-        value = os.environ.get(name, "")
-        if value and not value.startswith("()"):  # a function of an old bash
-            inherited[name] = value
-
-    return {**inherited, **configured}
-
-
-class _ServerProcess(asyncio.subprocess.SubprocessStreamProtocol):
-    """Reports the end of the process, also while a child of it holds the pipes."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit=_CHUNK_BYTES, loop=loop)
-        self.exited = asyncio.Event()
-
-    def process_exited(self) -> None:
-        super().process_exited()
-        self.exited.set()
+"""Code of JSON-RPC for a message that cannot be read."""
 
 
 class StdioTransport:
     """A server process, and the streams of messages from and to it.
 
-    Call `spawn`, enter the context for the streams, and call `stop` in any case.
+    Call `spawn`, enter the context for the streams, and call `stop` in any case. It implements the
+    protocol `Transport` of `connections/server_session.py`.
+
+    Args:
+        max_message_bytes: Maximum size of a line of the server.
+        on_end: Called when nothing more is read, because the server ended or broke a limit.
 
     Attributes:
         fault: The reason why the connection ended; "" while it works.
@@ -91,25 +52,31 @@ class StdioTransport:
     def __init__(
         self, launch: StdioLaunch, max_message_bytes: int, on_end: Callable[[], None]
     ) -> None:
-        self._launch = launch
+        self._process = ServerProcess(launch)
         self._on_end = on_end
         self._max_message_bytes = max_message_bytes
-        self._stderr = bytearray()
         self._tasks: list[asyncio.Task[None]] = []
         self._has_received = False  # a message; text before the first one is a greeting
         self._is_refused = False  # the server broke a limit, so nothing more is read
-        self._is_stopped = False
         self._discarded_bytes = 0
         self.fault = ""
         self.discarded_lines = 0
-        self.pid: int | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server; None before `spawn`."""
+        return self._process.pid
 
     def stderr_lines(self) -> tuple[str, ...]:
         """Return the last lines of stderr, without secrets."""
-        text = plain(self._stderr.decode(errors="replace"), limit=MAX_STDERR_BYTES)
-        return tuple(self._launch.hide(text).splitlines())
+        return self._process.stderr_lines()
 
-    # --- the process -----------------------------------------------------------------------
+    def mark_started(self) -> None:
+        """Do nothing: the handshake is like any other message here."""
+
+    def explain(self, exc: Exception) -> str:
+        """Return the reason of an error of the library."""
+        return str(exc) or type(exc).__name__
 
     async def spawn(self) -> None:
         """Start the process.
@@ -117,98 +84,16 @@ class StdioTransport:
         Raises:
             StartError: It did not start.
         """
-        SHARED_GUARD.start()
-        loop = asyncio.get_running_loop()
-        environment = make_environment(self._launch.environment)
-        program = shutil.which(self._launch.command, path=environment.get("PATH"))
-
-        try:
-            transport, protocol = await loop.subprocess_exec(
-                lambda: _ServerProcess(loop),
-                program or self._launch.command,
-                *self._launch.arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=environment,
-                cwd=self._launch.folder,
-                start_new_session=os.name == "posix",  # an interrupt of the kernel is none for it
-            )
-        except (OSError, ValueError, NotImplementedError) as exc:
-            raise StartError(end_reasons.explain_failed_spawn(self._launch, exc)) from exc
-
-        self._transport = transport
-        self._protocol = protocol
-        self.pid = transport.get_pid()
-        SHARED_GUARD.add(self.pid)
-        self._process = asyncio.subprocess.Process(transport, protocol, loop)
-        self._tasks.append(asyncio.create_task(self._read_stderr()))
+        await self._process.spawn()
 
     async def stop(self) -> None:
-        """End the process and its group within three seconds: stdin, SIGTERM, SIGKILL.
-
-        A cancellation kills them at once.
-        """
-        if self.pid is None or self._is_stopped:
-            return
-
-        # Also if this task is cancelled: the number of the group may later be that of another one.
-        self._is_stopped = True
+        """End the process within three seconds, and then the streams."""
         try:
-            await self._end_process()
+            await self._process.stop()
         finally:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            self._transport.close()
-            SHARED_GUARD.remove(self.pid)
-
-    async def _end_process(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            await self._wait_for_end()
-            self._signal("SIGTERM")
-            await self._wait_for_end()
-        finally:  # also if this task is cancelled
-            self._signal("SIGKILL")
-            await self._reap()
-        await self._wait_for_end()
-
-    async def _reap(self) -> None:
-        """Wait for the exit status. A loop that closes without it leaves a zombie."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(END_STEP_S):
-                await self._process.wait()
-
-    async def _wait_for_end(self) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + END_STEP_S
-        while self._is_alive():
-            if loop.time() > until:
-                return
-            await asyncio.sleep(_POLL_S)
-
-    def _is_alive(self) -> bool:
-        if self._process.returncode is None:
-            return True
-        if not hasattr(os, "killpg"):
-            return False
-
-        try:
-            os.killpg(self._transport.get_pid(), 0)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
-
-    def _signal(self, name: str) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(self._transport.get_pid(), signal.Signals[name])
-            elif self._process.returncode is None:  # Windows has no process groups
-                self._process.kill()
-
-    # --- messages --------------------------------------------------------------------------
 
     async def __aenter__(
         self,
@@ -228,6 +113,16 @@ class StdioTransport:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    async def _watch(self, reader: asyncio.Task[None]) -> None:
+        """End the reader after the process, because a child of it may hold stdout open."""
+        await self._process.wait_until_exited()
+        if not self.fault:
+            self.fault = end_reasons.describe_exit(self._process.return_code)
+        await asyncio.wait([reader], timeout=_PIPE_GRACE_S)
+        reader.cancel()
+
+    # --- messages of the server ----------------------------------------------------------------
 
     async def _read(self, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         """Send messages to the library, until stdout ends or the server breaks a limit."""
@@ -249,19 +144,12 @@ class StdioTransport:
         finally:
             self._on_end()  # also if this task is cancelled
 
-    async def _drain(self) -> None:
-        # A server that cannot write its output does not notice the end of its stdin.
-        stdout = cast(asyncio.StreamReader, self._process.stdout)
-        while await stdout.read(_CHUNK_BYTES):
-            pass
-
     async def _read_lines(self) -> AsyncIterator[bytes]:
         """Yield the lines of stdout with their ends. The last one may have none."""
-        stdout = cast(asyncio.StreamReader, self._process.stdout)
         parts: list[bytes] = []  # of the line that is not complete yet
         size = 0
 
-        while chunk := await stdout.read(_CHUNK_BYTES):
+        while chunk := await self._process.stdout.read(PIPE_CHUNK_BYTES):
             *line_ends, line_start = chunk.split(b"\n")
             for line_end in line_ends:
                 if size + len(line_end) > self._max_message_bytes:
@@ -280,31 +168,27 @@ class StdioTransport:
         if size:
             yield b"".join(parts)
 
-    def _refuse_size(self) -> None:
-        self._refuse(end_reasons.describe_large_message(self._max_message_bytes))
-
-    def _refuse(self, reason: str) -> None:
-        self._is_refused = True
-        self.fault = reason
-
     async def _explain_end(self) -> None:
         """Note why stdout ended: the server usually exits a moment later."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PIPE_GRACE_S):
-                await self._protocol.exited.wait()
+                await self._process.wait_until_exited()
         if not self.fault:
-            self.fault = end_reasons.describe_exit(self._process.returncode)
+            self.fault = end_reasons.describe_exit(self._process.return_code)
 
-    async def _watch(self, reader: asyncio.Task[None]) -> None:
-        """End the reader after the process, because a child of it may hold stdout open."""
-        await self._protocol.exited.wait()
-        if not self.fault:
-            self.fault = end_reasons.describe_exit(self._process.returncode)
-        await asyncio.wait([reader], timeout=_PIPE_GRACE_S)
-        reader.cancel()
+    async def _drain(self) -> None:
+        """Read and drop the rest of stdout.
+
+        A server that cannot write its output does not notice the end of its stdin.
+        """
+        while await self._process.stdout.read(PIPE_CHUNK_BYTES):
+            pass
 
     def _parse(self, line: bytes) -> SessionMessage | None:
-        """Return the message in a line of stdout; None if it contains none."""
+        """Return the message in a line of stdout; None if it contains none.
+
+        An answer that cannot be read becomes an error for its request.
+        """
         from mcp.shared.message import SessionMessage
         from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
@@ -323,13 +207,13 @@ class StdioTransport:
         except ValueError:
             self._count_discarded(len(text))
             is_cut = not line.endswith(b"\n")  # the end of the server is the better reason
-            identifier = find_request_id(text)
-            if identifier is None or is_cut:
+            request_id = find_request_id(text)
+            if request_id is None or is_cut:
                 return None
 
             # The request must not wait for an answer that cannot be read.
             data = ErrorData(code=_PARSE_ERROR, message="its answer is not valid JSON-RPC")
-            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=identifier, error=data))
+            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=data))
 
         if greeting_size:
             self._count_discarded(greeting_size)
@@ -337,13 +221,25 @@ class StdioTransport:
         return SessionMessage(message)
 
     def _count_discarded(self, size: int) -> None:
+        """Count a line that is no message. Refuse a server whose greeting does not end."""
         self.discarded_lines += 1
         self._discarded_bytes += size
         if not self._has_received and self._discarded_bytes > MAX_GREETING_BYTES:
             self._refuse(end_reasons.describe_long_greeting(MAX_GREETING_BYTES))
 
+    def _refuse_size(self) -> None:
+        self._refuse(end_reasons.describe_large_message(self._max_message_bytes))
+
+    def _refuse(self, reason: str) -> None:
+        """Read nothing more, because the server broke a limit."""
+        self._is_refused = True
+        self.fault = reason
+
+    # --- messages of the client ----------------------------------------------------------------
+
     async def _write(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        stdin = cast(asyncio.StreamWriter, self._process.stdin)
+        """Write the messages of the library to stdin, a line each."""
+        stdin = self._process.stdin
         with suppress(ConnectionError, RuntimeError):  # RuntimeError: the pipe is closed
             async with outgoing:
                 async for item in outgoing:
@@ -351,9 +247,3 @@ class StdioTransport:
                     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
                     stdin.write(encode_utf8(text) + b"\n")
                     await stdin.drain()
-
-    async def _read_stderr(self) -> None:
-        stderr = cast(asyncio.StreamReader, self._process.stderr)
-        while chunk := await stderr.read(_CHUNK_BYTES):
-            self._stderr += chunk
-            del self._stderr[:-MAX_STDERR_BYTES]

@@ -54,12 +54,12 @@ def _list_pending(session: Session) -> list[str]:
 
 
 def _check_server(session: Session, name: str, server: McpServer) -> Iterator[str]:
-    from jp_nb.mcp.transports.server_references import find_unset_passed_variables
+    from jp_nb.mcp.transports.server_references import find_unset_listed_variables
 
     yield _describe_state(session, name, server)
     yield from _describe_traffic(session, name)
 
-    if unset_passed := find_unset_passed_variables(server, os.environ):
+    if unset_passed := find_unset_listed_variables(server, os.environ):
         yield f"it gets no {_format_names(unset_passed)}: not set in this kernel"
 
     settings: dict[str, JsonValue] = server.model_dump(mode="json", exclude_defaults=True)
@@ -91,10 +91,10 @@ def _describe_state(session: Session, name: str, server: McpServer) -> str:
 def _describe_launch(session: Session, name: str, server: McpServer) -> str:
     """Return the program or the address that starts next, or the reason why it cannot start."""
     from jp_nb.mcp.transports.launches import StdioLaunch
-    from jp_nb.mcp.transports.server_references import find_unset_required_variables
+    from jp_nb.mcp.transports.server_references import find_unset_referenced_variables
     from jp_nb.session.mcp_servers.mcp_launches import ServerLaunches
 
-    unset_required = find_unset_required_variables(server, os.environ)
+    unset_required = find_unset_referenced_variables(server, os.environ)
     if len(unset_required) > 1:  # `preview` reports a single one, with the setting that names it
         return f"error: the environment variables {_format_names(unset_required)} are not set"
 

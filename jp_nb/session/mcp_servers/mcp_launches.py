@@ -20,8 +20,8 @@ from jp_nb.mcp.transports.launch_resolution import (
 from jp_nb.mcp.transports.launches import HttpLaunch, Launch
 from jp_nb.mcp.transports.server_references import (
     find_inputs,
-    find_unset_passed_variables,
-    needs_inputs_to_be_found,
+    find_unset_listed_variables,
+    has_inputs_in_place,
 )
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.files import ForeignFileError, read_owned_file
@@ -52,7 +52,7 @@ class ServerLaunches:
             ConfigError: The server cannot start. The error has the path of the setting.
         """
         inputs = await self._get_inputs(name, server)
-        for variable in find_unset_passed_variables(server, os.environ):
+        for variable in find_unset_listed_variables(server, os.environ):
             self._files.notices.add(
                 f"MCP server {name}: the environment variable {variable} of its setting "
                 "`variables` is not set, so it starts without it"
@@ -73,7 +73,7 @@ class ServerLaunches:
         Raises:
             ConfigError: The server cannot start. The error has the path of the setting.
         """
-        if needs_inputs_to_be_found(server):
+        if has_inputs_in_place(server):
             return None
 
         inputs = find_inputs(server)
