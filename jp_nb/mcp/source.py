@@ -59,9 +59,17 @@ class ServerHost:
 
 
 class McpSource(ToolSource):
-    """The tools of one server.
+    """The tools of one server. It implements `ToolSource` of `jp_nb/toolkit/base.py`.
 
-    Two sources are equal if the settings of their server are: the running server is kept then.
+    The agent's thread calls `start` first, then `renew` for each turn, `discover` and `list` for
+    its tools, and `close` at the end. Two sources are equal if the settings of their server are:
+    the running server is kept then.
+
+    Attributes:
+        server: Name of the server in the configuration.
+        connection: The connection to the server; None before the first start.
+        calls: The open calls of its tools.
+        definitions: The tools as the server listed them last.
     """
 
     run: RunMode = "ask"
@@ -77,8 +85,8 @@ class McpSource(ToolSource):
         self.connection: Connection | None = None
         self.calls = ServerCalls()
         self.definitions = ServerDefinitions()
-        self._tools: dict[str, tuple[McpDefinition, Tool]] = {}
-        self._notices: list[str] = []
+        self._tools: dict[str, tuple[McpDefinition, Tool]] = {}  # by the name for the model
+        self._notices: list[str] = []  # for the user, until `take_notices`
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, McpSource):
@@ -100,7 +108,10 @@ class McpSource(ToolSource):
 
     @property
     def entry_digest(self) -> str:
-        """Digest of the settings of the server, with names of variables in place of values."""
+        """Digest of the settings of the server, with names of variables in place of values.
+
+        A rule that the user kept for a tool ends with a change of these settings.
+        """
         settings: JsonValue = self.settings.model_dump(mode="json", exclude_defaults=True)
         return make_name_digest([self.server, settings])
 
@@ -153,6 +164,7 @@ class McpSource(ToolSource):
             ) from exc
 
     async def _make_connection(self) -> Connection:
+        """Return a connection that is not started. The user may be asked for inputs."""
         settings = self.settings
         try:
             launch = await self._host.resolve(self.server, settings)
@@ -259,6 +271,7 @@ class McpSource(ToolSource):
             await self._read_tools(refresh=True)
 
     async def _read_tools(self, *, refresh: bool = False) -> None:
+        """Read the definitions of the tools, with `refresh` from the server, and note changes."""
         assert self.connection is not None
         limit = self.settings.startup_timeout_secs
         try:
@@ -302,6 +315,7 @@ class McpSource(ToolSource):
         )
 
     def _register(self, definition: McpDefinition) -> Mapping[str, JsonValue]:
+        """Return the default settings of a tool, as `conversation.tools.NAME` has them."""
         return {
             "source": f"{self.name}.{definition.tool.name}",
             "toolset": self.name,

@@ -25,7 +25,8 @@ class AddressRules:
     def __init__(self, server_url: str) -> None:
         parts = urlsplit(server_url)
         self._host = (parts.hostname or "").lower()
-        self._own_kinds: set[str] | None = None  # of networks; None before they are needed
+        # Kinds of networks of the server itself; None before they are needed.
+        self._own_kinds: set[str] | None = None
 
     async def check(self, url: str) -> None:
         """Check an address of the flow.

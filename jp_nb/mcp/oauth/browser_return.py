@@ -10,7 +10,7 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from jp_nb.mcp.errors import SignInError
@@ -37,8 +37,22 @@ UNKNOWN_PAGE: Final = _make_page("404 Not Found", "There is no such page.")
 """The answer to all other requests."""
 
 
-def read_return(address: str) -> tuple[str, str | None, str | None]:
-    """Return code, state, and issuer of the address to which the browser was sent.
+class BrowserReturn(NamedTuple):
+    """The parameters of the address to which the browser was sent.
+
+    Attributes:
+        code: The code that the flow exchanges for a token.
+        state: The random text of the page on which the user signed in.
+        issuer: The authorization server, if it names itself.
+    """
+
+    code: str
+    state: str | None
+    issuer: str | None
+
+
+def read_return(address: str) -> BrowserReturn:
+    """Read the address to which the browser was sent.
 
     Raises:
         SignInError: It has no code, or the reason why the user was refused.
@@ -58,7 +72,7 @@ def read_return(address: str) -> tuple[str, str | None, str | None]:
             "you signed in."
         )
 
-    return codes[0], first_value(query, "state"), first_value(query, "iss")
+    return BrowserReturn(codes[0], first_value(query, "state"), first_value(query, "iss"))
 
 
 def first_value(query: Mapping[str, list[str]], name: str) -> str | None:
@@ -69,7 +83,11 @@ def first_value(query: Mapping[str, list[str]], name: str) -> str | None:
 
 @dataclass(slots=True)
 class Redirect:
-    """The page of this computer to which the browser returns."""
+    """The page of this computer to which the browser returns.
+
+    Attributes:
+        address: Is done with the address of the browser's request, relative to this computer.
+    """
 
     url: str
     address: asyncio.Future[str]

@@ -31,6 +31,8 @@ async def read_bounded(response: httpx2.Response) -> bytes:
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
+    """Stream of a body that raises `UnreadableAnswerError` beyond `MAX_OAUTH_BYTES`."""
+
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
 

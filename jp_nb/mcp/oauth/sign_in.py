@@ -160,6 +160,9 @@ def _describe_answer(response: httpx2.Response, body: bytes) -> str:
 class _CheckedFlow(httpx2.Auth):
     """The flow of the library, in which each address is checked and each answer is bounded.
 
+    The library's own `async_auth_flow` yields requests and gets their responses, as the contract of
+    `httpx2.Auth` says. This one passes both on: to the HTTP client, and back to the library.
+
     Attributes:
         has_signed_in: True if the server asked for a sign-in.
         refusal: Status and code of the last answer that the flow got.
@@ -181,14 +184,14 @@ class _CheckedFlow(httpx2.Auth):
             while True:
                 # All but the original request go to addresses that servers have named.
                 is_original = outgoing is request
-                if not is_original:
+                if not is_original:  # the server has refused the original request
                     self.has_signed_in = True
                     await self._rules.check(str(outgoing.url))
 
                 outgoing.headers["accept-encoding"] = "identity"
                 response = yield outgoing
                 if is_original and response.status_code < httpx2.codes.BAD_REQUEST:
-                    return
+                    return  # accepted, perhaps with the new token
 
                 body = await read_bounded(response)
                 self.refusal = _describe_answer(response, body)
@@ -207,6 +210,10 @@ def _make_provider(
     redirect: Redirect,
     client_name: str,
 ) -> OAuthClientProvider:
+    """Return the flow of the library for one sign-in.
+
+    The library calls `keep_page` with the address of the page, and then `wait_for_return`.
+    """
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
@@ -221,10 +228,12 @@ def _make_provider(
     async def wait_for_return() -> AuthorizationCodeResult:
         page = pages[-1]
         address = await _wait_for_address(show_page(page), redirect)
-        code, state, issuer = read_return(address)
-        if state != _read_state(page.url):
+        returned = read_return(address)
+        if returned.state != _read_state(page.url):
             raise SignInError(OTHER_SIGN_IN)
-        return AuthorizationCodeResult(code=code, state=state, iss=issuer)
+        return AuthorizationCodeResult(
+            code=returned.code, state=returned.state, iss=returned.issuer
+        )
 
     metadata = {
         "client_name": client_name,
@@ -260,11 +269,18 @@ async def _wait_for_address(shown: Awaitable[str], redirect: Redirect) -> str:
 
 
 def _read_state(url: str) -> str | None:
+    """Return the random `state` in the address of a page, which the browser has to bring back."""
     return first_value(parse_qs(urlsplit(url).query), "state")
 
 
 class _FlowMemory:
-    """Storage of the library during one flow: it begins empty, and saves the tokens at the end."""
+    """Storage of the library during one flow: it begins empty, and saves the tokens at the end.
+
+    It implements the protocol `TokenStorage` of the library (`mcp.client.auth`).
+
+    Attributes:
+        provider: The flow, which knows the servers when it saves the tokens; set before it begins.
+    """
 
     def __init__(self, server_url: str, store: CredentialStore) -> None:
         self._server_url = server_url

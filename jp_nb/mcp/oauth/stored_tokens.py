@@ -49,9 +49,13 @@ def make_auth(name: str, launch: HttpLaunch) -> StoredTokens | None:
 class StoredTokens(httpx2.Auth):
     """Adds the stored token to requests, and renews it. It never begins a sign-in.
 
+    The HTTP client sends each request that `async_auth_flow` yields, and sends its response back
+    into the generator (the contract of `httpx2.Auth`).
+
     Args:
         name: Name of the server in the configuration.
         launch: The address of the server.
+        store: Has the tokens. Other kernels may renew them meanwhile.
     """
 
     def __init__(self, name: str, launch: HttpLaunch, store: CredentialStore) -> None:
@@ -59,19 +63,30 @@ class StoredTokens(httpx2.Auth):
         self._launch = launch
         self._store = store
         self._rules = AddressRules(launch.url)
-        self._lock = asyncio.Lock()
+        self._lock = asyncio.Lock()  # held while a token is renewed: one renewal at a time
+        # The server refused the last request, with this token; None if it had none.
         self._is_refused = False
         self._refused_token: str | None = None
 
     @property
     def needs_sign_in(self) -> bool:
-        """True if the server refused the stored token, or a request without one."""
+        """True if the server refused the stored token, or a request without one.
+
+        A token that was stored since, by a sign-in or another kernel, may be valid.
+        """
         return self._is_refused and _get_access_token(self._store.load()) == self._refused_token
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Yield `request` with the token, after a renewal if the token has expired."""
+        """Yield `request` with the token, after a renewal if the token has expired.
+
+        If the server refuses the token, it is renewed, and the request is yielded once more.
+
+        Raises:
+            SignInNeededError: The server refuses the request, and there is no other token.
+        """
+        # A redirect to another server gets no token.
         if _get_origin(str(request.url)) != _get_origin(self._launch.url):
             yield request
             return
@@ -193,6 +208,7 @@ def compute_expiry_time(seconds: object) -> float | None:
 
 
 def _get_origin(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host, and port."""
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     port = parts.port or {"https": 443, "http": 80}.get(scheme)

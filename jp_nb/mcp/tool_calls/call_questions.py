@@ -53,6 +53,7 @@ class CallQuestions:
     Attributes:
         were_asked: True if the server has asked one.
         was_restarted: True if the call was started again, so the user may know the questions.
+            `PendingCall` sets it.
     """
 
     def __init__(self, server: str, title: str, notes: list[str]) -> None:
@@ -115,6 +116,7 @@ def make_question_form(questions: Sequence[Question], *ends: asyncio.Future[Any]
 
 
 def _make_unique(question_id: str, used: set[str]) -> str:
+    """Return `question_id`, with a number if it is one of the `used` ids."""
     number = 1
     unique = question_id
     while unique in used:

@@ -1,6 +1,6 @@
 """The tool of a server, and its connection, as an open call uses them.
 
-`McpTool` and `Connection` implement these protocols.
+`McpTool` (`mcp_tool.py`) and `Connection` (`connections/connection.py`) implement these protocols.
 
 Source: `docs/mcp.md`, Questions of servers.
 """

@@ -30,8 +30,8 @@ class ServerCalls:
     """The open calls of one server. `ask` is the `QuestionHandler` of its connection."""
 
     def __init__(self) -> None:
-        self._open: dict[str, PendingCall] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._open: dict[str, PendingCall] = {}  # by key, the oldest first
+        self._closing: set[asyncio.Task[None]] = set()  # calls that end in the background
 
     def find(self, key: str) -> PendingCall | None:
         """Return the open call with this key."""

@@ -22,7 +22,7 @@ from jp_nb.toolkit.tool_context import ToolContext
 
 
 class McpTool(Tool):
-    """A tool of a server.
+    """A tool of a server. It implements `Tool` of `jp_nb/toolkit/base.py`.
 
     Args:
         connection: Connection to its server.
@@ -37,6 +37,7 @@ class McpTool(Tool):
         is_repeatable: True if a call is sent again, once, after its answer was lost.
     """
 
+    # A server cannot know its users: the configuration may let a model answer its questions.
     routes_exclusive_questions = True
 
     def __init__(

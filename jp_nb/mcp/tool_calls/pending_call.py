@@ -57,6 +57,10 @@ SENT_AGAIN_FOR_MODEL: Final = (
 class PendingCall:
     """One call of a tool, from its first run to its end.
 
+    A run of the tool calls `send` (the first run) or `give_answers` (each later one), and then
+    `wait`. At most one request runs at a time. Its questions are either pushed while it runs, or a
+    round after it has ended.
+
     Attributes:
         key: `ToolContext.call_key` of the call.
         title: Name of the tool for the model.
@@ -73,16 +77,20 @@ class PendingCall:
         self._arguments = arguments
         self._progress = ProgressLine()
         self._progress.show = context.show_progress
-        self._request: asyncio.Task[ServerResult | InputRequired] | None = None  # the last one
         self._changed = asyncio.Event()  # the request has ended, or a question has arrived
-        self._sent_state = False  # the last request had a state of the server
-        self._was_repeated = False
-        self._url_rounds = 0
-        self._refusal: ToolFailure | None = None  # the user did not open an address
+
+        # The last request, and its history.
+        self._request: asyncio.Task[ServerResult | InputRequired] | None = None
+        self._sent_state = False  # it had a state of the server
+        self._was_repeated = False  # after its answer was lost
+        self._url_rounds = 0  # requests that only asked the user to open addresses
+
+        # Questions, and what follows from their answers.
         self._notes: list[str] = []  # for the model, below the result
         self._questions = CallQuestions(tool.server, context.name, self._notes)
         self._pushed = PushedQuestions(self._questions, self._changed)
-        self._round: Round | None = None
+        self._round: Round | None = None  # whose answers are still missing
+        self._refusal: ToolFailure | None = None  # the user did not open an address
 
     # --- requests --------------------------------------------------------------------------
 
@@ -104,7 +112,7 @@ class PendingCall:
         self._progress.report(progress)
 
     async def wait(self) -> Outcome:
-        """Return the outcome of the call, or the next questions of the server."""
+        """Return the outcome of the call, or the next questions of the server (`NeedsInput`)."""
         assert self._request is not None
         while True:
             if self._refusal is not None:
@@ -138,7 +146,11 @@ class PendingCall:
         return read.outcome
 
     def _handle_error(self, error: ServerError) -> Outcome | None:
-        """Return the outcome of a request that failed; None if another one was sent."""
+        """Return the outcome of a request that failed; None if another one was sent.
+
+        Three errors do not end the call: the server has forgotten the state of the last round, the
+        answer was lost and the call may be repeated, or the user has to open addresses first.
+        """
         is_state_refused = error.code == INVALID_PARAMETERS and self._sent_state
         if is_state_refused and not self._questions.was_restarted:
             # The state has expired while the user thought, or with a restart of the server.
@@ -165,6 +177,7 @@ class PendingCall:
 
     @property
     def _may_repeat(self) -> bool:
+        """True if the call may be sent again after its answer was lost: once, if it is allowed."""
         if self._questions.were_asked:
             return False  # the user would have to answer the same questions again
         return self._tool.is_repeatable and not self._was_repeated
@@ -213,7 +226,10 @@ class PendingCall:
             self._request.cancel()
 
     async def close(self) -> None:
-        """Answer the open questions with `cancel`, then cancel the request."""
+        """Answer the open questions with `cancel`, then cancel the request.
+
+        A server that gets `cancel` can end the call itself, so it has a moment for that.
+        """
         self._progress.stop()
         grace_s = 0.0
         if self._pushed.are_open:

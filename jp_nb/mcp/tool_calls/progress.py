@@ -27,6 +27,7 @@ def format_server_progress(progress: Progress) -> str:
 
 
 def _format_share(done: float, total: float | None) -> str:
+    """Return `3 of 10, 30 %`, or `3` without a total. A server may send any numbers."""
     if not math.isfinite(done):
         return ""
     if total is None or not math.isfinite(total) or total <= 0:
@@ -38,13 +39,14 @@ def _format_share(done: float, total: float | None) -> str:
 class ProgressLine:
     """The line of one call. Reports that come too fast replace each other.
 
-    `show` shows the line; None drops it.
+    Attributes:
+        show: Shows the line; None drops it.
     """
 
     def __init__(self) -> None:
         self.show: Callable[[str], None] | None = None
-        self._next_at = -math.inf
-        self._latest: Progress | None = None
+        self._next_at = -math.inf  # time of the loop from which on the line may be updated
+        self._latest: Progress | None = None  # the last report, perhaps not shown yet
         self._timer: asyncio.TimerHandle | None = None
 
     def report(self, progress: Progress) -> None:
@@ -68,6 +70,7 @@ class ProgressLine:
             self._timer = None
 
     def _update(self) -> None:
+        """Show the last report."""
         self._timer = None
         self._next_at = asyncio.get_running_loop().time() + PROGRESS_INTERVAL_S
         if self._latest is not None and self.show is not None:

@@ -33,6 +33,8 @@ class _PushedQuestion:
 class PushedQuestions:
     """Questions that a server of 2025 sends during a call.
 
+    A question *waits* until `ask_next` makes its form. It is then *shown* until `give_answer`.
+
     Args:
         changed: Is set when a question arrives.
     """

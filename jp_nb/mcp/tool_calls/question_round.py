@@ -24,6 +24,9 @@ RoundKind = Literal["answers", "addresses"]
 class Round:
     """Questions that are answered together, with the next request of the call.
 
+    Args:
+        received: The questions as the server sent them.
+
     Attributes:
         asked: The questions that the user gets. A form cannot show the others.
         state: State of the server, which is in no record, log, or message.
@@ -40,7 +43,7 @@ class Round:
         self.state = state
         self.asked: list[AskedQuestion] = []
         self._questions = questions
-        self._not_shown: list[str] = []
+        self._not_shown: list[str] = []  # keys of questions that get `cancel`
 
         used_ids = set[str]()
         for server_question in received:

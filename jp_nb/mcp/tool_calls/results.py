@@ -118,6 +118,7 @@ def _make_outcome(parts: _Parts, structured: JsonValue, *, is_error: bool) -> Su
 
 
 def _add_block(parts: _Parts, block: Mapping[str, JsonValue]) -> None:
+    """Add a content block: to the text for the model, or to that for the user alone."""
     audience = as_object(block.get("annotations")).get("audience")
     if audience == ["user"]:
         shown = _Parts()
@@ -148,6 +149,7 @@ def _add_content(parts: _Parts, block: Mapping[str, JsonValue]) -> None:
 
 
 def _read_text(value: JsonValue) -> str:
+    """Return a text of the server that can be encoded; "" for another value."""
     return replace_surrogates(value) if isinstance(value, str) else ""
 
 
@@ -156,12 +158,13 @@ def _read_name(value: JsonValue, limit: int = 200) -> str:
 
 
 def _format_link(block: Mapping[str, JsonValue]) -> str:
+    """Return a link as text: `[link: Report: file:///r.pdf (application/pdf, 2 MB)]`."""
     name = _read_name(block.get("title")) or _read_name(block.get("name"))
     uri = _read_name(block.get("uri"), limit=_MAX_URI_CHARS)
 
     details = [_read_name(block.get("mimeType"), limit=80)]
     size = block.get("size")
-    if type(size) is int and 0 <= size < 2**63:
+    if type(size) is int and 0 <= size < 2**63:  # no bool, and no number that is absurd
         details.append(format_bytes(size))
     known_details = ", ".join(filter(None, details))
     suffix = f" ({known_details})" if known_details else ""

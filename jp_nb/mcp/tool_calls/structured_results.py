@@ -39,6 +39,7 @@ def merge_structured(lines: list[str], texts: list[str], structured: JsonValue) 
     if not _is_copy(texts, structured):
         return lines
 
+    # The texts are a copy. The shorter one of both stays, in the place of the first text.
     first = lines.index(texts[0])
     if len(texts) == 1:
         if len(texts[0]) <= len(compact):
@@ -70,6 +71,7 @@ def _is_copy(texts: list[str], structured: JsonValue) -> bool:
 
 
 def _parse(text: str) -> JsonValue:
+    """Return the value of a JSON text, or the text itself if it is none."""
     try:
         value: JsonValue = json.loads(text)
     except (ValueError, RecursionError):

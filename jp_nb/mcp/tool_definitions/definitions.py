@@ -80,6 +80,7 @@ class McpDefinition:
 
     @cached_property
     def _can_check(self) -> bool:
+        """True if arguments can be checked with the schema in bounded time."""
         return find_schema_problem(self.schema) is None
 
     def check_arguments(self, arguments: Mapping[str, JsonValue]) -> str | None:
@@ -161,6 +162,7 @@ def find_changes(before: ServerDefinitions, now: ServerDefinitions) -> list[str]
     return changed
 
 
+# Our names of the hints, by the names of the protocol.
 _HINTS: Final[Mapping[str, str]] = {
     "readOnlyHint": "read_only",
     "destructiveHint": "destructive",

@@ -43,15 +43,17 @@ def map_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     plain_names = {own: _make_plain_name(server, own) for own in own_names}
     hashed_names = {own: _add_hash(plain_names[own], server, own) for own in own_names}
 
+    # Tools that share a plain name get a hash. So does a tool whose plain name is such a name with
+    # a hash already.
     counts = Counter(plain_names.values())
-    shared = {own for own in own_names if counts[plain_names[own]] > 1}
-    taken = {hashed_names[own] for own in shared}
+    sharing = {own for own in own_names if counts[plain_names[own]] > 1}
+    taken = {hashed_names[own] for own in sharing}
 
     names: dict[str, str] = {}
     used: set[str] = set()
     for own in own_names:
         name = plain_names[own]
-        if own in shared or name in taken:
+        if own in sharing or name in taken:
             name = hashed_names[own]
         if name not in used:
             names[own] = name
@@ -66,6 +68,7 @@ def may_be_name(server: str, name: str) -> bool:
 
 
 def _make_prefix(server: str) -> str:
+    """Return the beginning of the names of a server's tools, such as `lib__`."""
     prefix = _NOT_ACCEPTED.sub("_", server) + SEPARATOR
     return prefix if _FIRST_ACCEPTED.match(prefix) else f"_{prefix}"
 
@@ -83,7 +86,8 @@ def _make_plain_name(server: str, tool: str) -> str:
 
 
 def _add_hash(name: str, server: str, tool: str) -> str:
-    mark = make_name_digest([server, tool])[:HASH_CHARS]
-    if name.endswith(f"_{mark}"):
+    """Return `name` with a hash of the own names at its end, unless it has that already."""
+    hashed = make_name_digest([server, tool])[:HASH_CHARS]
+    if name.endswith(f"_{hashed}"):
         return name
-    return f"{name[: MAX_TOOL_NAME_CHARS - HASH_CHARS - 1]}_{mark}"
+    return f"{name[: MAX_TOOL_NAME_CHARS - HASH_CHARS - 1]}_{hashed}"

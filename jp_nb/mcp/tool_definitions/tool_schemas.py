@@ -62,6 +62,7 @@ def read_schema(schema: Mapping[str, JsonValue]) -> Schema | str:
 
 
 def _find_problem(schema: Schema) -> str | None:
+    """Return the first problem for which servers of models would refuse the request."""
     for path, part in walk_schemas(schema).items():
         for keyword, value in part.items():
             if not _is_valid_keyword(keyword, value):
