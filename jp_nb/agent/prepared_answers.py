@@ -1,7 +1,7 @@
 """Interface for answers and decisions that were prepared in a file, for unattended runs.
 
-`answers_file.py` reads the file. Decisions that it does not have, and that needed the
-user, are noted as *open*: the user can add them for the next run.
+`jp_nb/storage/configuration/answers_file.py` reads the file. Decisions that it does not have, and
+that needed the user, are noted as *open*: the user can add them for the next run.
 
 Source: `docs/answers.md`.
 """
@@ -51,6 +51,8 @@ class OpenDecision:
     """A decision that needed the user, and why there was none.
 
     Attributes:
+        tool: Name of the tool; for an edit, that of the cell in the answers file.
+        why: The reason why no user could decide.
         detail: Other content than a question, such as the change.
         arguments: Arguments of the call; None if no call of a tool needs the decision.
         result: The result of the call, if the decision is about its delivery.

@@ -23,7 +23,11 @@ _REFUSALS: Final = (400, 422)
 
 
 def explain_refusal(error: ProviderError, record: TurnRecord) -> str:
-    """Return advice about the turn that the server refuses; "" if `error` has another cause."""
+    """Return advice about the turn that the server refuses; "" if `error` has another cause.
+
+    Some servers name the position of the refused item. Otherwise, the last answered turn is
+    probably the cause.
+    """
     if error.kind != "other" or error.status not in _REFUSALS:
         return ""
 
@@ -54,6 +58,7 @@ def _find_turn(stream: ConversationStream, entry: Entry) -> int | None:
 
 
 def _make_key(entry: Entry) -> tuple[object, ...]:
+    """Return facts that identify an entry and its copies."""
     return entry.type, entry.timestamp, getattr(entry, "id", None)
 
 

@@ -15,9 +15,12 @@ BodyPart = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class SharedPrefix:
-    """The common beginning of two requests, in bytes of the first one.
+    """The common beginning of two requests.
 
-    `part` is the first part that differs; "" if the second request begins with the first one.
+    Attributes:
+        kept: Size of the common beginning, in bytes.
+        total: Size of the first request, in bytes.
+        part: The first part that differs; "" if the second request begins with the first one.
     """
 
     kept: int
@@ -33,14 +36,16 @@ class SharedPrefix:
 def compare_parts(before: Sequence[BodyPart], after: Sequence[BodyPart]) -> SharedPrefix:
     """Return the common beginning of two requests with these parts."""
     pairs = zip(before, after, strict=False)
-    same = len(list(takewhile(lambda pair: pair[0][1] == pair[1][1], pairs)))
+    same_parts = takewhile(lambda pair: pair[0][1] == pair[1][1], pairs)
+    same_count = len(list(same_parts))
     sizes = [len(content) for _, content in before]
 
     part = ""
-    if same < len(before):
+    if same_count < len(before):
         # The first part that differs is a new one, or one that was changed or removed.
-        added = after[same][0] if same < len(after) else ""
-        is_new = added and added not in {name for name, _ in before[same:]}
-        part = added if is_new else before[same][0]
+        next_name = after[same_count][0] if same_count < len(after) else ""
+        later_names = {name for name, _ in before[same_count:]}
+        is_new = next_name and next_name not in later_names
+        part = next_name if is_new else before[same_count][0]
 
-    return SharedPrefix(sum(sizes[:same]), sum(sizes), part)
+    return SharedPrefix(sum(sizes[:same_count]), sum(sizes), part)

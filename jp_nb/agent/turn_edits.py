@@ -61,13 +61,21 @@ async def compare_edited_cells(turn: TurnContext) -> None:
         return
 
     who = _name_others(document)
+    _tell_user(turn, changes, who)
+    _tell_model(turn, changes, who)
+
+
+def _tell_user(turn: TurnContext, changes: Sequence[LaterChange], who: str) -> None:
     cells = ", ".join(_name_cell(change) for change in changes[:MAX_NAMED_CELLS])
     more = len(changes) - MAX_NAMED_CELLS
     if more > 0:
         cells += f", and {more} more"
     turn.display(Notice(CHANGED_NOTICE.format(cells, f"You or {who}")))
 
+
+def _tell_model(turn: TurnContext, changes: Sequence[LaterChange], who: str) -> None:
     states = " ".join(_describe_change(change) for change in changes[:MAX_NAMED_CELLS])
+    more = len(changes) - MAX_NAMED_CELLS
     if more > 0:
         states += f" {more} more cells have changed."
     message = CHANGED_MESSAGE.format(f"the user or {who}", states)

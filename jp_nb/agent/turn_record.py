@@ -54,7 +54,12 @@ class LastRequest:
 class TurnRecord:
     """The record of a conversation, and the context of its requests, which grows with it.
 
-    Compaction replaces `context` with another object. `provider` is the one of new entries.
+    Attributes:
+        stream: The record.
+        context: The context of requests. Compaction replaces it with another object.
+        provider: Name of the provider whose responses are added now.
+        sent: The request that was sent last; None before the first one.
+        last_host: The host that got the conversation last; None if it is unknown.
     """
 
     stream: ConversationStream
@@ -84,6 +89,7 @@ class TurnRecord:
             )
             self._held_inquiries = []
 
+        # The stream completes entries, so the context gets them as the stream has them.
         start = len(self.stream)
         self.stream.append(*self.stream.make_image_entries(images), *entries)
         for entry in self.stream.entries[start:]:
@@ -118,6 +124,7 @@ class TurnRecord:
 
 
 def _is_of_program(request: ChatRequest) -> bool:
+    """Return True if the program wrote the request to the model, and not the user."""
     return is_schema_retry(request) or is_note_to_model(request)
 
 

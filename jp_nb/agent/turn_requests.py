@@ -48,7 +48,9 @@ class TurnRequests:
         self._interrupts = interrupts
         self._compaction_settings = compaction_settings
         self._schema = schema
-        self._measured_context: RequestContext | None = None  # its appended changes were measured
+        # The context whose appended changes were measured last. Measuring takes time, and the size
+        # only changes with another context, or another head.
+        self._measured_context: RequestContext | None = None
         self.answers = AnswerStream(turn)
 
     async def send(
@@ -110,7 +112,10 @@ class TurnRequests:
             error.args = (f"{text.rstrip('. ')}. {advice}.",)
 
     def _restore_attachments(self, resolved: Resolved) -> None:
-        """Note the contents of attachments. If earlier ones are not known, begin a new head."""
+        """Note the contents of attachments. If earlier ones are not known, begin a new head.
+
+        The record has only digests of attachments. Another kernel may not have their contents.
+        """
         record = self._turn.record
         record.context.note_contents(resolved.attachments)
         missing = record.context.list_missing_attachments()
@@ -132,7 +137,10 @@ class TurnRequests:
         record.context = record.context.without_heads()
 
     def _limit_appended_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
-        """Return `request`, with a new head if the changes of its head are too large to append."""
+        """Return `request`, with a new head if the changes of its head are too large to append.
+
+        A request appends changes of its head as messages, so that it begins with the previous one.
+        """
         record = self._turn.record
         last_head = record.context.head
         is_head_changed = last_head is not None and last_head != request.head

@@ -30,6 +30,7 @@ class TimedSpan:
     """A part of a turn that is measured: times are seconds of the turn's clock.
 
     Attributes:
+        end: None while the part still runs.
         first_token: Time of the first token of a response, if the span is a request.
         failed: Kind of the error with which the span ended; "" without one.
     """
@@ -69,7 +70,7 @@ class TurnTimes:
             span.first_token = self.clock()
 
     def end(self, span: TimedSpan, failed: str = "") -> None:
-        """Note the end of `span`, perhaps with the kind of its error."""
+        """Note the end of `span`. `failed` is the kind of its error; "" without one."""
         span.end = self.clock()
         span.failed = failed
 

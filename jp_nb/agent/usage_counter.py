@@ -18,13 +18,19 @@ from jp_nb.record.entries.token_usage import ModelUsage, with_usage
 class UsageCounter:
     """Tokens of a turn so far, including questions that a model answered.
 
-    `display` gets the new total after each request. `max_tokens` is the limit of the turn, or 0.
+    Each request counts once: with `add` if an entry of the turn gets its tokens later, or with
+    `count` if the caller records them itself.
+
+    Attributes:
+        display: Gets the new total after each request.
+        max_tokens: The limit of the turn; 0 for none.
+        usage: The sum of all requests.
     """
 
     display: Display | None = None
     max_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
-    _unstored: dict[str, Usage] = field(default_factory=dict)
+    _unstored: dict[str, Usage] = field(default_factory=dict)  # by model, for the next entry
 
     @property
     def total(self) -> int:

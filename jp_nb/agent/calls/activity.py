@@ -1,4 +1,6 @@
-"""Count the tasks of a batch that do work, so that replayed inquiries can wait until all are idle.
+"""Count the tasks of a batch that do work, so that replayed inquiries can wait for all others.
+
+With a cassette, models answer at once, so the order of inquiries would depend on chance.
 
 Source: `docs/cassettes.md`, `docs/decisions.md` D55.
 """
@@ -16,22 +18,25 @@ class Activity:
     """
 
     def __init__(self) -> None:
-        self._busy = 0
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._busy_count = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()  # in `when_idle`; they are not busy
 
     def begin(self, count: int = 1) -> None:
         """Count `count` more tasks."""
-        self._busy += count
+        self._busy_count += count
 
     def end(self) -> None:
         """Count one task less. If none is left, the first waiter continues."""
-        self._busy -= 1
-        if self._waiters and not self._busy:
+        self._busy_count -= 1
+        if self._waiters and not self._busy_count:
             # Not at once: the work may begin something else before it waits.
             asyncio.get_running_loop().call_soon(self._wake_waiter)
 
     async def when_idle(self) -> None:
-        """Wait until each other task is done, or waits here or for a prompt."""
+        """Wait until each other task is done, or waits here or for a prompt.
+
+        If several tasks wait, they continue one after the other, in order.
+        """
         wake = asyncio.get_running_loop().create_future()
         self._waiters.append(wake)
         self.end()
@@ -39,13 +44,13 @@ class Activity:
         try:
             await wake
         finally:
-            if wake in self._waiters:  # the wait was canceled
+            if wake in self._waiters:  # the wait was canceled: `_wake_waiter` did not count it
                 self._waiters.remove(wake)
-                self._busy += 1
+                self._busy_count += 1
 
     def _wake_waiter(self) -> None:
-        if self._busy == 0 and self._waiters:
+        if self._busy_count == 0 and self._waiters:
             wake = self._waiters.popleft()
-            self._busy += 1
+            self._busy_count += 1
             if not wake.done():
                 wake.set_result(None)

@@ -24,7 +24,7 @@ class CallDisplay:
         self._turn = turn
 
     def show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
-        """Show the line of `call`, unless it is on the screen as it is.
+        """Show the line of `call`, unless it is on the screen already and has not changed.
 
         `asked` is True while a prompt about the call displays its text arguments.
         """
@@ -47,11 +47,11 @@ class CallDisplay:
         ruling = call.state.ruling
         rule = None if ruling is None else ruling.description
         begins = ToolBegins(
-            call.key,
-            call.request.name,
-            call.state.arguments,
-            tool.hidden,
-            shown,
+            call_id=call.key,
+            name=call.request.name,
+            arguments=call.state.arguments,
+            hidden=tool.hidden,
+            parameters=shown,
             formatted=view.formatted,
             edited=call.state.edited_through is not None,
             texts=texts,
@@ -93,7 +93,8 @@ class CallDisplay:
         edits: JsonValue = None
         if tool is not None and tool.executor.proposes_edits:
             applied = as_object(call.state.result.structured)
-            if applied.get("decided_by") != "user":  # the user has not seen them yet
+            was_reviewed = applied.get("decided_by") == "user"
+            if not was_reviewed:  # the user has not seen them yet
                 edits = applied
 
         self._turn.display(

@@ -19,7 +19,8 @@ class ProgressWriter:
     """Writes the progress of the calls of one batch. A result is written with the next progress.
 
     So the result of a function is in the journal before the next function starts. Both the agent's
-    thread and the cell's thread use it. Of each call, only one of them does at a time.
+    thread and the cell's thread use it. Of each call, only one of them does at a time, and the
+    operations on `_results` are atomic.
     """
 
     def __init__(self, turn: TurnContext) -> None:
@@ -36,7 +37,10 @@ class ProgressWriter:
         self.write_results(progress)
 
     def write_results(self, progress: Mapping[str, CallProgress] = MappingProxyType({})) -> None:
-        """Write the results that the journal does not have yet, and then more `progress`."""
+        """Write the results that the journal does not have yet, and then more `progress`.
+
+        `progress` is by event id. Without it, only the results are written.
+        """
         results = self._results.copy()
         if self._turn.progress is not None and (results or progress):
             self._turn.progress({**results, **progress})

@@ -61,7 +61,8 @@ def format_stopped_response(call: Call, verdict: Verdict) -> str:
     if verdict.text:
         return CANCELLED_WITH_MESSAGE_TEXT.format(verdict.text)
 
-    # Not if the user only left a question.
+    # The configured text is for a call that the user canceled by an interrupt, and not in the form
+    # of a question.
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
     if is_canceled and verdict.by_interrupt and call.tool is not None:
         return call.tool.cancellation_response

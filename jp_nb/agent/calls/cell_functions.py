@@ -28,12 +28,15 @@ Recording takes a few milliseconds, unless a tool blocks the agent's loop.
 
 
 class CellFunctions:
-    """Functions of a turn's tools on the cell's thread, and interrupts that end them.
+    """Functions of a batch's tools on the cell's thread, and interrupts that end them.
+
+    The agent's thread uses it, except for `on_begin`, `running`, and `settled`: the cell's thread
+    changes them when a function begins. One function runs at a time, so no lock is needed.
 
     Attributes:
         running: Runs with a function that has not returned.
-        pending: Number of functions that have not returned, including those that wait.
-        interrupts: Number of interrupts so far.
+        pending_count: Number of functions that have not returned, including those that wait.
+        interrupt_count: Number of interrupts so far.
         is_deciding: True while the effect of an interrupt is not decided.
         settled: `CellCall.settled` of the last function that began. The next function waits for
             it, so that a function that ends the process does not destroy the earlier result.
@@ -43,23 +46,23 @@ class CellFunctions:
         self.cell = cell
         self.display = display
         self.running: set[CellCall] = set()
-        self.pending = 0
-        self.interrupts = 0
+        self.pending_count = 0
+        self.interrupt_count = 0
         self.is_deciding = False
         self.settled = Event()
         self.settled.set()
-        self._last_continue = USER_CONTINUED_VERDICT
-        self._changed = asyncio.Event()
-        self._agent = asyncio.get_running_loop()
-        self._begin_waiters = 0
+        self._last_continue = USER_CONTINUED_VERDICT  # the last verdict that let functions run
+        self._changed = asyncio.Event()  # a function began or ended, or an interrupt was decided
+        self._agent_loop = asyncio.get_running_loop()
+        self._begin_waiter_count = 0  # tasks in `wait_until_begun`
 
     def note_interrupt(self) -> None:
         """Note an interrupt whose effect is not yet decided."""
-        self.interrupts += 1
+        self.interrupt_count += 1
         self.is_deciding = True
 
     def resume(self, verdict: Verdict | None = None) -> None:
-        """Let functions run again. `verdict` ends the calls with an interrupted function."""
+        """Let functions run again. `verdict` is the response to calls whose function it ended."""
         self.is_deciding = False
         self._last_continue = verdict or self._last_continue
         self._changed.set()
@@ -71,7 +74,8 @@ class CellFunctions:
         Return the decision. The function may end before the interrupt itself arrives here, or after
         the decision.
         """
-        while self.is_deciding or self.interrupts <= interrupted.interrupts:
+        # An interrupt that is not counted yet has ended the function.
+        while self.is_deciding or self.interrupt_count <= interrupted.interrupts_at_begin:
             await self._wait_for_change()
         return self._last_continue
 
@@ -82,12 +86,12 @@ class CellFunctions:
 
     async def wait_until_begun(self) -> None:
         """Wait until a function runs, or none waits."""
-        self._begin_waiters += 1  # before it looks at `running`, to which another thread adds
+        self._begin_waiter_count += 1  # before it looks at `running`, to which another thread adds
         try:
-            while self.pending and not self.running:
+            while self.pending_count and not self.running:
                 await self._wait_for_change()
         finally:
-            self._begin_waiters -= 1
+            self._begin_waiter_count -= 1
 
     async def _wait_for_change(self) -> None:
         self._changed.clear()
@@ -96,23 +100,23 @@ class CellFunctions:
     def on_begin(self, begun: CellCall) -> None:
         """Note that a function begins, on the cell's thread."""
         self.running.add(begun)
-        if self._begin_waiters:
-            self._agent.call_soon_threadsafe(self._changed.set)
+        if self._begin_waiter_count:
+            self._agent_loop.call_soon_threadsafe(self._changed.set)
 
     def on_end(self, ended: CellCall) -> None:
-        """Note the end of a function."""
+        """Note the end of a function, on the agent's thread."""
         self.running.discard(ended)
-        self.pending -= 1
+        self.pending_count -= 1
         self._changed.set()
 
 
 class CellCall:
-    """The cell's thread for one run of a tool.
+    """The cell's thread for one run of a tool. It implements `CellThread` for the tool.
 
     A function waits for the previous one, and for the decision about an interrupt that ended it.
 
     Attributes:
-        interrupts: Number of interrupts when the function began.
+        interrupts_at_begin: Number of interrupts when the last function of the run began.
         seconds: Duration of the functions, without the time that they waited.
         settled: Set when the result of the run is known: the next function may run.
         on_start: Called on the thread before each function.
@@ -125,9 +129,9 @@ class CellCall:
         self.on_start: Callable[[], None] = lambda: None
         self.on_result: Callable[[object], bool] = lambda result: False
         self.settled = Event()
-        self.interrupts = functions.interrupts
+        self.interrupts_at_begin = functions.interrupt_count
         self.seconds = 0.0
-        self._pending_since: float | None = None
+        self._pending_since: float | None = None  # when a function returned an awaitable
 
     @property
     def total_seconds(self) -> float:
@@ -138,12 +142,12 @@ class CellCall:
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run `function` on the cell's thread, and display its beginning and its end."""
-        agent = get_ident()
+        agent_thread = get_ident()
         run = CURRENT_RUN.get()
 
-        def begin() -> T:
+        def run_on_cell_thread() -> T:
             token = CURRENT_RUN.set(run)  # on the cell's thread, for code that copies the context
-            self.interrupts = self._functions.interrupts
+            self.interrupts_at_begin = self._functions.interrupt_count
             self._functions.on_begin(self)
             self._functions.display(FunctionBegins(self._call.key, self._call.title))
             previous_settled = self._functions.settled
@@ -151,8 +155,9 @@ class CellCall:
             began = monotonic()
 
             try:
-                # The agent's thread records the previous result, so it cannot wait for it.
-                if previous_settled is not self.settled and get_ident() != agent:
+                # Wait until the result of the previous function is settled: this one may end the
+                # process. On the agent's thread, which records the result, the wait would block.
+                if previous_settled is not self.settled and get_ident() != agent_thread:
                     previous_settled.wait(SETTLE_S)
                     began = monotonic()
 
@@ -168,9 +173,9 @@ class CellCall:
                 self.seconds += monotonic() - began
                 self._functions.display(FunctionEnds(self._call.key))
 
-        self._functions.pending += 1
+        self._functions.pending_count += 1
         try:
-            return await self._functions.cell.call(begin)
+            return await self._functions.cell.call(run_on_cell_thread)
         finally:
             self._functions.on_end(self)
 

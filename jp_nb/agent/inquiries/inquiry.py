@@ -33,6 +33,7 @@ class ModelInquiry:
     Attributes:
         id: Id in the record, `<call>.<question>.<attempt>`.
         number: Position among the open calls with this id, from 1. Models repeat ids.
+        waits: Shows the user which model answers.
         on_usage: Receives the model and the tokens of each request, including failed ones.
         when_idle: Waits until each other task of the batch is done, or waits here or for a prompt.
     """

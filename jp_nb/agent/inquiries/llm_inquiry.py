@@ -50,8 +50,15 @@ NO_RESULT_YET_TEXT: Final = (
 class LlmInquiryBackend:
     """Sends each question to a model in a separate request; one instance per turn (R028-19).
 
-    `overrides` has other models than `default`, by tool and question id. The model cannot call the
-    `tools`: they are sent because requests with the same tools share a cached prefix.
+    It implements `InquiryBackend` of `inquiry.py`.
+
+    Attributes:
+        default: The model for questions without another one.
+        overrides: Other models, by tool and question id.
+        tools: The tools of the turn. The model cannot call them: they are sent because requests
+            with the same tools share a cached prefix.
+        attachments: The attachments of the turn, sent for the same reason.
+        sleep: Waits for a number of seconds before a request is sent again.
     """
 
     default: ChatModel
@@ -62,7 +69,7 @@ class LlmInquiryBackend:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def inquire(self, context: RequestContext, inquiry: ModelInquiry) -> JsonValue:
-        """Implement `InquiryBackend.inquire`."""
+        """Return a valid answer, as `InquiryBackend.inquire` says."""
         model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
         schema = make_answer_schema(inquiry)
         request = model.make_request(
@@ -116,6 +123,7 @@ def ask_in_context(context: RequestContext, inquiry: ModelInquiry) -> RequestCon
     open_calls: list[tuple[str, str]] = []  # ids and providers
 
     def respond_to_open_calls(*, in_batch: bool) -> None:
+        """Add a response to each open call: of the current batch, or of an earlier turn."""
         same_id_count = 0
         for call_id, provider in open_calls:
             if call_id == inquiry.call_id:
@@ -177,6 +185,7 @@ def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue
 
 
 def _find_problem(data: JsonValue, inquiry: ModelInquiry) -> str | None:
+    """Return why `data` is no valid answer, in words; None if it is one."""
     if not isinstance(data, dict):
         return "expected a JSON object"
     if "answer" not in data:

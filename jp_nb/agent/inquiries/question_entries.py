@@ -51,6 +51,8 @@ def make_recorded_question(question: Question) -> InquiryQuestion:
     )
 
 
+# The notice about an answer that was recorded before an interruption, for a question that is now
+# another one.
 NOT_AS_RECORDED_NOTICE: Final = (
     'The recorded answer to "{}" is not used, because the question changed: {}'
 )
@@ -80,6 +82,7 @@ def list_question_changes(before: InquiryQuestion, now: InquiryQuestion) -> list
 
 
 def _list_fields(kind: InquiryAnswerType) -> dict[str, JsonValue]:
+    """Return the fields of a form, by id; none for another type of answer."""
     fields = kind.to_raw().get("fields")
     if not isinstance(fields, list):
         return {}

@@ -56,7 +56,11 @@ class Refuse:
 
 
 Route = UseAnswer | Refuse | Literal["leave_open", "decline", "user", "model"]
-"""Source of the outcome of a question. `user` and `model` are asked."""
+"""Source of the outcome of a question.
+
+`user` and `model` are asked. `decline` is a refusal in the answers file. With `leave_open`, an
+optional question gets no answer.
+"""
 
 
 def select_route(
@@ -68,10 +72,15 @@ def select_route(
     unavailable_reason: str | None,
     prepared: PreparedDecision | None = None,
 ) -> Route:
-    """Select who answers `question` of `tool`, by the precedence in `docs/turns.md`.
+    """Select who answers a question, by the precedence at the top of this module.
 
-    `remembered` is a valid answer from this turn, or None. Without `unavailable_reason`, a user may
-    be available.
+    Args:
+        tool: Name of the tool that asks.
+        question: The question.
+        config: The settings of the question; None without any.
+        remembered: A valid answer from this turn, or None.
+        unavailable_reason: Why no user is available; None if one may be.
+        prepared: The decision in the answers file, or None.
     """
     config = config or QuestionConfig()
 
@@ -113,6 +122,7 @@ def format_no_user_error(tool: str) -> str:
 
 
 def _route_configured_answer(tool: str, question: Question, configured: JsonValue) -> Route:
+    """Use the answer in the configuration. One that does not fit ends the call."""
     answer = question.answer_type.normalized(configured)
     misfit = question.misfit(answer)
     if misfit is None:

@@ -91,7 +91,10 @@ def add_registrations(
 def _add_discovered(
     tools: dict[str, ToolConfig], discovered: Mapping[str, ToolRegistrations]
 ) -> None:
-    """Add the discovered tools to the configured `tools`, whose settings have precedence."""
+    """Add the discovered tools to the configured `tools`, whose settings have precedence.
+
+    A discovered tool is left out if the user configured it under another name, with its `source`.
+    """
     registrations: dict[str, Mapping[str, JsonValue]] = {}
     for of_source in discovered.values():
         registrations |= of_source
@@ -101,7 +104,7 @@ def _add_discovered(
     for name, registration in registrations.items():
         configured = tools.get(name)
         if registration.get("source") in renamed_sources:
-            tools.pop(name, None)  # the user configured this tool under another name
+            tools.pop(name, None)
         elif configured is None or configured.source is None:
             tools[name] = _register(name, registration, configured)
 

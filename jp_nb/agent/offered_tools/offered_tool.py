@@ -47,6 +47,8 @@ class OfferedTool:
     """An available tool: its executor and its resolved configuration (`conversation.tools.NAME`).
 
     Attributes:
+        hidden: True if the user sees neither the tool's name nor its calls.
+        covers: Calls that a permission for the turn covers: all of the tool, or the exact one.
         origin: Kind of source for the user: `Python`, `built-in`.
         rules: Permission by arguments, in place of `run`. The first one that matches applies.
         owner: Server that has the tool; "" if it runs here.

@@ -45,6 +45,8 @@ class ToolSet:
     """The available tools by name, and reasons for enabled ones that are `missing`.
 
     Attributes:
+        tools: The tools by their names for the model.
+        missing: The reason why an enabled tool is not available, by name.
         clashes: Description of each name that two sources have.
         problems: One text for each optional source that failed, with its name.
         failures: The same for required sources.
@@ -69,6 +71,8 @@ class ToolSet:
 
 
 class _Documentation(Mapping[str, str]):
+    """The documentation of tools by name. Most tools never read it, so it is written on lookup."""
+
     def __init__(self, tools: Mapping[str, OfferedTool]) -> None:
         self._tools = tools
 
@@ -115,9 +119,15 @@ async def offer_tools(
 ) -> ToolSet:
     """Return the tools that `config` enables, and the tool that it names as `tool_choice`.
 
-    A named tool with a state that is locked off is not returned. With an `unavailable_reason`,
-    tools that need a user are missing, except those with prepared answers (`answered`). A source
-    that failed in `attempt` is not tried again.
+    A named tool with a state that is locked off is not returned.
+
+    Args:
+        config: The effective configuration.
+        sources: The sources of tools, which are started and asked.
+        unavailable_reason: Why no user is available; None if one may be. Tools that need a user
+            are then missing, except those with prepared or configured answers.
+        answered: Returns True if answers for the tool of this name are prepared.
+        attempt: The attempt of this turn: a source that failed in it is not tried again.
     """
     attempt = SourceAttempt() if attempt is None else attempt
     config = await sources.discover(config, attempt)
@@ -163,7 +173,11 @@ def _has_configured_answer(tool: ToolConfig) -> bool:
 def _make_offered_tool(
     name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, origin: ToolSource
 ) -> OfferedTool:
-    """Return the tool with its settings: its own, else those of `*`, else the default."""
+    """Return the tool with its settings: its own, else those of `*`, else the default.
+
+    `or` selects the first setting that is neither unset nor empty. `_first_set` also accepts 0 and
+    False, which switch off a setting of `*`.
+    """
     style = tool.style
     star_style = star.style
     run = tool.run or star.run or origin.run
@@ -232,6 +246,7 @@ def _make_offered_tool(
 
 
 def _first_set(own: T | None, star: T | None, default: T) -> T:
+    """Return the first of these values that is set (not None)."""
     if own is not None:
         return own
     return default if star is None else star

@@ -39,11 +39,14 @@ class SourceFailure:
 
 @dataclass(slots=True)
 class SourceAttempt:
-    """The sources that failed while one turn was prepared: each one is tried once.
+    """One attempt to get the tools of a turn, in which each source is tried once.
+
+    A turn may resolve its configuration several times. A source that failed is not tried again.
 
     Attributes:
         may_start: False if sources that discover tools must not start, as for a preview.
-        renewed: Names of the sources that have renewed their tools, once for each request.
+        renewed: Names of the sources that have renewed their tools, once for each attempt.
+        failures: The failed sources, by name.
     """
 
     may_start: bool = True
@@ -56,6 +59,8 @@ class FoundTools:
     """The wanted tools that exist, each with its source, and reasons for the others.
 
     Attributes:
+        tools: The tools by their names for the model.
+        missing: The reason why there is no such tool, by name.
         clashes: Description of each name that two sources have.
         problems: One text for each optional source that failed, with its name.
         failures: The same for required sources.
@@ -79,6 +84,7 @@ class ToolSources:
     changes or is removed, when it cannot list its tools, and with the session.
 
     Attributes:
+        available: Returns the sources of a configuration. They are not started.
         discovered: The tools that sources have found, by the name of the source.
         last_failures: The failure of each source that has not worked since, by its name.
     """
@@ -87,9 +93,10 @@ class ToolSources:
         self.available = available
         self.discovered: Mapping[str, ToolRegistrations] = {}
         self.last_failures: dict[str, str] = {}
+        # By the name of the source. `_running` also has those that start now.
         self._running: dict[str, ToolSource] = {}
-        self._starting: dict[str, str] = {}
-        self._lock = asyncio.Lock()
+        self._starting: dict[str, str] = {}  # the name for the user
+        self._lock = asyncio.Lock()  # held while sources start, are asked, or end
 
     async def discover(
         self,
@@ -101,7 +108,8 @@ class ToolSources:
     ) -> AppConfig:
         """Return `config` with the tools that its sources find, and remember these tools.
 
-        A source is asked if `config` uses one of its tools, or if it is `named`, or `only_named`.
+        A source is asked if `config` uses one of its tools, or if its name is in `named`. With
+        `only_named`, the use in `config` does not matter.
         """
         sources = self.available(config)
         discovering = [source for source in sources if source.discovers]
@@ -117,7 +125,7 @@ class ToolSources:
                 *(self._discover_tools(source, attempt) for source in asked)
             )
 
-        # A source that was not asked, or failed, keeps the tools of the last time.
+        # A source that was not asked, or failed (None), keeps the tools of the last time.
         configured = {source.name for source in discovering}
         discovered = {name: tools for name, tools in self.discovered.items() if name in configured}
         for source, tools in zip(asked, answers, strict=True):
@@ -137,24 +145,27 @@ class ToolSources:
         The sources are asked concurrently. A failure affects only its source.
         """
         sources = {source.name: source for source in self.available(config)}
-        shares: dict[str, dict[str, ToolConfig]] = {}
+        wanted_by_source: dict[str, dict[str, ToolConfig]] = {}
         missing: dict[str, str] = {}
         for name, tool in wanted.items():
             source_name = find_source_name(tool, sources)
             if source_name is None:
                 missing[name] = _describe_missing(tool)
             else:
-                shares.setdefault(source_name, {})[name] = tool
+                wanted_by_source.setdefault(source_name, {})[name] = tool
 
         async with self._lock:
             await self._close_outdated(sources.values())
             lists = await asyncio.gather(
-                *(self._list_tools(sources[own], share, attempt) for own, share in shares.items())
+                *(
+                    self._list_tools(sources[source_name], of_source, attempt)
+                    for source_name, of_source in wanted_by_source.items()
+                )
             )
 
         tools: dict[str, tuple[Tool, ToolSource]] = {}
-        for (source_name, share), listed in zip(shares.items(), lists, strict=True):
-            for name, tool in share.items():
+        for (source_name, of_source), listed in zip(wanted_by_source.items(), lists, strict=True):
+            for name, tool in of_source.items():
                 if listed is None:
                     missing[name] = attempt.failures[source_name].text
                 elif name in listed:
@@ -233,7 +244,11 @@ class ToolSources:
         attempt: SourceAttempt,
         ask: Callable[[ToolSource], Awaitable[T]],
     ) -> T | None:
-        """Start `source` if necessary, and ask it; None after a failure, which is noted."""
+        """Start `source` if necessary, and ask it; None after a failure, which is noted.
+
+        Start, renewal, and answer share one time limit. A source that fails is closed, so that it
+        starts anew the next time. Called with the lock.
+        """
         if source.name in attempt.failures:
             return None
 
@@ -280,6 +295,7 @@ class ToolSources:
         return None
 
     async def _close_outdated(self, sources: Collection[ToolSource]) -> None:
+        """Close the running sources that are not among `sources`, or have other settings there."""
         current = {source.name: source for source in sources}
         outdated = [
             source for source in self._running.values() if current.get(source.name) != source
@@ -294,6 +310,7 @@ class ToolSources:
 
 
 async def _close_one(source: ToolSource) -> None:
+    """Close `source` in bounded time. An error is only logged."""
     try:
         async with asyncio.timeout(SOURCE_TIMEOUT_S):
             await source.close()

@@ -35,9 +35,12 @@ Screen = Literal["page", "summary", "menu", "discard"]
 class PageDraft:
     """Content of one page. Its question is open while it has no `answer`.
 
-    `empty` is the answer if the user confirms an empty page; None if that is not valid. `problem`
-    is an error message about the input. `timed_out` is True if no answer came in time, and
-    `declined` if the user pressed Decline.
+    Attributes:
+        answer: The valid answer on the page; None without one.
+        empty: The answer if the user confirms an empty page; None if that is not valid.
+        problem: An error message about the input; "" without one.
+        timed_out: True if no answer came in time.
+        declined: True if the user pressed Decline.
     """
 
     answer: Answered | None = None
@@ -61,6 +64,8 @@ class FormDraft:
     Attributes:
         questions: Question of each page; empty for a decision, whose only page has buttons.
         is_single: True for a question or a decision that is no form. The first answer ends it.
+        page: Index of the current page, also while another screen covers it.
+        screen: What is displayed now.
         step: Changes with each change of the display. Clicks with an older step are stale.
         must_answer: True if Submit led to this page because it needs an answer.
         reviewed: True once Submit was tried. Each page offers it from then on.
@@ -80,6 +85,7 @@ class FormDraft:
         self._partial = isinstance(prompt, FormPrompt) and prompt.partial
         self._channel = channel
         self._pages = [BLANK] * max(1, len(self.questions))
+        # The end if the user confirms the screen `discard`.
         self._end_after_discard = NotAnswered("cancelled", channel)
 
     @property
@@ -138,6 +144,7 @@ class FormDraft:
         return None
 
     def _is_missed(self, index: int) -> bool:
+        """Return True if a page needs an answer and has none. `partial` forms need none."""
         page = self._pages[index]
         if self.is_single:
             return page.answer is None
@@ -181,6 +188,7 @@ class FormDraft:
         self.step += 1
 
     def _show(self, screen: Screen) -> None:
+        """Display `screen` from now on."""
         self.screen = screen
         self.must_answer = False
         self.step += 1
@@ -263,6 +271,7 @@ class FormDraft:
             self.next()
 
     def _leave(self, end: NotAnswered, *, entered: bool) -> None:
+        """End the prompt, or ask before input is discarded. `entered` is as in `cancel`."""
         self._end_after_discard = end
         if entered or not all(page.is_blank for page in self._pages):
             self._show("discard")
@@ -288,6 +297,7 @@ class FormDraft:
         self._finish_with(FormEnd((cancelled,) * len(self._pages), then="stop"))
 
     def _send_answers(self) -> None:
+        """End the prompt with its answers. Open questions of a form are declined."""
         if self.is_single:
             assert self._pages[0].answer is not None
             self._finish_with(self._pages[0].answer)
@@ -295,28 +305,31 @@ class FormDraft:
             self._finish_with(FormEnd(self._list_ends("declined")))
 
     def _finish_timed_out(self) -> None:
-        # Without a required answer, the whole form has timed out.
+        """End a form at its deadline. Without a required answer, the whole form has timed out."""
         if any(map(self._is_missed, range(len(self._pages)))):
             self._finish_with(NotAnswered("timed_out", self._channel))
         else:
             self._send_answers()
 
     def _list_ends(
-        self, left: Literal["declined", "cancelled"]
+        self, end_of_open: Literal["declined", "cancelled"]
     ) -> tuple[Answered | NotAnswered, ...]:
-        ends = (page.answer or self._make_end_without_answer(page, left) for page in self._pages)
-        return tuple(ends)
+        """Return the end of each page. Pages that the user left open get `end_of_open`."""
+        return tuple(
+            page.answer or self._make_end_without_answer(page, end_of_open) for page in self._pages
+        )
 
     def _make_end_without_answer(
-        self, page: PageDraft, left: Literal["declined", "cancelled"]
+        self, page: PageDraft, end_of_open: Literal["declined", "cancelled"]
     ) -> NotAnswered:
         if page.declined:
             return NotAnswered("declined", self._channel, marks=REFUSED_MARK)
         if page.timed_out:
             return NotAnswered("timed_out", self._channel)
-        return NotAnswered(left, self._channel)
+        return NotAnswered(end_of_open, self._channel)
 
     def _finish_with(self, end: AnyEnd) -> None:
+        """Set the end of the prompt, unless it has one."""
         if self.end is None:
             self.end = end
             self.step += 1
@@ -347,7 +360,11 @@ class FormDraft:
             self.next()
 
     def _time_out(self, index: int, picked: Answered | None = None) -> None:
-        # Exclusive questions accept only sent answers, and required ones no automatic answer.
+        """Give a page without an answer the one that its deadline allows, or none.
+
+        That is `picked`, as in `expire`, or the automatic answer of an optional question. Exclusive
+        questions accept only sent answers.
+        """
         question = self.questions[index].question
         page = self._pages[index]
 
@@ -361,6 +378,7 @@ class FormDraft:
 
 
 def _list_questions(prompt: AnyPrompt) -> tuple[QuestionPrompt, ...]:
+    """Return the question of each page. A decision among buttons has none."""
     match prompt:
         case FormPrompt():
             return prompt.pages

@@ -30,7 +30,10 @@ class Answered:
     """A valid answer to a question, or the value of an action.
 
     Attributes:
+        value: The answer as JSON; for a decision, the `value` of its action.
+        channel: The place where the user answered.
         remember: True if the answer is for the rest of the turn.
+        marks: Facts about the answer, such as `auto` for one that no user gave.
         by: Name of the user in a shared notebook.
         picks: Keys of the checked items of a decision; None if the prompt has no check boxes.
     """
@@ -48,6 +51,8 @@ class NotAnswered:
     """A prompt without an answer.
 
     Attributes:
+        end: `declined` if the user did not want to answer, `cancelled` if the user closed the
+            prompt, `timed_out` at a deadline, `interrupted` by an interrupt of the kernel.
         channel: None if the prompt was dropped before its display.
         by: Name of the user in a shared notebook.
     """
@@ -118,6 +123,7 @@ def add_sender(end: AnyEnd, name: str | None) -> AnyEnd:
 
 
 def _get_sender(end: Answered | NotAnswered, name: str | None) -> str | None:
+    """Return `name` for an end that the user chose; None for an automatic one."""
     if isinstance(end, NotAnswered):
         return name if end.end in ("declined", "cancelled") else None
     return None if end.marks & {"auto", "timed_out"} else name

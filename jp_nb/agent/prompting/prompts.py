@@ -39,6 +39,8 @@ class Action:
 
     Attributes:
         key: Its key on stdin.
+        label: Text on the button.
+        value: The decision, which `Answered.value` has.
         on_form: False if only a dialogue on stdin offers it.
         is_separated: True if a line separates it from the buttons before.
         format_label: Returns the label for a number of checked items. The button needs at least
@@ -60,9 +62,11 @@ def format_label_name(tool: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPrompt(Prompt[Answered]):
-    """A question. `remember` offers "for this turn" (boolean questions only).
+    """A question.
 
     Attributes:
+        label: Header of the question, such as `Assistant`; None: the tool.
+        remember: True to offer "for this turn", for questions whose type allows it.
         tool: Name of the tool that asks; None if it is hidden.
         consents: True if the default permits something: an empty line must not do that.
         is_code: True if the text is edited line by line, in a monospaced font.
@@ -143,9 +147,13 @@ class PromptCell:
 
 @dataclass(frozen=True, slots=True)
 class ActionPrompt(Prompt[Answered]):
-    """A decision among buttons, none of which is preselected. `text` is the question, in one line.
+    """A decision among buttons, none of which is preselected.
 
     Attributes:
+        text: The question, in one line.
+        label: Header of the prompt; None: the usual one.
+        exhibits: The content that the user decides about.
+        changes: The configuration changes that the user decides about.
         last_line: Text before the keys on stdin, which are then not case-sensitive.
         help: One line, displayed for `?` on stdin.
         document: Text in Markdown that the user decides about, above the question.
