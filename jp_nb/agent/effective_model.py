@@ -35,9 +35,14 @@ class Resolved(ChatModel):
     """The effective configuration (`basis`), resolved for one model request.
 
     Attributes:
+        tools: The tools that requests offer.
+        tool_choice: The configured choice, as a `ToolChoice`.
+        inquiry: Asks models the questions of tools; None if there is no model for them.
         continues_answers: True if a response that reaches the token limit is continued.
         results: Recorded results of calls, for a replay; None: tools run.
+        uses_cassette: True if responses are recorded or replayed.
         plan_first: True if the turn begins with a plan.
+        unavailable_reason: Why no user is available; None if one may be.
         context_tokens: Size of the model's context; None if it is unknown.
     """
 

@@ -6,6 +6,7 @@ import re
 import string
 from typing import Final
 
+# An address with its scheme, whose host is the group; then a host or an address with a port.
 _URL: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"]*@)?([^\s/:'\"?#)\]]+)[^\s'\")\]]*(?<![:.,;])",
     re.IGNORECASE,
@@ -31,6 +32,7 @@ def redact_error(text: str) -> str:
         beginning = text[:MAX_REDACTED_CHARS]
         text = beginning.rstrip(_WORD_CHARACTERS) or beginning
 
+    # An error may name a host again without the rest of its address.
     hosts = {match[1] for match in _URL.finditer(text)}
     text = _URL.sub("[address]", text)
     for host in hosts:

@@ -86,7 +86,9 @@ def decide_without_menu(
 ) -> Verdict | None:
     """Return the decision about an interrupt of `turn`; None if `ask_menu` must ask the user.
 
-    `in_menu` is True if the menu of an earlier interrupt is open.
+    An interrupt soon after another one escalates. Otherwise, the configured action applies, or the
+    user decides. Without a user, the turn stops. `in_menu` is True if the menu of an earlier
+    interrupt is open.
     """
     now = turn.clock()
     previous = turn.last_interrupt
@@ -155,6 +157,7 @@ def make_tool_menu(
 
 
 def _format_names(tools: Sequence[str]) -> str:
+    """Return the tools of calls in words: `fetch and write`, or `a, b, c and 2 more`."""
     shown = [format_label_name(name) for name in tools[:3]]  # the menu names at most 3 calls
     more = len(tools) - len(shown)
     if more:
@@ -192,6 +195,7 @@ async def ask_menu(
 
 
 def _get_configured_action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt"]:
+    """Return the setting for an interrupt in this phase; `prompt` opens the menu."""
     if phase == "streaming":
         return settings.streaming.action
     action = settings.tool_call.action

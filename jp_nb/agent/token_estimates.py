@@ -98,9 +98,9 @@ class ContextTokens:
     """Estimates the tokens of a context as it grows, counting each entry and change once."""
 
     _context: RequestContext | None = None
-    _item_count: int = 0  # that are counted
-    _head_count: int = 0  # that are counted
-    _tokens: int = 0
+    _tokens: int = 0  # of the counted items and heads of this context
+    _item_count: int = 0
+    _head_count: int = 0
 
     def of(self, context: RequestContext) -> int:
         """Estimate the tokens of `context`."""
@@ -111,7 +111,8 @@ class ContextTokens:
             self._tokens = 0
 
         self._tokens += sum(map(estimate_item_tokens, context.since(self._item_count)))
-        heads = context.heads[max(self._head_count - 1, 0) :]  # from the last one that is counted
+        # The change from the last counted head to the first new one counts as well.
+        heads = context.heads[max(self._head_count - 1, 0) :]
         for before, after in pairwise(heads):
             self._tokens += _estimate_change_tokens(before.head, after.head, context.contents)
 

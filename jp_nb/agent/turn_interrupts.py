@@ -43,7 +43,7 @@ class TurnInterrupts:
             self.handler()
 
     async def run(self, work: Awaitable[T]) -> T:
-        """Await `work`.
+        """Await `work`, which an interrupt cancels.
 
         Raises:
             CancelledError: An interrupt arrived in the meantime.

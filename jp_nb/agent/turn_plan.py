@@ -28,7 +28,7 @@ NOT_APPROVED_NOTICE: Final = (
     "▸ The turn ended without an approved plan, so no tool that may change something ran"
 )
 MAX_READERS_CHARS: Final = 2_000
-"""Maximum length of the names of tools in a refusal."""
+"""Maximum length of the names of tools in a refusal. *Readers* are tools that change nothing."""
 
 
 @dataclass(slots=True)

@@ -37,7 +37,12 @@ def format_visible_json(value: JsonValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """The box of one argument. It `is_code` if it is JSON or a text in a language."""
+    """The box of one argument.
+
+    Attributes:
+        is_json: True if the text in the box is JSON, and not the argument itself.
+        is_code: True for JSON, and for a text in a language such as SQL.
+    """
 
     question: Question
     is_json: bool
@@ -53,7 +58,8 @@ class ArgumentEditor:
         self._schema = dict(tool.definition.parameters or {})
         properties = as_object(self._schema.get("properties"))
         names = list(dict.fromkeys((*properties, *arguments)))
-        self._has_one_box = not 0 < len(names) <= MAX_FIELDS  # with all arguments as JSON
+        # One box with all arguments as JSON, if there is none for each, or too many.
+        self._has_one_box = not 0 < len(names) <= MAX_FIELDS
         if self._has_one_box:
             self._boxes = [self._make_whole_box()]
         else:
@@ -87,6 +93,7 @@ class ArgumentEditor:
         return self._tool.prepare_arguments(edited)
 
     def _check(self, typed: Mapping[str, JsonValue]) -> Mapping[str, str]:
+        """Return the problems of an answer by box; "" is the whole form. The form shows them."""
         try:
             edited = self._read_boxes(typed)
         except _InvalidJsonError as exc:
@@ -96,6 +103,11 @@ class ArgumentEditor:
         return {"": prepared.message} if isinstance(prepared, ToolFailure) else {}
 
     def _read_boxes(self, typed: Mapping[str, JsonValue]) -> JsonObject:
+        """Return the arguments in the texts of the boxes. An empty box is not in `typed`.
+
+        Raises:
+            _InvalidJsonError: A box has no JSON.
+        """
         edited: JsonObject = {}
         for box in self._boxes:
             name = box.question.id
@@ -117,9 +129,10 @@ class ArgumentEditor:
         return _Box(question.with_default(shown), is_json=True, is_code=True)
 
     def _make_boxes(self, names: list[str]) -> Iterator[_Box]:
+        """Yield a box for each of the arguments `names`."""
         properties = as_object(self._schema.get("properties"))
         required = self._schema.get("required")
-        is_required = set(required) if isinstance(required, list) else set()
+        required_names = set(required) if isinstance(required, list) else set()
         code = {
             argument.name: argument
             for argument in list_text_arguments(self._schema, self._arguments)
@@ -138,11 +151,12 @@ class ArgumentEditor:
                 text=label,
                 answer_type=kind,
                 default=self._format_default(name, is_text=is_text),
-                required=name in is_required,
+                required=name in required_names,
             )
             yield _Box(question, is_json=not is_text, is_code=not is_text or name in code)
 
     def _is_text(self, name: str, node: JsonObject) -> bool:
+        """Return True if the argument is edited as a text: its schema `node` allows only texts."""
         types = list_declared_types(node)
         if name in self._arguments:
             value = self._arguments[name]

@@ -92,11 +92,12 @@ class CallDraft:
 
     def edit(self, arguments: JsonObject, channel: Channel | None) -> CallDraft:
         """Return the call with other arguments. The model's own do not count as edited."""
-        text = format_visible_json(arguments)  # 1 and true are equal to Python
+        # Compared as JSON, because 1 and true are equal in Python.
+        text = format_visible_json(arguments)
         if text == format_visible_json(self.arguments):
             return self
         if text == format_visible_json(self.original_arguments):
-            channel = None
+            channel = None  # the user has undone all changes
 
         ruling = judge(self.tool, arguments, self.context.root)
         changed = replace(

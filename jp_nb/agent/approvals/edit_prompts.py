@@ -94,6 +94,10 @@ def _list_cells(plan: EditPlan) -> Iterator[PromptCell]:
 
 
 def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
+    """Yield the buttons of a review.
+
+    A model that proposes edits can be told a conflict or a reason. A command of the user cannot.
+    """
     count = len(plan.edits)
     can_change = review.document.can_change
 
@@ -121,6 +125,7 @@ def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
 
 
 def _format_apply_label(review: EditReview, count: int, *, and_run: bool = False) -> str:
+    """Return the label of the button that applies `count` edits, and perhaps runs their cells."""
     label = f"Apply {count} {pluralize('edit', count)}"
     if review.conflicts:
         label = f"Apply the other {count}"
@@ -135,6 +140,7 @@ def can_edit(planned: PlannedEdit) -> bool:
 
 
 def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
+    """Yield the parts of a review: notes first, then each edit, then the edits that are dropped."""
     is_from_model = review.proposer == "model"
     if review.warning:
         yield PromptDetail(WARNING_CAPTION, review.warning, size_text="")
@@ -155,21 +161,25 @@ def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
 
     chosen = frozenset(planned.edit.number for planned in plan.edits)
     for planned in list_shown_edits(review, plan):
-        title = describe_edit(planned)
-        detail = PromptDetail(title, _describe_effect(planned))
-        if planned.changes_source:
-            detail = _make_diff(title, planned.before, planned.after, planned.cell_kind)
-
-        number = planned.edit.number
-        actions: tuple[Action, ...] = ()
-        if can_edit(planned) and number in chosen:
-            actions = (Action("", f"Change source of edit {number} …", f"{EDIT_ACTION}{number}"),)
-        item = PromptItem(str(number), number in chosen, actions)
-        yield replace(detail, item=item)
+        yield _make_edit_detail(planned, is_chosen=planned.edit.number in chosen)
 
     left_out = [f"Edit {number}: {reason}" for number, reason in sorted(plan.dropped.items())]
     if left_out:
         yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out), size_text="")
+
+
+def _make_edit_detail(planned: PlannedEdit, *, is_chosen: bool) -> PromptDetail:
+    """Return one edit with its check box, and a button to change its source."""
+    title = describe_edit(planned)
+    detail = PromptDetail(title, _describe_effect(planned))
+    if planned.changes_source:
+        detail = _make_diff(title, planned.before, planned.after, planned.cell_kind)
+
+    number = planned.edit.number
+    actions: tuple[Action, ...] = ()
+    if can_edit(planned) and is_chosen:
+        actions = (Action("", f"Change source of edit {number} …", f"{EDIT_ACTION}{number}"),)
+    return replace(detail, item=PromptItem(str(number), is_chosen, actions))
 
 
 def list_shown_edits(review: EditReview, plan: EditPlan) -> list[PlannedEdit]:
@@ -180,6 +190,7 @@ def list_shown_edits(review: EditReview, plan: EditPlan) -> list[PlannedEdit]:
 
 
 def _make_diff(caption: str, before: str, after: str, kind: CellKind = "code") -> PromptDetail:
+    """Return the difference of two sources of a cell of this kind."""
     diff = SourceDiff(before, after)
     return PromptDetail(
         caption, diff.format(), LANGUAGES.get(kind), size_text=diff.describe_size(), diff=diff
@@ -187,6 +198,7 @@ def _make_diff(caption: str, before: str, after: str, kind: CellKind = "code") -
 
 
 def _list_conflict_details(review: EditReview) -> Iterator[PromptDetail]:
+    """Yield the present and the proposed source of each edit with a conflict."""
     for edit in review.edits:
         if edit.number not in review.conflicts:
             continue
@@ -200,6 +212,7 @@ def _list_conflict_details(review: EditReview) -> Iterator[PromptDetail]:
 
 
 def _list_warnings(plan: EditPlan) -> Iterator[str]:
+    """Yield a warning for each character that could mislead a reader of the new sources."""
     for planned in plan.edits:
         for warning in describe_hidden_characters(planned.before, planned.after):
             yield f"Edit {planned.edit.number}: {warning}"
@@ -211,6 +224,7 @@ def _loses_outputs(planned: PlannedEdit) -> bool:
 
 
 def _describe_effect(planned: PlannedEdit) -> str:
+    """Return the effect of an edit that changes no source."""
     if planned.edit.kind == "move":
         return "The cell keeps its source, outputs, and metadata."
     return planned.before

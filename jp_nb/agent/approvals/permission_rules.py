@@ -92,6 +92,7 @@ class Ruling:
     """The permission of a call.
 
     Attributes:
+        run: `unattended`, `ask`, `edit` (edit the arguments first), or `skip`.
         rule: The rule that decided it; None if the setting `run` did.
         origin: `configuration`, or the scope of a rule that the user kept.
     """
@@ -140,7 +141,10 @@ def find_kept(
     root: str,
     ruling: Ruling,
 ) -> Ruling | None:
-    """Return the permission of a rule that the user kept, for a call that `ruling` asks about."""
+    """Return the permission of a rule that the user kept, for a call that `ruling` asks about.
+
+    A kept rule applies while the tool is the same, and only to a prompt with the same cause.
+    """
     rules = kept.list_for_tool(tool.name)
     if not rules or not may_keep(tool):
         return None
@@ -163,7 +167,11 @@ def may_keep(tool: OfferedTool) -> bool:
 def make_judged_call(
     tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str
 ) -> JudgedCall:
-    """Return the parts of a call that rules can decide by."""
+    """Return the parts of a call that rules can decide by.
+
+    A tool may run in another folder than the workspace. A path must be inside of the folder of a
+    rule from there as well.
+    """
     workspace = Path(root or ".").absolute()
     folders = [Path.cwd()] if tool.runs_in_kernel else []
     if tool.executor.folder is not None:

@@ -35,8 +35,10 @@ from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS
 from jp_nb.toolkit.question_types.select_answer import Option
 
 ANY: Final[JsonValue] = {"any": True}
+"""The condition that each value of an argument meets."""
 MAX_CHOICE_CHARS: Final = 60
 """Maximum length of a value in the label of a choice."""
+# Values of the options in the form, and the id of its last field.
 _EXACT: Final = "exact"
 _ANY: Final = "any"
 _OTHERS: Final = "other arguments"
@@ -71,7 +73,11 @@ class _ArgumentChoice:
 
 
 class RuleEditor:
-    """The form that changes the conditions of a rule, and its answer."""
+    """The form that changes the conditions of a rule, and its answer.
+
+    It has a field for each argument of the call: exactly this value, a path inside its folder, any
+    value, or a condition that the user writes. The last field is about other arguments.
+    """
 
     def __init__(self, tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str) -> None:
         self._tool = tool
@@ -112,6 +118,10 @@ class RuleEditor:
         return replace(rule, when=when, only_these=_covers_only_these(answers))
 
     def _read_conditions(self, answers: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return the condition of each argument.
+
+        If calls may have other arguments, an argument with any value needs no condition.
+        """
         when = {
             choice.argument: self._read_answer(choice, answers.get(choice.question.id))
             for choice in self._choices
@@ -121,6 +131,7 @@ class RuleEditor:
         return {name: condition for name, condition in when.items() if condition != ANY}
 
     def _check(self, answers: Mapping[str, JsonValue]) -> Mapping[str, str]:
+        """Return the problems of an answer by field; "" is the whole form. The form shows them."""
         problems: dict[str, str] = {}
         for choice in self._choices:
             try:
@@ -166,6 +177,7 @@ class RuleEditor:
         return _ArgumentChoice(name, question.with_default(_EXACT))
 
     def _iter_options(self, name: str) -> Iterator[Option]:
+        """Yield the options for the argument `name`, besides a condition of the user's own."""
         value = self._arguments[name]
         shown = one_line(escape_invisible(compact_json(value)), limit=MAX_CHOICE_CHARS)
         yield Option(value=_EXACT, label=f"exactly {shown}")
@@ -182,13 +194,17 @@ def _covers_only_these(answers: Mapping[str, JsonValue]) -> bool:
 
 
 def _find_folder(name: str, value: JsonValue, call: JudgedCall) -> str | None:
-    """Return the folder of the path `value`, relative to the workspace; None if it is no path."""
+    """Return the folder of the path `value`, relative to the workspace.
+
+    None if it is outside of the workspace, or is probably no path.
+    """
     if not isinstance(value, str) or not matches_conditions({name: f"{INSIDE_PREFIX}."}, call):
         return None
     root = os.path.realpath(call.root)
     path = os.path.realpath(os.path.join(root, value))
-    is_named = any(word in name.lower() for word in _WORDS_FOR_FILES)
-    if not (is_named or "/" in value or os.path.exists(path)):
+    is_named_so = any(word in name.lower() for word in _WORDS_FOR_FILES)
+    is_probably_path = is_named_so or "/" in value or os.path.exists(path)
+    if not is_probably_path:
         return None
 
     folder = path if os.path.isdir(path) else os.path.dirname(path)
@@ -198,8 +214,14 @@ def _find_folder(name: str, value: JsonValue, call: JudgedCall) -> str | None:
 
 
 def _read_condition(name: str, text: str) -> JsonValue:
+    """Return the condition that the user wrote for the argument `name`.
+
+    Raises:
+        ValueError: It is none.
+    """
     condition: JsonValue = text
     if not text.startswith((INSIDE_PREFIX, GLOB_PREFIX)):
+        # A text with a line break could set other keys, so there must be exactly this one.
         try:
             [(key, condition)] = tomllib.loads(f"condition = {text}").items()
         except (ValueError, RecursionError) as exc:

@@ -42,7 +42,7 @@ class RulePrompts:
 
     async def ask(self, rule: KeptRule) -> KeptRule | NotAnswered | Unavailable | None:
         """Return the kept rule, or the end of the prompt; None if the user went back."""
-        problem = ""
+        problem = ""  # the reason why the rule could not be stored
 
         while True:
             end = await self._ask(self._make_prompt(rule, problem))
@@ -68,6 +68,7 @@ class RulePrompts:
                     return None
 
     async def _ask_conditions(self, rule: KeptRule) -> KeptRule | NotAnswered | Unavailable:
+        """Return `rule` with the conditions of the user, or as it is if the user went back."""
         end = await self._ask(self._editor.make_prompt())
         if not isinstance(end, FormEnd):
             return rule if is_back(end) else end

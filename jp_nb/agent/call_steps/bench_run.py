@@ -31,7 +31,9 @@ class BenchRun:
     The record and the state of `turn` are discarded after the run.
 
     Attributes:
+        batches: The calls of each batch, in order.
         stopped: True if the user stopped the run.
+        interrupt_count: Number of interrupts so far.
         approved: The approved configuration change of each batch, or None. It never takes effect.
         processes: The processes that the calls started.
     """
@@ -43,7 +45,7 @@ class BenchRun:
     interrupt_count: int = 0
     approved: list[ConfigDelta | None] = field(default_factory=list)
     processes: list[ProcessRun] = field(default_factory=list)
-    _interrupt: Callable[[], None] | None = None
+    _interrupt: Callable[[], None] | None = None  # interrupts the running batch
 
     async def run(self) -> bool:
         """Run all batches; return True unless the user stopped the run."""

@@ -21,9 +21,13 @@ from jp_nb.toolkit.command_tools.processes import ProcessRun
 
 @dataclass(frozen=True, slots=True)
 class CallChange:
-    """A configuration change that a tool call proposed, a line for each path. It is never applied.
+    """A configuration change that a tool call proposed. It is never applied.
 
-    `approved` if a turn would have applied it. `by` is as in `ChangeEnds`.
+    Attributes:
+        lines: A line for each path.
+        approved: True if a turn would have applied it.
+        by: `person` for the user, `grant` for an access rule, `nobody` without a user.
+        reason: Why no user was available; None otherwise.
     """
 
     lines: tuple[ProposedChange, ...]

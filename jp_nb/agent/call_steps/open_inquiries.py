@@ -39,7 +39,12 @@ NO_USAGE = ModelUsage("")
 
 @dataclass(slots=True, eq=False)
 class InquiryGroup:
-    """Questions of one run of a tool. `label` is the default header; None: the tool."""
+    """Questions of one run of a tool.
+
+    Attributes:
+        label: The header of a question that has no other; None: the name of the tool.
+        inquiries: The questions in order, opened by `OpenInquiries.open`.
+    """
 
     call: Call
     tool: OfferedTool
@@ -58,8 +63,12 @@ class InquiryGroup:
 class OpenInquiry:
     """One question from its request to its response in the record.
 
-    `outcome` is None while it is open. `is_recorded` is True for an answer of the first run of a
-    turn that runs again.
+    Attributes:
+        id: The id `<call>.<question>.<attempt>`.
+        answer: The answer, once there is one.
+        outcome: None while the question is open.
+        usage: The tokens of a model that was asked.
+        is_recorded: True for an answer that was recorded before the turn was interrupted.
     """
 
     id: str
@@ -139,7 +148,11 @@ class OpenInquiries:
         return CallEnded(text, is_error=not skipped, skipped=skipped)
 
     def use_answer(self, inquiry: OpenInquiry, answer: JsonValue, channel: str | None) -> None:
-        """Use an answer that did not come from the user."""
+        """Use an answer that the user did not give in a prompt.
+
+        `channel` is its source, such as `model`; None for the automatic answer of an optional
+        question.
+        """
         marks: frozenset[AnswerMark] = frozenset()
         if channel is None:
             marks = frozenset({"auto"})
@@ -147,7 +160,10 @@ class OpenInquiries:
         self.count_automatic_answer(inquiry)
 
     def count_automatic_answer(self, inquiry: OpenInquiry) -> None:
-        """Count an answer without the user. End a call that ignores such answers."""
+        """Count an answer without the user. End a call that ignores such answers.
+
+        A tool that asks the same question in each run would run without end.
+        """
         group = inquiry.group
         question_id = inquiry.question.id
         counts = group.call.state.answers.automatic_counts

@@ -126,6 +126,7 @@ class PlanApproval:
             raise CallEnded(ALREADY_APPROVED_TEXT, is_error=True)
 
     async def _ask_user(self, call: Call, tool: OfferedTool, plan: str) -> ApprovedPlan:
+        """Show the plan until the user approves it, perhaps with changes, or rejects it."""
         self._turn.display(Waits(call.key, "your decision on the plan", person=True))
         prompt = ActionPrompt(
             text=PLAN_QUESTION,
@@ -158,7 +159,7 @@ class PlanApproval:
 
 async def _edit_plan(ask: SafeAsk, plan: str) -> ApprovedPlan | None:
     """Return the plan that the user edited and approved; None if the user went back."""
-    limited = TextAnswer(max_length=MAX_PLAN_CHARS)
+    limited = TextAnswer(max_length=MAX_PLAN_CHARS)  # as long as a model may submit
     question = Question(id="plan", text=EDIT_QUESTION, answer_type=limited, default=plan)
     end = await ask(
         QuestionPrompt(question, consents=True, is_code=True, submit=APPROVE_EDITED_LABEL)
@@ -172,7 +173,9 @@ async def _edit_plan(ask: SafeAsk, plan: str) -> ApprovedPlan | None:
     text = str(end.value)
     if not text.strip():
         return None
-    return ApprovedPlan(text, None if text == plan else end.channel)
+    if text == plan:
+        return ApprovedPlan(plan)
+    return ApprovedPlan(text, edited_through=end.channel)
 
 
 async def _ask_reason(ask: SafeAsk) -> None:

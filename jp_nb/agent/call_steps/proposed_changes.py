@@ -29,38 +29,48 @@ def iter_proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
 
     A model's provider and name are one change. Possible secrets are hidden.
     """
-    now = proposal.basis.values
-    after = proposal.after
     shown: set[PathKeys] = set()
-
     for leaf, value in proposal.change.leaves.items():
-        keys = leaf
-        parent = node_at(leaf[:-1])
-        if parent is not None and _is_model(parent):
-            keys = leaf[:-1]
-        if keys in shown:
-            continue
-
-        shown.add(keys)
-        if _is_item(keys):
-            item = _format_json(mask_secrets(value, keys))
-            count = _format_count(now, keys[:-1])
-            yield ProposedChange(format_path(keys[:-1]), count, item, added=True)
-        else:
-            proposed = _format_value(after, keys)
-            if proposed is None:
-                proposed = _format_json(mask_secrets(value, keys))
-            yield ProposedChange(format_path(keys), _format_value(now, keys), proposed)
+        keys = _find_shown_path(leaf)
+        if keys not in shown:
+            shown.add(keys)
+            yield _describe_new_value(proposal, keys, value)
 
     for path in proposal.change.unsets:
         keys = parse_path(path)
-        if keys in shown:
-            continue
-        if _is_item(keys):
-            yield ProposedChange(path, _format_item(now, keys), None)
-        else:
-            then = _format_value(after, keys)
-            yield ProposedChange(path, _format_value(now, keys), None, then=then)
+        if keys not in shown:  # a value that is unset and set again is shown once
+            yield _describe_unset_value(proposal, path)
+
+
+def _find_shown_path(leaf: PathKeys) -> PathKeys:
+    """Return the path of the setting `leaf` for the user: that of the model for its parts."""
+    parent = node_at(leaf[:-1])
+    return leaf[:-1] if parent is not None and _is_model(parent) else leaf
+
+
+def _describe_new_value(proposal: Proposal, keys: PathKeys, value: JsonValue) -> ProposedChange:
+    """Return the line for a setting or a list item at `keys` that gets a new `value`."""
+    now = proposal.basis.values
+    if _is_item(keys):
+        item = _format_json(mask_secrets(value, keys))
+        count = _format_count(now, keys[:-1])
+        return ProposedChange(format_path(keys[:-1]), count, item, added=True)
+
+    proposed = _format_value(proposal.after, keys)
+    if proposed is None:
+        proposed = _format_json(mask_secrets(value, keys))
+    return ProposedChange(format_path(keys), _format_value(now, keys), proposed)
+
+
+def _describe_unset_value(proposal: Proposal, path: str) -> ProposedChange:
+    """Return the line for a setting or a list item at `path` that is unset."""
+    now = proposal.basis.values
+    keys = parse_path(path)
+    if _is_item(keys):
+        return ProposedChange(path, _format_item(now, keys), None)
+
+    then = _format_value(proposal.after, keys)  # of a lower layer
+    return ProposedChange(path, _format_value(now, keys), None, then=then)
 
 
 def has_no_effect(proposal: Proposal) -> bool:
@@ -90,10 +100,12 @@ def _format_setting_path(keys: PathKeys) -> str:
 
 
 def _is_model(node: SchemaNode) -> bool:
+    """Return True for the id of a model, which has a provider and a name."""
     return node.required_fields == ["provider", "name"]
 
 
 def _is_item(keys: PathKeys) -> bool:
+    """Return True if `keys` is the path of a list item."""
     parent = node_at(keys[:-1])
     return isinstance(keys[-1], Element) and parent is not None and parent.kind == "list"
 
@@ -117,6 +129,7 @@ def _format_item(partial: Partial, keys: PathKeys) -> str | None:
     if not isinstance(items, list):
         return None
     for item in items:
+        # Plain items are their own names. Objects have a field with the name.
         if item == name.json or get_identity(node, item) == name:
             return _format_json(mask_secrets(item, keys))
     return None

@@ -68,10 +68,15 @@ class CompactionStep:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Steps of a compaction, and the estimated tokens of the messages `before` and `after`.
+    """Steps of a compaction, and their estimated effect.
 
-    The text of a new summary is not known yet. The estimate and `outcome`, the conversation after
-    the compaction, use the text of the summaries that it replaces.
+    The text of a new summary is not known yet. The estimate and the outcome use the text of the
+    summaries that it replaces.
+
+    Attributes:
+        before: Estimated tokens of the messages before the compaction.
+        after: The same after it.
+        outcome: The conversation after the compaction.
     """
 
     steps: tuple[CompactionStep, ...]
@@ -88,8 +93,10 @@ class CompactionPlan:
 class CompactionPlanner:
     """Estimates the effect of compaction rules on a conversation. Changes nothing.
 
-    `providers` are those of `Projection.providers`. A running last turn (`in_turn`) is not
-    compacted.
+    Args:
+        providers: The provider of each entry, as `Projection.providers` returns them.
+        now: The time for rules that keep turns by their age.
+        in_turn: True if the last turn still runs, and is not compacted.
     """
 
     def __init__(
@@ -121,11 +128,13 @@ class CompactionPlanner:
         for rule in rules:
             keep_first = parse_bound(rule.keep_first)
             keep_last = parse_bound(rule.keep_last, may_be_last=False)
-            kept = self._bounds.find_between_kept(keep_first, keep_last)
-            turns = self._bounds.find_between(first, last, kept) if has_bounds else kept
-            if turns is None:
+            turns = self._bounds.find_between_kept(keep_first, keep_last)
+            if has_bounds:
+                turns = self._bounds.find_between(first, last, turns)
+            if turns is None:  # the rule keeps all turns
                 continue
 
+            # A summary replaces whole summaries: half of one has no text.
             if rule.summary is not None:
                 turns = widen_to_summaries(turns, summaries)
                 summaries.append(turns)
@@ -174,7 +183,7 @@ def _join_summaries(stream: ConversationStream, turns: TurnRange) -> str:
 
 def count_uncompacted_turns(stream: ConversationStream) -> int:
     """Return the number of turns without a compaction."""
-    # Changes of the number of compactions from one turn to the next.
+    # How much the number of compactions changes from one turn to the next.
     edges = [0] * (stream.turn_count + 1)
     for placed in list_active_compactions(stream.entries):
         entry = placed.effective

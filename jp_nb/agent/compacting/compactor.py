@@ -57,7 +57,13 @@ _TOO_LONG: Final = "The conversation is longer than the model's context window"
 
 @dataclass(frozen=True, slots=True)
 class ContextSize:
-    """Estimated tokens and number of uncompacted turns of a conversation; 0 without a limit."""
+    """Size of a conversation when automatic compaction looked at it.
+
+    Attributes:
+        stream: The conversation; None before the first one.
+        tokens: Estimated tokens of its context; 0 if there is no limit for them.
+        turns: Number of uncompacted turns; 0 if there is no limit for them.
+    """
 
     stream: ConversationStream | None = None
     tokens: int = 0
@@ -82,7 +88,11 @@ class ContextSize:
 class CompactionSettings:
     """Settings for compaction, with the state that outlives a turn.
 
-    `last_failure` is the size of the last context that automatic compaction could not reduce.
+    Attributes:
+        providers: Returns the provider of each entry of the record, for the context.
+        summarizer: Returns the summarizer for a rule.
+        tokens: Counts the tokens of the conversation as it grows.
+        last_failure: Size of the last context that automatic compaction could not reduce.
     """
 
     providers: Callable[[], Sequence[str]]
@@ -109,27 +119,22 @@ class Compactor:
         await self._apply(plan, resolved, why="")
 
     async def compact_if_due(self, resolved: Resolved, request_text: str) -> None:
-        """Compact the conversation before a turn if it exceeds a limit. Errors are displayed."""
+        """Compact the conversation before a turn if it exceeds a limit. Errors are displayed.
+
+        It does nothing if it failed for this conversation, and the conversation has hardly grown.
+        """
         settings = resolved.basis.config.conversation.compaction
-        stream = self.turn.record.stream
         auto = settings.auto
-
-        # Without a limit, there is no need to count.
-        tokens = 0
+        size = self._measure(auto)
         request_tokens = 0
-        turns = 0
         if auto.max_tokens:
-            tokens = self.settings.tokens.of(self.turn.record.context)
-            request_tokens = tokens + _estimate_overhead(resolved, request_text)
-        if auto.max_turns:
-            turns = count_uncompacted_turns(stream)
-        context = ContextSize(stream, tokens, turns)
+            request_tokens = size.tokens + _estimate_overhead(resolved, request_text)
 
-        is_long = request_tokens > auto.max_tokens
-        has_many_turns = 0 < auto.max_turns < turns
+        is_long = request_tokens > auto.max_tokens  # without a limit, both are 0
+        has_many_turns = 0 < auto.max_turns < size.turns
         if not (is_long or has_many_turns):
             return
-        if not context.has_grown_since(self.settings.last_failure, auto):
+        if not size.has_grown_since(self.settings.last_failure, auto):
             return
 
         plan = self._plan(settings.effective_rules)
@@ -143,7 +148,14 @@ class Compactor:
         if plan.steps and is_worth_it:
             is_done = await self._apply(plan, resolved, why=why)
         if not is_done:
-            self.settings.last_failure = context
+            self.settings.last_failure = size
+
+    def _measure(self, auto: AutoCompaction) -> ContextSize:
+        """Return the size of the conversation. What has no limit is not counted."""
+        stream = self.turn.record.stream
+        tokens = self.settings.tokens.of(self.turn.record.context) if auto.max_tokens else 0
+        turns = count_uncompacted_turns(stream) if auto.max_turns else 0
+        return ContextSize(stream, tokens, turns)
 
     async def compact_after_error(self, error: ProviderError, resolved: Resolved) -> bool:
         """Return True if the conversation was compacted after an `error` about its length.
@@ -173,6 +185,7 @@ class Compactor:
         return await self._apply(chosen, resolved, why="", in_turn=True)
 
     def _plan(self, rules: Iterable[CompactionRule], *, in_turn: bool = False) -> CompactionPlan:
+        """Return the plan for `rules`. `in_turn` is True if the last turn still runs."""
         stream = self.turn.record.stream
         providers = self.settings.providers()
         planner = CompactionPlanner(stream, providers, now=self.settings.now(), in_turn=in_turn)
@@ -181,7 +194,10 @@ class Compactor:
     async def _apply(
         self, plan: CompactionPlan, resolved: Resolved, *, why: str, in_turn: bool = False
     ) -> bool:
-        """Apply a plan and display the result; return True on success."""
+        """Apply a plan and display the result; return True on success.
+
+        `why` is the reason of an automatic compaction; "" if the user asked for it.
+        """
 
         async def summarize(step: CompactionStep, context: RequestContext) -> str:
             summarizer = self.settings.summarizer(resolved, step.rule)
@@ -194,6 +210,7 @@ class Compactor:
 
         try:
             entries = await make_compactions(plan.steps, stream, providers, summarize)
+            # The record only grows, so the effect is tried on a copy first.
             outcome = stream.until(len(stream))
             outcome.append(*entries)
             context = build_context(outcome, providers, in_turn=in_turn)
@@ -223,12 +240,14 @@ class Compactor:
         self.turn.display(Waits(MODEL_WAITS, text, until))
 
 
+# Of the two choices in the prompt: apply the configured rules, or summarize all turns.
 _KEYS: Final = {"compact": "c", "summarise": "u"}
 _NAMES: Final = {"compact": "Compact", "summarise": "Summarize"}
 _HELP: Final = "The record keeps every turn. A model writes the summary. The numbers are estimates."
 
 
 def _make_plan_prompt(plans: dict[str, CompactionPlan]) -> ActionPrompt:
+    """Return the prompt for a conversation that is too long, with a button for each plan."""
     actions = [Action(_KEYS[choice], f"{_NAMES[choice]} and try again", choice) for choice in plans]
     actions.append(Action("s", "End the turn", "stop"))
 

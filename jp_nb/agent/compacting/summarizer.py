@@ -107,10 +107,13 @@ SUMMARY_KEY: Final = "summary"
 
 @dataclass(frozen=True, slots=True)
 class Summarizer:
-    """Summarizes turns with a model, whose system text has the instructions.
+    """Summarizes turns with a model.
 
-    `purpose`, that of the summary, is added to the request. No tool may run: the `tools` of
-    the conversation are sent because some servers refuse calls without them.
+    Attributes:
+        model: The model, whose system text has the instructions.
+        purpose: Purpose of the summary, which is added to the request; "" for none.
+        tools: The tools of the conversation. None may run: they are sent because some servers
+            refuse a conversation with calls of other tools.
     """
 
     model: ChatModel
@@ -133,10 +136,10 @@ class Summarizer:
         content = SUMMARY_PROMPT
         if self.purpose:
             content += f"\n\n{self.purpose}"
-        asked = ChatRequest(content=content, metadata={SUMMARY_KEY: True})
+        prompt = ChatRequest(content=content, metadata={SUMMARY_KEY: True})
         items = list(context)
         provider = items[-1].provider if items else ""
-        items.append(ContextItem(asked, provider))
+        items.append(ContextItem(prompt, provider))
 
         # Other instructions are in front, so signatures of the conversation are not valid.
         own = RequestContext(items).without_heads()

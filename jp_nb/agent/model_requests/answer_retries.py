@@ -37,7 +37,7 @@ class AnswerRetries:
     def __init__(self, turn: TurnContext, check: AnswerCheck | None) -> None:
         self._turn = turn
         self._check = check
-        self._count = 0
+        self._retry_count = 0
 
     async def reject_answer(self, *, max_retries: int, finish: FinishReason) -> bool:
         """Tell the model the problems of its answer; return False if the answer is final.
@@ -55,12 +55,12 @@ class AnswerRetries:
         problems = await self._turn.cell.call(lambda: check(entries))
 
         can_improve = finish in ("completed", "other") and not self._turn.tokens.is_over
-        if not problems or not can_improve or self._count >= max_retries:
+        if not problems or not can_improve or self._retry_count >= max_retries:
             return False
 
-        self._count += 1
+        self._retry_count += 1
         first = one_line(problems[0], limit=300).rstrip(". ")
-        number = f"{self._count} of {max_retries}, {RETRIES_SETTING}"
+        number = f"{self._retry_count} of {max_retries}, {RETRIES_SETTING}"
         self._turn.display(
             Notice(
                 f"⚠ The answer does not fit the schema: {first}. "

@@ -64,7 +64,11 @@ def explain_new_head(
 def _find_excessive_changes(
     provider: Provider, request: ModelRequest, context_tokens: int | None
 ) -> list[str]:
-    """Return the names of the changed parts that take too much of the context together."""
+    """Return the names of the changed parts that take too much of the context together.
+
+    First the largest possible size is estimated, which is fast. Only if that is too large, the
+    request is rendered, to measure the changes that it really appends.
+    """
     allowed = (context_tokens or DEFAULT_CONTEXT_TOKENS) // CONTEXT_PARTS
     heads = [*(position.head for position in request.context.heads), request.head]
     if sum(_iter_change_tokens(heads, request)) <= allowed:
@@ -91,7 +95,7 @@ def _iter_saved_tokens(
     """Yield the tokens of the appended changes that a new head would save, by part.
 
     A definition or an attachment that still applies is part of a new head as well. It saves tokens
-    only if the request has it a second time.
+    only if the request has it a second time. `first` is the head with which the context begins.
     """
     front = sent.front or request
     sent_sources = {attachment.source for attachment in front.attachments}
@@ -118,6 +122,7 @@ def _iter_saved_tokens(
 def _count_content(
     change: AppendedChange, request: ModelRequest, sent_sources: set[str]
 ) -> tuple[str, int]:
+    """Return the name of a changed part, and the tokens that a new head would save of it."""
     content = change.content
     if not isinstance(content, Attachment):
         return change.part, estimate_text_tokens(content)
@@ -144,6 +149,7 @@ def _iter_change_tokens(heads: Sequence[RequestHead], request: ModelRequest) -> 
 
 
 def _count_attachment(attachment: Attachment) -> int:
+    """Return the tokens of an attachment. A page of a PDF counts as a large image."""
     if attachment.media_type != PDF or isinstance(attachment.content, str):
         return estimate_attachment_tokens(attachment)
     pages = Image(PDF, attachment.content, attachment.source).pages

@@ -47,6 +47,8 @@ class ChatModel:
 
     Attributes:
         model: The provider's own name of the model.
+        system: Texts of the system prompt.
+        parameters: Sampling settings.
         request: Limits and retries of its requests.
         is_replayed: True for a cassette: responses take no time, and inquiries of a batch run one
             by one, in order.
@@ -179,6 +181,7 @@ def receive_entries(
 
 
 def _finish_entries(builder: ResponseBuilder, entries: list[Entry]) -> list[Entry] | Retry:
+    """Return all entries of a response that has ended. Raises as `request_once`."""
     match builder.get_end():
         case Retry() as retry:
             return retry

@@ -30,6 +30,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.json_values import JsonObject, compact_json, make_storable
 
+# The stored names of events, and of ends.
 _EVENTS: Final[Mapping[str, type[Any]]] = {
     "text": TextPart,
     "call": ToolCallStart,

@@ -31,7 +31,7 @@ class FailedResponse:
     kind: ProviderErrorKind = "other"
     status: int | None = None
     retry_after: float | None = None
-    is_protocol: bool = False
+    is_protocol: bool = False  # the error was a `ProtocolError`
 
     def make_error(self) -> ProviderError:
         """Return the error. A replay retries without a pause, so `retry_after` is 0."""
@@ -67,7 +67,10 @@ class Exchange:
 
 
 class ExchangeRecorder:
-    """Records one exchange while it happens, without secrets."""
+    """Records one exchange while it happens, without secrets.
+
+    While pieces of one text arrive, the last event has an empty text, and `_texts` has the pieces.
+    """
 
     def __init__(self, request: NormalizedRequest, hide: HideSecrets = str) -> None:
         self._request = request

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class OverlapTrimmer:
-    """Removes text from a continued response that repeats the end of the `previous_text`."""
+    """Removes text from a continued response that repeats the end of the `previous_text`.
+
+    The first text is withheld while it may still be a repetition, such as `once upon` after a
+    response that ended with `It was once upon a`.
+    """
 
     LOOKBACK_CHARS = 500
     MIN_OVERLAP_CHARS = 5
@@ -12,7 +16,7 @@ class OverlapTrimmer:
     def __init__(self, previous_text: str) -> None:
         self._previous_end = previous_text[-self.LOOKBACK_CHARS :]
         self._withheld = ""
-        self._is_open = True
+        self._is_open = True  # the text so far may be a repetition
 
     def feed(self, text: str) -> str:
         """Add the next `text`; return the new text, or "" while it may still be a repetition."""

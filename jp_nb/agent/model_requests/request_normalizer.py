@@ -3,6 +3,9 @@
 A normalized request has no address, header, key, limit, or conversation id. Positions replace tool
 call ids, and digests replace images and other bytes. Requests with the same digest are equivalent.
 
+A request consists of *parts*, which a cassette stores once. The messages form a chain: the id of a
+message covers all messages before it, so the id of the last one stands for the conversation.
+
 Source: `docs/cassettes.md`.
 """
 
@@ -50,7 +53,7 @@ _OWN_METADATA_KEYS: Final = frozenset(
 
 HideSecrets = Callable[[str], str]
 """Removes the known secrets from a text."""
-P = TypeVar("P")
+ItemT = TypeVar("ItemT")
 
 
 def make_digest(value: JsonValue) -> str:
@@ -60,9 +63,13 @@ def make_digest(value: JsonValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
-    """A `system` text, `attachment`, `tool`, or `message` of a request.
+    """A part of a request.
 
-    `id` is the digest of the part and, for a message, of the messages before it (`after`).
+    Attributes:
+        kind: `system`, `attachment`, `tool`, or `message`.
+        id: The digest of the part and, for a message, of the messages before it.
+        value: The content as JSON.
+        after: The id of the message before; `NO_MESSAGE` for the first one, and for other parts.
     """
 
     kind: str
@@ -122,6 +129,7 @@ class RequestNormalizer:
     def __init__(self, provider: str, hide: HideSecrets = str) -> None:
         self._provider = provider
         self._hide = hide
+        # The contexts of the last requests, with their normalized messages, the newest at the end.
         self._contexts: list[tuple[RequestContext, _Messages]] = []
         # By kind: the items of the last request, and their parts.
         self._last_parts: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
@@ -150,7 +158,7 @@ class RequestNormalizer:
         )
 
     def _make_parts(
-        self, kind: str, items: tuple[P, ...], as_json: Callable[[P], JsonObject]
+        self, kind: str, items: tuple[ItemT, ...], as_json: Callable[[ItemT], JsonObject]
     ) -> tuple[RequestPart, ...]:
         """Return a part for each of `items`: those of the last request if the items are equal."""
         last_items, parts = self._last_parts.get(kind, ((), ()))
@@ -182,6 +190,7 @@ class RequestNormalizer:
         return make_part(kind, self._clean(value), after)
 
     def _clean(self, value: JsonObject) -> JsonObject:
+        """Return `value` without secrets, and with characters that can be stored."""
         cleaned = make_storable(map_texts(value, self._hide))
         assert isinstance(cleaned, dict)
         return cleaned
@@ -196,16 +205,19 @@ class _Messages:
         self.parts: list[RequestPart] = []
         self._provider = provider
         self._make_part = make_part
+        # Positions of calls, from 1. Models repeat ids: the n-th result answers the n-th call.
         self._call_count = 0
-        self._positions: dict[str, int] = {}  # of the last call with an id
-        self._unanswered: dict[str, deque[int]] = {}  # positions of the calls with an id
+        self._positions: dict[str, int] = {}  # of the last call, by its id
+        self._unanswered: dict[str, deque[int]] = {}  # of the calls without a result, by their id
 
     def follow(self, context: RequestContext) -> None:
+        """Add the items that `context` got since the last time."""
         for item in context.since(len(self.parts)):
             after = self.parts[-1].id if self.parts else NO_MESSAGE
             self.parts.append(self._make_part("message", self._normalize_item(item), after))
 
     def _normalize_item(self, item: ContextItem) -> JsonObject:
+        """Return one message, such as `{"role": "user", "text": "Hello"}`."""
         entry = item.entry
         images = _normalize_images(item.images)
 

@@ -20,6 +20,7 @@ from jp_nb.errors import ProviderError, ProviderErrorKind
 T = TypeVar("T")
 MAX_REPAIRS: Final = 10
 """Maximum number of `Retry` events of a request: repairs of the conversation by the provider."""
+# Kinds of errors in words, for the pause before the next attempt.
 _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
     "connect": "no connection",
     "timeout": "no answer in time",
@@ -53,9 +54,16 @@ async def with_retries(
 ) -> T:
     """Call `attempt`, which sends a request once, until it succeeds, and return its result.
 
-    After a `Retry` it is called again at once, up to `MAX_REPAIRS` times. `waits` is called before
-    each attempt and each pause. `failures` are the earlier ones of the same answer: all of them
-    together are limited to `max_retries` retries, also if attempts received a part of the answer.
+    After a `Retry` it is called again at once, up to `MAX_REPAIRS` times.
+
+    Args:
+        attempt: Sends the request once.
+        model: Name of the model, for the user.
+        limits: Maximum number of retries, and the pauses.
+        waits: Called before each attempt and each pause.
+        sleep: Waits for a number of seconds.
+        failures: The earlier failures of the same answer; None for a new answer. All of them
+            together are limited to `max_retries`, also if attempts received a part of the answer.
 
     Raises:
         ProviderError: The error of the last attempt, with the number of attempts; or there were
@@ -89,6 +97,7 @@ async def with_retries(
 
 
 def _add_attempts(error: ProviderError, attempts: int) -> None:
+    """Add the number of attempts to the text of `error`, if there might have been several."""
     if error.retryable or attempts > 1:
         times = "once" if attempts == 1 else f"{attempts} times"
         error.args = (f"{str(error).rstrip('. ')}. It was tried {times}.",)
@@ -110,6 +119,7 @@ def compute_backoff(limits: RequestConfig, attempt: int, retry_after: float | No
 
 
 def _format_reason(error: ProviderError, attempt: int, retries: int) -> str:
+    """Return the reason for a pause: `529 server error, attempt 2 of 6`."""
     status = f"{error.status} " if error.status is not None else ""
     kind = _KINDS.get(error.kind, "temporarily refused")
     return f"{status}{kind}, attempt {attempt + 1} of {retries + 1}"

@@ -31,7 +31,13 @@ log = logging.getLogger(__name__)
 
 
 class StreamInterrupts:
-    """Handles interrupts while `work` streams a response. It cancels `work` to end the turn."""
+    """Handles interrupts while `work` streams a response. It cancels `work` to end the response.
+
+    Attributes:
+        decided: Is set unless a menu is open. The end of the response waits for it.
+        verdict: The reason for canceling `work`; None if `work` is not canceled here.
+        interrupted_after_end: True if an interrupt came when the response was just complete.
+    """
 
     def __init__(
         self, work: asyncio.Future[list[Call]], turn: TurnContext, settings: InterruptConfig
@@ -39,11 +45,11 @@ class StreamInterrupts:
         self._work = work
         self._turn = turn
         self._settings = settings
-        self._menu: asyncio.Task[None] | None = None
+        self._menu: asyncio.Task[None] | None = None  # None if no menu is open
         self.decided = asyncio.Event()
         self.decided.set()
-        self.verdict: Verdict | None = None  # the reason for canceling `work` here
-        self.interrupted_after_end = False  # when the response was just complete
+        self.verdict: Verdict | None = None
+        self.interrupted_after_end = False
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel."""
@@ -89,7 +95,9 @@ class StreamInterrupts:
         self._carry_out(verdict)
 
     def _carry_out(self, verdict: Verdict) -> None:
+        """Continue the response, or cancel `work`."""
         self._turn.display(InterruptReceived(verdict.choice))
+        # The interrupt held the functions of tools back. They may run again, as the turn continues.
         if verdict.choice in ("continue", "reply"):
             self._turn.cell.release()
 
