@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
+# Names with `as` are parts of this interface: providers and their users import them from here.
 from jp_nb.agent.shared_prefix import BodyPart
 from jp_nb.record.entries.token_usage import Usage as Usage
 from jp_nb.record.request_context.context import RequestContext
@@ -27,26 +28,47 @@ from jp_nb.record.request_context.request_head import ToolDefinition as ToolDefi
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as its provider describes it. None, "", and () mean that it does not say."""
+    """A model as its provider describes it. None, "", and () mean that it does not say.
+
+    Attributes:
+        id: The provider's own name.
+        name: A name for people.
+        context_window: Maximum size of the input, in tokens.
+        max_output: Maximum size of a response, in tokens.
+        inputs: Kinds of input besides text, such as `image`.
+        tools: True if it can call tools.
+        reasoning: True if it can reason before it answers.
+        input_price: US dollars for a million tokens of input.
+        output_price: US dollars for a million tokens of output.
+        created: Release time in seconds since 1970, for sorting.
+        parameters: Number of parameters, such as `8.0B`.
+        quantization: Format of the weights, such as `Q4_K_M`.
+        size_bytes: Size of the weights.
+        state: `deprecated` if it will be shut down, `retired` if it was.
+        ends: Day of the shutdown, such as `2026-12-01`.
+        thinking: Kinds of reasoning that a request may ask for.
+        efforts: Levels of reasoning effort that a request may ask for.
+        structured: True if the server enforces schemas of answers and arguments.
+    """
 
     id: str
     name: str = ""
-    context_window: int | None = None  # maximum size of the input, in tokens
-    max_output: int | None = None  # in tokens
-    inputs: tuple[str, ...] = ()  # besides text, such as `image`
+    context_window: int | None = None
+    max_output: int | None = None
+    inputs: tuple[str, ...] = ()
     tools: bool | None = None
     reasoning: bool | None = None
-    input_price: float | None = None  # US dollars for a million tokens
+    input_price: float | None = None
     output_price: float | None = None
-    created: float | None = None  # release time in seconds since 1970, for sorting
-    parameters: str = ""  # their number, such as `8.0B`
-    quantization: str = ""  # format of the weights, such as `Q4_K_M`
+    created: float | None = None
+    parameters: str = ""
+    quantization: str = ""
     size_bytes: int | None = None
-    state: Literal["", "deprecated", "retired"] = ""  # deprecated: it will be shut down
-    ends: str = ""  # day of the shutdown, such as `2026-12-01`
-    thinking: tuple[str, ...] | None = None  # kinds of reasoning that a request may ask for
-    efforts: tuple[str, ...] | None = None  # levels of reasoning effort
-    structured: bool | None = None  # answers and arguments with an enforced schema
+    state: Literal["", "deprecated", "retired"] = ""
+    ends: str = ""
+    thinking: tuple[str, ...] | None = None
+    efforts: tuple[str, ...] | None = None
+    structured: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +84,10 @@ class ModelList:
 
 
 TextKind = Literal["message", "reasoning", "structured"]
+
+
+# The events of a response. It consists of numbered output items, such as a text and two tool calls.
+# Each event of an item has its `index`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +147,11 @@ class Finished:
 class Retry:
     """A sign to send the request again: the provider repaired its rendering of the conversation.
 
-    `drop_metadata` is the key of stored metadata that the provider rejected and no longer sends.
-    `notice` tells the user what the next request omits; "" if there is nothing to tell.
+    Attributes:
+        reason: The error of the server that made the repair necessary.
+        drop_metadata: Key of the stored metadata that the server rejected, and that is no longer
+            sent; None if it was something else.
+        notice: Tells the user what the next request omits; "" if there is nothing to tell.
     """
 
     reason: str
@@ -134,10 +163,12 @@ class Retry:
 class InputChange:
     """A report of the server about reasoning in the request that does not fit the conversation.
 
-    `reason` is `prefix` (something before the reasoning changed), `model`, `organization`,
-    `end_user`, `turn_boundary`, or another word of the provider. If `is_dropped`, the model did not
-    get the reasoning. `mark` is a value in the metadata of the entry with this reasoning, such as
-    its signature; "" if it is unknown.
+    Attributes:
+        reason: `prefix` (something before the reasoning changed), `model`, `organization`,
+            `end_user`, `turn_boundary`, or another word of the provider.
+        is_dropped: True if the model did not get the reasoning.
+        mark: A value in the metadata of the entry with this reasoning, such as its signature; "" if
+            it is unknown.
     """
 
     reason: str
@@ -149,8 +180,11 @@ class InputChange:
 class PrefixLoss:
     """A request that does not begin like the previous one of its conversation.
 
-    Caches and signatures are valid only for the common beginning: `kept` percent of the previous
-    request. `part` is the first part that differs, such as `tools`.
+    Caches and signatures are valid only for the common beginning.
+
+    Attributes:
+        kept: Percent of the previous request that are the common beginning.
+        part: The first part that differs, such as `tools`.
     """
 
     kept: int
@@ -161,7 +195,10 @@ class PrefixLoss:
 class PromptCut:
     """A server that read only the end of a request, because its context is too small.
 
-    It reported `read` tokens of a request that has at least `sent`. `advice` names the setting.
+    Attributes:
+        read: Number of tokens that the server read.
+        sent: Number of tokens that the request has at least.
+        advice: The remedy, with the setting of the server.
     """
 
     read: int
@@ -173,7 +210,10 @@ class PromptCut:
 class OmittedFiles:
     """Images, PDFs, or attachments that a request does not contain, reported once each.
 
-    `names` and `reason` are for the user. `advice` may name a setting that changes it.
+    Attributes:
+        names: Names of the files, for the user.
+        reason: Why the model does not get them.
+        advice: The remedy, such as a setting; "" if there is none.
     """
 
     names: tuple[str, ...]
@@ -216,23 +256,32 @@ class ModelParameters:
 class ModelRequest:
     """One request to a model.
 
-    `context` is not copied. The next request of the conversation has the same object, grown, so
-    providers only render the new entries. If it ends in an incomplete response of the model, the
-    provider continues that response.
+    Attributes:
+        model: The provider's own name of the model.
+        context: The conversation. It is not copied: the next request of the conversation has the
+            same object, grown, so providers only render the new entries. If it ends in an
+            incomplete response of the model, the provider continues that response.
+        system: Texts of the system prompt.
+        attachments: Files in front of the messages, the same object as long as nothing changes.
+        schema: JSON schema of a structured response; None for text.
+        idle_timeout: Maximum time without an event, in seconds; 0 for no limit.
+        max_response_bytes: Maximum size of the streamed text; 0 for no limit.
+        conversation_id: An id that is stable in a conversation, for prompt caching.
+        is_turn: True if the next request of the conversation begins with this one.
     """
 
-    model: str  # the provider's own name
+    model: str
     context: RequestContext
     system: tuple[str, ...] = ()
-    attachments: tuple[Attachment, ...] = ()  # the same object as long as nothing changes
+    attachments: tuple[Attachment, ...] = ()
     tools: tuple[ToolDefinition, ...] = ()
     tool_choice: ToolChoice = "auto"
     parameters: ModelParameters = ModelParameters()
-    schema: Mapping[str, JsonValue] | None = None  # of a structured response; None for text
-    idle_timeout: float = 60.0  # seconds without an event; 0: no limit
-    max_response_bytes: int = 1_048_576  # of the streamed text; 0: no limit
-    conversation_id: str = ""  # stable in a conversation, for prompt caching
-    is_turn: bool = False  # True if the next request of the conversation begins with this one
+    schema: Mapping[str, JsonValue] | None = None
+    idle_timeout: float = 60.0
+    max_response_bytes: int = 1_048_576
+    conversation_id: str = ""
+    is_turn: bool = False
 
     @property
     def head(self) -> RequestHead:
@@ -254,7 +303,9 @@ class ModelRequest:
             self,
             system=head.system,
             tools=head.tools,
-            attachments=tuple(contents[mark] for mark in head.attachments if mark in contents),
+            attachments=tuple(
+                contents[digest] for digest in head.attachments if digest in contents
+            ),
             parameters=replace(self.parameters, reasoning=head.reasoning),
             schema=head.schema,
             tool_choice=head.tool_choice,
@@ -265,8 +316,11 @@ class ModelRequest:
 class KeyReference:
     """The position of an API key in a request, and its environment variable. Never the key itself.
 
-    `before` is the text before the key in the header, such as `Bearer `. `is_set` is True if the
-    variable has a value now.
+    Attributes:
+        header: Name of the header with the key.
+        before: Text before the key in the header, such as `Bearer `.
+        variable: Name of the environment variable.
+        is_set: True if the variable has a value now.
     """
 
     header: str
@@ -279,8 +333,11 @@ class KeyReference:
 class AppendedChange:
     """A changed part of a request, such as its instructions, that is sent as a message.
 
-    `items` is the number of the context's items before it. `tools` are the definitions in the
-    message.
+    Attributes:
+        items: Number of the context's items before it.
+        part: Name of the changed part, such as `instructions`.
+        content: The message.
+        tools: Definitions of tools in the message.
     """
 
     items: int
@@ -293,22 +350,34 @@ class AppendedChange:
 class SentRequest:
     """A request in its final form, without its API key.
 
-    `system`, `tools`, and `attachments` of `front` are those in front of the messages. `members` of
-    the body contain them and the messages.
+    Attributes:
+        method: The HTTP method; "" without a network.
+        url: The address without secrets; a description if there is no network.
+        headers: The headers, with lower-case names.
+        body: The exact body, with `[key]` in place of the API key.
+        key: The position of the API key; None if none is sent.
+        omitted: Settings that are not sent, each with the reason.
+        is_exact: False if a secret was removed from the body.
+        parts: The parts of the body, in the order of prompt caches.
+        front: A request with the `system`, `tools`, and `attachments` that are in front of the
+            messages. They may be older ones, if changes are appended. None: those of the request.
+        changes: The changes that are sent as messages.
+        members: Names of the members of the JSON body that have these parts and the messages.
+        hide: Removes the API key from a text.
     """
 
-    method: str  # "" without a network
-    url: str  # without secrets; a description if there is no network
-    headers: Mapping[str, str]  # with lower-case names
-    body: bytes  # exact, with `[key]` in place of the API key
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
     key: KeyReference | None = None
-    omitted: tuple[str, ...] = ()  # settings that are not sent, each with the reason
-    is_exact: bool = True  # False: a secret was removed from the body
-    parts: tuple[BodyPart, ...] = field(default=(), repr=False)  # in the order of prompt caches
-    front: ModelRequest | None = field(default=None, repr=False)  # None: as the request has them
+    omitted: tuple[str, ...] = ()
+    is_exact: bool = True
+    parts: tuple[BodyPart, ...] = field(default=(), repr=False)
+    front: ModelRequest | None = field(default=None, repr=False)
     changes: tuple[AppendedChange, ...] = field(default=(), repr=False)
     members: frozenset[str] = frozenset()
-    hide: Callable[[str], str] = field(default=str, repr=False, compare=False)  # the key in a text
+    hide: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
 
 class Provider(Protocol):
