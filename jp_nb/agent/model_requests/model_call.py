@@ -89,7 +89,7 @@ class AnswerStream:
                 calls = await work
                 self.interrupted_after_end = handler.interrupted_after_end
                 if handler.interrupted_after_end and not calls:
-                    return None
+                    return None  # nothing follows that could handle the interrupt
                 return calls
             except asyncio.CancelledError:
                 if handler.verdict is None:
@@ -102,6 +102,7 @@ class AnswerStream:
                 self._notify_aborted()
             if handler.verdict.choice != "reply":
                 return None
+            # The user told the model something, so it is asked again.
             self._turn.record.add_user_message(handler.verdict.text, self._turn.display)
 
     def _notify_aborted(self) -> None:
@@ -131,8 +132,8 @@ class AnswerStream:
                 sleep=self._turn.sleep,
                 failures=failures,
             )
-            is_continued = self._finish(attempt)  # by the next request, which is the same
-            if not is_continued:
+            is_continued = self._finish(attempt)
+            if not is_continued:  # else the same request is sent, whose context has grown
                 self._show_wait("")
                 return attempt.make_calls(resolved.tools)
 

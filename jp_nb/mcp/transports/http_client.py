@@ -40,6 +40,7 @@ LOST_SESSION: Final = -32098
 LOST_ANSWER: Final = -32097
 """Code of the error for a request that was sent, and whose answer was lost."""
 TRANSPORT_ERROR: Final = -32000
+"""Code of the error for any other failure of a request."""
 CONNECT_SECONDS: Final = 30.0
 NOTICE_SECONDS: Final = 10.0
 """Seconds for the answer to a message that is no request."""
@@ -107,7 +108,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         )
 
         self._launch = launch
-        self._limits = BodyLimits(max_message_bytes, self._note_fault)
+        self._body_limits = BodyLimits(max_message_bytes, self._note_fault)
         self._is_starting = True  # until the handshake has ended
         self.fault = ""
         self.pid: int | None = None
@@ -202,7 +203,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         """
         await _check_encoding(response)
         if _get_content_type(response) == EVENT_STREAM:
-            self._limits.limit_events(response)
+            self._body_limits.limit_events(response)
         return response
 
     async def _prepare_answer(
@@ -215,11 +216,11 @@ class ServerHttpClient(httpx2.AsyncClient):
 
         content_type = _get_content_type(response)
         if content_type == EVENT_STREAM:
-            self._limits.limit_events(response)
+            self._body_limits.limit_events(response)
             return response
         if not content_type.endswith("json"):
             return response
-        return copy_response(response, await self._limits.read_message(response))
+        return copy_response(response, await self._body_limits.read_message(response))
 
     async def _read_refusal(self, response: httpx2.Response, request_id: object) -> httpx2.Response:
         """Return an HTTP error as an error of JSON-RPC, which ends only its request."""
