@@ -12,7 +12,8 @@ from typing import Final
 from jp_nb.agent.compacting.compaction_plan import (
     CompactionStep,
 )
-from jp_nb.agent.model_requests.chat_model import ChatModel, request_response
+from jp_nb.agent.model_requests.chat_model import ChatModel
+from jp_nb.agent.model_requests.complete_responses import request_response
 from jp_nb.agent.model_requests.retries import WaitCallback
 from jp_nb.agent.provider import ToolDefinition, Usage
 from jp_nb.errors import ProviderError

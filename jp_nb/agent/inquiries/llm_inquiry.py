@@ -18,7 +18,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.error_redaction import redact_error
 from jp_nb.agent.inquiries.inquiry import InquiryError, ModelInquiry
-from jp_nb.agent.model_requests.chat_model import ChatModel, request_response
+from jp_nb.agent.model_requests.chat_model import ChatModel
+from jp_nb.agent.model_requests.complete_responses import request_response
 from jp_nb.agent.provider import (
     Attachment,
     ToolDefinition,

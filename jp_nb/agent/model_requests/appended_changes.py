@@ -1,8 +1,9 @@
 """Bound the changes of instructions, tools, and attachments that requests append to their messages.
 
-A change becomes a message, so that each request begins with the previous one. A tool or a file that
-changes often would fill the context with values that no longer apply. So a request begins a new
-head if they take too much of the context.
+These parts are the *head* of a request, in front of its messages. A change of the head becomes a
+message, so that each request begins with the previous one. A tool or a file that changes often
+would fill the context with values that no longer apply. So a request begins a new head if the
+changes take too much of the context.
 
 Source: `docs/providers.md` (requests only grow).
 """
@@ -106,6 +107,7 @@ def _iter_saved_tokens(
         if isinstance(change.content, Attachment):
             sent_sources.add(change.content.source)
 
+        # Definitions that no longer apply, or that the request has twice.
         saved = [
             tool for tool in change.tools if tool not in request.tools or tool.name in sent_names
         ]
@@ -137,13 +139,14 @@ def _iter_change_tokens(heads: Sequence[RequestHead], request: ModelRequest) -> 
     """Yield the most tokens that the change from each of `heads` to the next one can append."""
     contents = request.context.contents
     for before, after in pairwise(heads):
+        # If texts were only added, only these are sent. Otherwise, all are sent again.
         is_extended = after.system[: len(before.system)] == before.system
         texts = after.system[len(before.system) :] if is_extended else after.system
         yield sum(map(estimate_text_tokens, texts))
 
         yield _count_definitions([tool for tool in after.tools if tool not in before.tools])
-        added = [mark for mark in after.attachments if mark not in before.attachments]
-        yield sum(_count_attachment(contents[mark]) for mark in added if mark in contents)
+        added = [digest for digest in after.attachments if digest not in before.attachments]
+        yield sum(_count_attachment(contents[digest]) for digest in added if digest in contents)
         if after.schema is not None and after.schema != before.schema:
             yield estimate_text_tokens(compact_json(dict(after.schema)))
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from http import HTTPStatus
 from typing import Any, Final
 
-from jp_nb.agent.model_requests.chat_model import receive_entries
+from jp_nb.agent.model_requests.complete_responses import receive_entries
 from jp_nb.agent.model_requests.model_batches import BatchState, ModelBatches, UnknownBatchError
 from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
 from jp_nb.errors import JpNbError, ProtocolError, ProviderError, StorageError

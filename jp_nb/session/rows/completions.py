@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.model_requests.chat_model import RefusalError
+from jp_nb.agent.model_requests.complete_responses import RefusalError
 from jp_nb.errors import AnswerError, ProviderError, UsageError
 from jp_nb.record.entries.token_usage import Usage
 

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final, Literal
 
-from jp_nb.agent.model_requests.chat_model import RefusalError
+from jp_nb.agent.model_requests.complete_responses import RefusalError
 from jp_nb.errors import JpNbError, ProviderError, StorageError
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.rendering.reports.row_progress import RowProgress

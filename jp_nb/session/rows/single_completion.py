@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.answer_retries import MISFIT_MESSAGE
-from jp_nb.agent.model_requests.chat_model import ChatModel, request_once
+from jp_nb.agent.model_requests.chat_model import ChatModel
+from jp_nb.agent.model_requests.complete_responses import request_once
 from jp_nb.agent.model_requests.retries import compute_backoff, with_retries
 from jp_nb.agent.provider import ModelRequest, Retry
 from jp_nb.errors import AnswerError, ProviderError
