@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.agent.call_steps.batch import NEVER_RAN_TEXT, Batch
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.calls.call_response import RAN_BEFORE_TEXT
-from jp_nb.agent.calls.image_limits import limit_images
+from jp_nb.agent.calls.image_limits import LimitedImages, limit_images
 from jp_nb.agent.compacting.compactor import CompactionSettings, Compactor
 from jp_nb.agent.display import Notice
 from jp_nb.agent.effective_model import Resolved
@@ -91,8 +91,9 @@ class TurnLoop:
         strict: End the turn when a decision needs a user, and none is available (D21).
         compaction_settings: None if the conversation is never compacted.
         compact_first: Compact the conversation before the turn, even below the limits.
-        config_changes: Number of trailing configuration changes for this turn. They are reverted if
-            the turn ends before the first output of the model.
+        config_change_count: Number of trailing configuration changes of the record that belong to
+            this turn, such as those of the option `-m`. They are reverted if the turn ends before
+            the first output of the model.
         is_unanswered: True if the turn got no response. Later requests omit it.
         check_answer: Checks the structured answer, on the cell's thread; None without a schema.
     """
@@ -102,7 +103,7 @@ class TurnLoop:
     strict: bool = False
     compaction_settings: CompactionSettings | None = None
     compact_first: bool = False
-    config_changes: int = 0
+    config_change_count: int = 0
     check_answer: AnswerCheck | None = None
     is_unanswered: bool = False
     _displayed_problems: list[str] = field(default_factory=list)  # of tool sources
@@ -212,13 +213,7 @@ class TurnLoop:
             resolved.provider.check_schema(request.response_schema)
 
         shown = limit_images(images, resolved.basis.config.record, earlier_count=0)
-        # A replay must leave the same record, whatever the server is.
-        host = "" if self._is_replayable(resolved) else resolved.host
-        marks = make_request_marks(resolved.tool_choice, host)
-        content = shown.add_omissions_to(request.content)
-        metadata = {**request.metadata, **marks}
-        request = request.model_copy(update={"content": content, "metadata": metadata})
-
+        request = self._complete_request(request, shown, resolved)
         await self._compact_before(request, resolved)
 
         record.start_turn(request, shown.images)
@@ -227,6 +222,17 @@ class TurnLoop:
         for line in shown.omitted:
             self.turn.display(Notice(f"⚠ {line}"))
         return resolved
+
+    def _complete_request(
+        self, request: ChatRequest, shown: LimitedImages, resolved: Resolved
+    ) -> ChatRequest:
+        """Return `request` with lines about omitted images, and with marks about its settings."""
+        # A replay must leave the same record, whatever the server is.
+        host = "" if self._is_replayable(resolved) else resolved.host
+        marks = make_request_marks(resolved.tool_choice, host)
+        content = shown.add_omissions_to(request.content)
+        metadata = {**request.metadata, **marks}
+        return request.model_copy(update={"content": content, "metadata": metadata})
 
     def _is_replayable(self, resolved: Resolved) -> bool:
         """Return True if another run of the turn must leave the same record."""
@@ -261,7 +267,7 @@ class TurnLoop:
             return
 
         has_output = any(isinstance(entry, ChatResponse) for entry in turn)
-        reverted_count = 0 if has_output else self.config_changes
+        reverted_count = 0 if has_output else self.config_change_count
         if self._has_begun or reverted_count:
             self._record_no_answer(status, reverted_count)
         else:

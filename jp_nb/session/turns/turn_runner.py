@@ -356,7 +356,7 @@ class TurnRunner:
             strict=strict or os.environ.get(environment.STRICT_VARIABLE) == "1",
             compaction_settings=self.compaction_settings,
             compact_first=compact_first,
-            config_changes=config_changes,
+            config_change_count=config_changes,
             check_answer=check_answer,
         )
 
