@@ -40,6 +40,9 @@ class ToolBegins:
     """A tool call is about to run, waits for permission, or is displayed differently from now on.
 
     Attributes:
+        call_id: Key of the call, which no other call of the batch has.
+        hidden: True if the user sees neither the tool's name nor its calls.
+        parameters: Display of `arguments`: in the line of the call, as JSON below it, or not.
         formatted: Arguments as a formatter wrote them, displayed below the line of the call.
         edited: True if the user changed the arguments.
         texts: Text arguments, such as code, displayed below the line.
@@ -88,7 +91,13 @@ class ToolEnds:
 
 @dataclass(frozen=True, slots=True)
 class QuestionEnds:
-    """A question has its outcome. `answer` is None without an answer, and for a secret."""
+    """A question has its outcome.
+
+    Attributes:
+        tool: Name of the tool that asked.
+        answer: None without an answer, and for a secret.
+        label: Header of the question; None: the name of the tool.
+    """
 
     call_id: str
     tool: str
@@ -103,6 +112,8 @@ class ChangeEnds:
     """A proposed configuration change was decided. It takes effect when the batch ends.
 
     Attributes:
+        changes: A line for each changed setting.
+        applied: True if the change was approved.
         by: `person` for the user, through `channel` (`answers`: the answers file); `grant` if the
             tool needs no approval; `nobody` if no user was available, for the `reason`.
         person: Name of the user in a shared notebook.
@@ -189,7 +200,11 @@ class FunctionEnds:
 
 @dataclass(frozen=True, slots=True)
 class CodeAsks:
-    """The code of a tool asks the user, as `jp.ask` does, and `waits`; or it has the answer."""
+    """The code of a tool asks the user, as `jp.ask` does.
+
+    Attributes:
+        waits: True while the code waits; False once it has the answer.
+    """
 
     call_id: str
     waits: bool

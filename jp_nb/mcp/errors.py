@@ -78,7 +78,13 @@ class StartError(Exception):
 
 
 class UnreadRequestError(Exception):
-    """The server refused a request unread."""
+    """The server refused a request unread, so it may be sent again.
+
+    Attributes:
+        error: The error for the user, if it is not sent again.
+        is_session_lost: True if a new session is necessary first; False if the tools have to be
+            listed first.
+    """
 
     def __init__(self, error: ServerError, *, is_session_lost: bool) -> None:
         super().__init__()

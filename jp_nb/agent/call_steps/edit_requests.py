@@ -110,7 +110,7 @@ class EditRequests:
 
         if decides_all or (decided and unavailable is not None):
             call.state.edit_decision = self._apply_file_decisions(
-                call, tool, review, decided, unavailable
+                call, review, decided, unavailable
             )
             return
         if unavailable is not None:
@@ -159,7 +159,6 @@ class EditRequests:
     def _apply_file_decisions(
         self,
         call: Call,
-        tool: OfferedTool,
         review: EditReview,
         decided: Mapping[int, bool],
         unavailable: Unavailable | None,

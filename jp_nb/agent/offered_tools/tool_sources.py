@@ -266,11 +266,13 @@ class ToolSources:
                 if not is_running:
                     self._running[source.name] = source
                     await source.start()
+
                 failed_step = "did not list its tools"
+                running = self._running[source.name]  # or an equal one, which started earlier
                 if is_running and source.name not in attempt.renewed:
-                    await self._running[source.name].renew()
+                    await running.renew()
                 attempt.renewed.add(source.name)
-                answer = await ask(self._running[source.name])
+                answer = await ask(running)
                 self.last_failures.pop(source.name, None)
                 return answer
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as exc:
@@ -282,9 +284,8 @@ class ToolSources:
         finally:
             self._starting.pop(source.name, None)
 
-        if isinstance(cause, ToolSourceError):
-            text = str(cause)
-        else:
+        text = str(cause)
+        if not isinstance(cause, ToolSourceError):  # such an error is the whole reason
             reason = summarize_error(cause)
             if limit.expired():
                 reason = f"no response within {source.start_timeout_s:g} s"
