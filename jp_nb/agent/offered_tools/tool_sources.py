@@ -284,8 +284,9 @@ class ToolSources:
         finally:
             self._starting.pop(source.name, None)
 
-        text = str(cause)
-        if not isinstance(cause, ToolSourceError):  # such an error is the whole reason
+        if isinstance(cause, ToolSourceError):
+            text = str(cause)  # it names the source itself
+        else:
             reason = summarize_error(cause)
             if limit.expired():
                 reason = f"no response within {source.start_timeout_s:g} s"
