@@ -74,7 +74,7 @@ class CellFunctions:
         Return the decision. The function may end before the interrupt itself arrives here, or after
         the decision.
         """
-        # An interrupt that is not counted yet has ended the function.
+        # While both counts are equal, the interrupt that ended the function has not arrived here.
         while self.is_deciding or self.interrupt_count <= interrupted.interrupts_at_begin:
             await self._wait_for_change()
         return self._last_continue

@@ -87,7 +87,14 @@ async def sign_in_to_server(
     status = 0
     reason = ""
     async with listen() as redirect:
-        provider = _make_provider(name, launch, store, show_page, redirect, client_name)
+        provider = _make_provider(
+            name=name,
+            launch=launch,
+            store=store,
+            show_page=show_page,
+            redirect=redirect,
+            client_name=client_name,
+        )
         auth = _CheckedFlow(provider, AddressRules(launch.url))
         try:
             with without_library_log():
@@ -145,7 +152,10 @@ def _explain(exc: BaseException, refusal: str) -> str:
 
 
 def _describe_answer(response: httpx2.Response, body: bytes) -> str:
-    """Return the status of an answer, and its code of an error if it looks like one."""
+    """Return the status of an answer, and its error code if it has one: `HTTP 400, invalid_grant`.
+
+    Other texts of the answer may contain a token.
+    """
     text = f"HTTP {response.status_code}"
     try:
         code = as_object(json.loads(body)).get("error")
@@ -203,6 +213,7 @@ class _CheckedFlow(httpx2.Auth):
 
 
 def _make_provider(
+    *,
     name: str,
     launch: HttpLaunch,
     store: CredentialStore,
@@ -221,11 +232,13 @@ def _make_provider(
     pages: list[SignInPage] = []  # the last one is the current one
 
     async def keep_page(url: str) -> None:
+        """Check the address that the server names, and keep it for `wait_for_return`."""
         rules.check_form(url)
         await rules.check(url)
         pages.append(SignInPage(url, name))
 
     async def wait_for_return() -> AuthorizationCodeResult:
+        """Show the page to the user, and wait until the browser has returned from it."""
         page = pages[-1]
         address = await _wait_for_address(show_page(page), redirect)
         returned = read_return(address)
