@@ -121,19 +121,8 @@ class Batch:
         self._turn.record.add(*responses, *changes, images=images)
 
     async def _run(self) -> BatchEnd:
-        """Run the calls until each of them has a response."""
-        if not self._is_replay:
-            # A call of a tool with rules is permitted when its arguments have been judged.
-            always_permitted = [call for call in self._calls if _is_unattended(call.tool)]
-            self._runner.progress.write(*always_permitted, stage="permitted")
-
-        same_id_counts: Counter[str] = Counter()
-        for index, call in enumerate(self._calls):
-            same_id_counts[call.request.id] += 1
-            call.index = index
-            call.number = same_id_counts[call.request.id]
-            self._start(call)
-        await asyncio.sleep(0)  # every call begins before an interrupt takes effect
+        """Run the calls until each of them has a response, or a verdict ends the batch."""
+        await self._start_all()
 
         while True:
             self._changed.clear()
@@ -153,6 +142,20 @@ class Batch:
                 await self._changed.wait()
             else:
                 return BatchEnd(change=self._runner.approved.take())
+
+    async def _start_all(self) -> None:
+        if not self._is_replay:
+            # A call of a tool with rules is permitted when its arguments have been judged.
+            always_permitted = [call for call in self._calls if _is_unattended(call.tool)]
+            self._runner.progress.write(*always_permitted, stage="permitted")
+
+        same_id_counts: Counter[str] = Counter()
+        for index, call in enumerate(self._calls):
+            same_id_counts[call.request.id] += 1
+            call.index = index
+            call.number = same_id_counts[call.request.id]
+            self._start(call)
+        await asyncio.sleep(0)  # every call begins before an interrupt takes effect
 
     def _has_running_calls(self) -> bool:
         return any(call.task is not None for call in self._calls)

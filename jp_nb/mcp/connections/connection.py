@@ -181,7 +181,7 @@ class Connection:
         Open calls end with an error.
         """
         session = self._session
-        if self.state == "starting":
+        if self.state == "starting":  # it does not run yet
             session = self._last_session
         self._session = None
 
