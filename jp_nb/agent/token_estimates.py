@@ -64,8 +64,8 @@ def estimate_attachment_tokens(attachment: Attachment) -> int:
 def estimate_item_tokens(item: ContextItem) -> int:
     """Estimate the tokens of an entry and its images. A PDF counts as one large image."""
     match item.entry:
-        case ChatRequest() as asked:
-            text = asked.content
+        case ChatRequest() as request:
+            text = request.content
         case ToolCallRequest() as call:
             text = compact_json(call.arguments)
         case ToolCallResponse() as result:
@@ -80,12 +80,15 @@ def estimate_item_tokens(item: ContextItem) -> int:
 def _estimate_change_tokens(
     before: RequestHead, after: RequestHead, contents: Mapping[AttachmentDigest, Attachment]
 ) -> int:
-    """Estimate the tokens of the messages for an appended change of the head."""
+    """Estimate the tokens of the messages for an appended change of the head.
+
+    The message has all texts of a changed system prompt, and the tools and files that are new.
+    """
     texts = () if before.system == after.system else after.system
     known = {tool.name: tool for tool in before.tools}
     tools = (tool for tool in after.tools if known.get(tool.name) != tool)
     added = {*after.attachments} - {*before.attachments}
-    attachments = (contents[mark] for mark in added & contents.keys())
+    attachments = (contents[digest] for digest in added & contents.keys())
 
     tokens = sum(map(estimate_text_tokens, texts))
     tokens += sum(map(estimate_tool_tokens, tools))

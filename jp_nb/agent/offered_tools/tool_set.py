@@ -181,14 +181,17 @@ def _make_offered_tool(
     style = tool.style
     star_style = star.style
     run = tool.run or star.run or origin.run
+    # The formatter of a tool that asks must not run before the user has decided.
     format_mode: FormatMode = "unattended" if run == "unattended" else "ask"
 
+    # A command in this setting formats the arguments. Other values are styles of their display.
     parameters = _first_set(style.parameters, star_style.parameters, None)
     formatter: CommandFormatter | None = None
     if isinstance(parameters, Command):
         formatter = CommandFormatter(parameters, name_in_source(name, tool))
         parameters = None
 
+    # The definition for the model: configured texts go before those of the tool.
     configured_parameters: dict[str, JsonValue] = {
         parameter: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
         for parameter, node in tool.parameters.items()
@@ -202,6 +205,7 @@ def _make_offered_tool(
         executor.schema or make_parameters_schema(configured_parameters),
     )
 
+    # Settings that the tool itself gets, as JSON.
     command: JsonValue = None
     if tool.command is not None:
         command = tool.command.model_dump(mode="json")
