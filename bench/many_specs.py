@@ -1,13 +1,14 @@
 """Benchmark a batch with many runs that execute nothing: its memory, time, and reports.
 
-    python -m bench.many_specs [--counts 10000 100000] [--ways pool dask] [--folder DIR]
+    python -m bench.many_specs [--counts 10000 100000] [--ways pool dask cluster] [--folder DIR]
 
 Worker processes of the project are replaced by one that ends each run at once (`no_op_worker`), so
 the figures are those of the batch itself: its plan, its log, the hand-over of each run, and the
 reports. Each row is a fresh process with two workers.
 
 - `MB at 10 %`, `50 %`, `100 %`: memory of the batch's process once so many runs have ended. With
-  Dask, its scheduler is a part of this process.
+  `dask`, the scheduler is a part of this process. With `cluster`, the scheduler and the workers are
+  processes of their own, as on a cluster that exists already.
 - `MB peak`: with the reports, which read the whole log.
 - `s per 1,000`, first and last quarter: equal if the time is linear.
 - `fsync`: share of the time in which the log was flushed to the disk.
@@ -24,6 +25,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +40,7 @@ from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 from jp_nb.batch.workers.worker_process import WorkerProcess
 from jp_nb.cli import parse_arguments
 
+WAYS: Final = ("pool", "dask", "cluster")
 WORKERS: Final = 2
 SAMPLE_S: Final = 0.25
 COLUMNS: Final = (
@@ -99,17 +103,26 @@ def read_memory_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measure_one(way: str, count: int, folder: Path) -> dict[str, Any]:
-    """Run one batch in this process, and return its row."""
+def measure_one(way: str, count: int, folder: Path, cluster: str | None) -> dict[str, Any]:
+    """Run one batch in this process, and return its row.
+
+    Args:
+        way: `pool`, `dask`, or `cluster`.
+        count: Number of runs.
+        folder: An empty folder for the notebook, the parameters, and the results.
+        cluster: The address of the scheduler, for the way `cluster`.
+    """
     write_work(folder, count)
     out = folder / "OUT"
     arguments = ["run", str(folder / "walk.ipynb"), "--each", str(folder / "n.jsonl")]
     arguments += ["-o", str(out)]
     if way == "pool":
         arguments += ["--workers", str(WORKERS)]
-    else:
+    elif way == "dask":
         os.environ["DASK_DISTRIBUTED__WORKER__PRELOAD"] = PROGRAM
         arguments += ["--dask", f"local:{WORKERS}"]
+    else:
+        arguments += ["--dask", str(cluster)]
 
     fsync_s = 0.0
     fsync = os.fsync
@@ -157,6 +170,30 @@ def measure_one(way: str, count: int, folder: Path) -> dict[str, Any]:
     return dict(zip(COLUMNS, values, strict=True))
 
 
+@contextmanager
+def start_cluster(folder: Path) -> Iterator[str]:
+    """Start a Dask scheduler and one worker process for each run at a time; yield the address."""
+    address_file = folder / "scheduler.json"
+    commands = [
+        ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"],
+        ["worker", "--nworkers", str(WORKERS), "--nthreads", "1", "--no-dashboard"],
+    ]
+    commands[1] += ["--preload", PROGRAM]
+    with ExitStack() as processes:
+        for command in commands:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dask", *command, "--scheduler-file", str(address_file)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            processes.enter_context(process)
+            processes.callback(process.terminate)
+
+        while not address_file.exists() or not address_file.read_text():
+            time.sleep(0.1)
+        yield str(json.loads(address_file.read_text())["address"])
+
+
 def report_paths(out: Path) -> tuple[Path, Path]:
     """Return the paths of the reports."""
     return out / "report.html", out / "report.json"
@@ -177,14 +214,18 @@ def main() -> None:
     """Measure each way and number of runs in a process of its own."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--counts", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--ways", nargs="+", choices=("pool", "dask"), default=["pool", "dask"])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["pool", "dask"])
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
 
     if options.one:
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            row = measure_one(options.ways[0], options.counts[0], Path(folder))
+        way = options.ways[0]
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder, ExitStack() as started:
+            cluster = None
+            if way == "cluster":
+                cluster = started.enter_context(start_cluster(Path(folder)))
+            row = measure_one(way, options.counts[0], Path(folder), cluster)
         print(f"\n{json.dumps(row)}")
         return
 
