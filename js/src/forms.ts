@@ -62,6 +62,9 @@ export class FormKeeper {
       if (this.showing.ours) {
         this.showing.put(form.id);
       }
+      if (this.model.collaborative) {
+        this.showing.dropCopies();
+      }
       this.dropOthers(form, this.showing.cell);
     }
     for (const panel of this.docks.keys()) {
@@ -109,6 +112,10 @@ export class FormKeeper {
     let isKept = false;
     for (const cell of this.model.cells) {
       if (!isCodeCell(cell)) {
+        continue;
+      }
+      // `Showing.dropCopies` removes these: as a text, a copy would not be known as one any more.
+      if (cell.id === place && this.model.collaborative) {
         continue;
       }
       for (let index = 0; index < cell.outputs.length; index++) {

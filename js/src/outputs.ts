@@ -38,6 +38,11 @@ export function markOf(metadata: unknown): unknown {
   return own(own(metadata, 'jp_nb'), 'display_id');
 }
 
+/** The display ids in these outputs, in their order. */
+function marksOf(outputs: JsonObject[]): unknown[] {
+  return outputs.map(({ metadata }) => markOf(metadata)).filter(mark => mark !== undefined);
+}
+
 /** The index of the output with this display id, or else with this data; or -1. */
 export function placeOf(outputs: IOutputAreaModel, id: unknown, data?: unknown): number {
   let alike = -1;
@@ -327,43 +332,54 @@ export class Showing {
   }
 
   /**
-   * Remove copies of outputs, which two pages of a shared document may have added.
+   * In a shared document: remove copies of outputs, which two pages may have added.
    *
    * The first copy stays, so that all pages keep the same one, and gets the newest content.
    */
-  private dropCopies(): void {
+  dropCopies(): void {
     const cell = this.cellModel;
     if (!cell) {
       return;
     }
+
     const shared = cell.sharedModel;
+    const { shown, copies } = this.findCopies(shared.getOutputs());
+    for (const index of copies.reverse()) {
+      shared.updateOutputs(index, index + 1, []);
+    }
+
+    const held = shared.getOutputs();
+    const drawn = cell.outputs.toJSON();
+    const isInStep = sortedText(marksOf(drawn)) === sortedText(marksOf(held));
+    if (!copies.length && isInStep) {
+      return;
+    }
+
+    // JupyterLab appends what another page has inserted, and then removes by index. So this page
+    // may draw outputs that the document does not hold, and would write to wrong places in it.
+    this.isLost ||= !isInStep;
+    if (sortedText(drawn) !== sortedText(held)) {
+      changeHere(cell, () => cell.outputs.fromJSON(held));
+    }
+
+    const kept = [...this.outputs.keys()].filter(id => !this.isOver || shown.has(id));
+    kept.forEach(id => this.put(id));
+  }
+
+  /** The ids in `outputs`, and the places of outputs whose id was there before. */
+  private findCopies(outputs: JsonObject[]): { shown: Set<unknown>; copies: number[] } {
     const shown = new Set<unknown>();
     const copies: number[] = [];
-    for (const [index, output] of shared.getOutputs().entries()) {
+    for (const [index, output] of outputs.entries()) {
       const ids = this.idsOf(output);
       const id = ids.find(each => !shown.has(each));
       if (id !== undefined) {
         shown.add(id);
       } else if (ids.length) {
-        copies.unshift(index);
+        copies.push(index);
       }
     }
-    if (!copies.length) {
-      return;
-    }
-    for (const index of copies) {
-      shared.updateOutputs(index, index + 1, []);
-    }
-    // JupyterLab appends what another page has inserted, and then removes by index.
-    const left = shared.getOutputs();
-    if (sortedText(cell.outputs.toJSON()) !== sortedText(left)) {
-      changeHere(cell, () => cell.outputs.fromJSON(left));
-    }
-    for (const id of shown) {
-      if (typeof id === 'string' && this.outputs.has(id)) {
-        this.put(id);
-      }
-    }
+    return { shown, copies };
   }
 
   private onChanged(outputs: IOutputAreaModel, { type }: IOutputAreaModel.ChangedArgs): void {

@@ -69,11 +69,14 @@ export class FakeCell {
     this.trusted = true;
   }
 
+  /** What the shared document holds, if that is not what this page draws. */
+  held: IOutput[] | null = null;
+
   readonly sharedModel = {
     getSource: () => this.source,
-    getOutputs: () => this.outputs.toJSON(),
+    getOutputs: () => structuredClone(this.held ?? this.outputs.items),
     updateOutputs: (start: number, end: number, outputs: IOutput[]) => {
-      this.outputs.items.splice(start, end - start, ...outputs);
+      (this.held ?? this.outputs.items).splice(start, end - start, ...outputs);
     }
   };
 
