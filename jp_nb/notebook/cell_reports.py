@@ -42,7 +42,7 @@ def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise StorageError(MALFORMED_CELLS)
 
-    return tuple(_read_cell(number, cell, running) for number, cell in enumerate(cells))
+    return tuple(_read_cell(number, cell, running) for number, cell in enumerate(cells, 1))
 
 
 def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:

@@ -81,5 +81,5 @@ class ExecutedCells:
         """Yield the cells in the order in which they started."""
         from jp_nb.toolkit.notebook_access import NotebookCell
 
-        for number, cell in enumerate(self._cells):
+        for number, cell in enumerate(self._cells, 1):
             yield NotebookCell(number, cell.source, execution_count=cell.count, state=cell.state)

@@ -43,7 +43,7 @@ class FileCells:
     """The cells of the notebook file, as they are after the changes of this kernel."""
 
     def __init__(self, snapshot: CellSnapshot) -> None:
-        cells = enumerate(snapshot["cells"])
+        cells = enumerate(snapshot["cells"], 1)
         self._cells = tuple(_read_cell(number, cell) for number, cell in cells)
         self._may_run = snapshot["run_inserted"]
         self._inserted_count = 0

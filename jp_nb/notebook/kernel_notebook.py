@@ -9,6 +9,7 @@ Source: `docs/notebook-tools.md`.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,7 @@ NO_EDITS: Final = (
 )
 NO_PAGE_HERE: Final = "no page shows this notebook"
 CELLS_TIMEOUT_S: Final = 3.0  # a page usually reports its cells within 0.1 s
+_CELL_NUMBER: Final = re.compile("[0-9]{1,6}")  # a longer text of digits is an id
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class KernelNotebook:
 
         try:
             async with asyncio.timeout(CELLS_TIMEOUT_S):
-                text = await asyncio.wrap_future(store.requests.ask_cells(whole))
+                text = await asyncio.wrap_future(store.requests.ask_cells(_as_index(whole)))
                 running = store.running_cells()
                 cells = await asyncio.to_thread(read_cells, text, running)
         except TimeoutError:
@@ -171,6 +173,13 @@ class KernelNotebook:
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace, on the cell's thread."""
         return run_code(self.shell, code, self.record_error)
+
+
+def _as_index(wanted: int | str | None) -> int | str | None:
+    """Return the number of a cell as its index, which the page expects; ids stay as they are."""
+    if isinstance(wanted, str) and _CELL_NUMBER.fullmatch(wanted):
+        wanted = int(wanted)
+    return wanted - 1 if isinstance(wanted, int) else wanted
 
 
 def _describe_merged(changed: ChangeResult) -> str:

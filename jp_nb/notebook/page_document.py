@@ -220,7 +220,7 @@ def _read_state(text: str) -> _PageState:
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise StorageError(MALFORMED_DOCUMENT)
 
-    listed = tuple(_read_cell(number, cell) for number, cell in enumerate(cells))
+    listed = tuple(_read_cell(number, cell) for number, cell in enumerate(cells, 1))
     return _PageState(listed, str(state.get("operation", "")), _read_ids(state.get("ids")))
 
 

@@ -35,7 +35,7 @@ class NotebookCell:
     """One cell.
 
     Attributes:
-        number: Its index in the notebook, from 0.
+        number: Its position in the notebook, from 1, as JupyterLab counts in its status bar.
         source: Its source, which may be cut (`left_out`).
         cell_id: Its id; "" if it is not known.
         execution_count: The number of its last run; None if it did not run.

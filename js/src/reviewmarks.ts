@@ -117,7 +117,7 @@ export class ReviewMarks {
     const scrolled = content.scrollToItem(index, 'center').catch(() => undefined);
     await Promise.race([scrolled, new Promise(resolve => setTimeout(resolve, SCROLL_MS))]);
     if (!isInView(content.widgets[index]?.node, scroller)) {
-      button.textContent = `${label} (cell ${index}: not drawn yet)`;
+      button.textContent = `${label} (cell ${index + 1}: not drawn yet)`;
       return () => undefined;
     }
 

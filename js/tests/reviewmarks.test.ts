@@ -86,7 +86,7 @@ describe('the marks of a review', () => {
     await vi.advanceTimersByTimeAsync(1900);
     expect(button.textContent).toBe('Show cell');
     await vi.advanceTimersByTimeAsync(200);
-    expect(button.textContent).toBe('edit 1 (cell 0: not drawn yet)');
+    expect(button.textContent).toBe('edit 1 (cell 1: not drawn yet)');
 
     marks.dispose();
     vi.useRealTimers();

@@ -80,7 +80,7 @@ async def test_sizes_of_differences_and_lost_outputs_are_above_what_they_are_abo
         ("Outputs", None),
         ("Edit 1: Insert a new code cell below this cell", "2 lines added"),
         (
-            "Edit 2: Replace cell 0 (one), which loses its outputs",
+            "Edit 2: Replace cell 1 (one), which loses its outputs",
             "3 lines added, 2 lines removed",
         ),
     ]
@@ -96,7 +96,7 @@ async def test_review_shows_reason_differences_and_choices() -> None:
     assert prompt.only_buttons
     assert details(prompt) == {
         "The model's reason": "It is untidy.",
-        "Edit 1: Replace cell 0 (one)": "- one\n+ uno",
+        "Edit 1: Replace cell 1 (one)": "- one\n+ uno",
         "Edit 2: Insert a new code cell below this cell": "+ new",
     }
     assert [action.label for action in prompt.actions] == [
@@ -123,7 +123,7 @@ async def test_unchanged_lines_are_folded_and_a_deletion_is_shown_in_full() -> N
     ]
     bench, _ = await run(yes("apply"), edits=edits, document=cells)
     shown = details(bench.person.asked[0])
-    assert shown["Edit 1: Change cell 0 (line 0)"].split("\n") == [
+    assert shown["Edit 1: Change cell 1 (line 0)"].split("\n") == [
         "… 7 unchanged lines",
         "  line 7",
         "  line 8",
@@ -135,7 +135,7 @@ async def test_unchanged_lines_are_folded_and_a_deletion_is_shown_in_full() -> N
         "  line 13",
         "… 6 unchanged lines",
     ]
-    assert shown["Edit 2: Delete cell 1 (a), with its outputs"] == "- a\n- b"
+    assert shown["Edit 2: Delete cell 2 (a), with its outputs"] == "- a\n- b"
 
 
 @pytest.mark.req("CELL-8", "CELL-40")
@@ -188,7 +188,7 @@ async def test_user_chooses_edits_and_changes_a_source() -> None:
     )
     prompts = bench.person.asked
     assert [option.label for option in prompts[1].question.answer_type.options] == [
-        "Edit 1: Replace cell 0 (one)",
+        "Edit 1: Replace cell 1 (one)",
         "Edit 2: Insert a new code cell below this cell",
     ]
     assert prompts[2].text == "Apply 1 edit to this notebook?"
@@ -334,11 +334,11 @@ async def test_review_on_stdin_prints_differences_and_decides_edit_by_edit() -> 
 
     shown = "\n".join(users[0].transcript)
     assert "Apply 2 edits to this notebook?" in shown
-    assert "Edit 1: Replace cell 0 (one)" in shown
+    assert "Edit 1: Replace cell 1 (one)" in shown
     assert "- one" in shown
     assert "+ uno" in shown
     assert "Apply 1 edit to this notebook?" in "\n".join(users[2].transcript)
-    assert "Edit 1: Replace cell 0 (one): 1 line added, 1 line removed (not chosen)" in "\n".join(
+    assert "Edit 1: Replace cell 1 (one): 1 line added, 1 line removed (not chosen)" in "\n".join(
         users[2].transcript
     )
     assert cells.sources == ["one", "two", THIS, "new"]
@@ -402,7 +402,7 @@ async def test_change_after_the_edits_is_told_to_the_user_and_the_model_at_the_e
     bench, _ = await run_shared(lambda cells: cells.set("a", source="uno by Ada"))
     assert "1. applied: cell `a`" in response(bench).content
     [notice] = [str(each) for each in bench.shown if "No longer as" in str(each)]
-    assert "cell 0" in notice
+    assert "cell 1" in notice
     assert "You or Ada changed it" in notice
     [_request, note] = bench.of("chat_request")
     assert note.metadata == {"note_to_model": True}

@@ -32,8 +32,8 @@ class EditedCells:
         self.other_users: tuple[str, ...] | None = None
         self._can_change = can_change
         self._cells: tuple[DocumentCell, ...] = tuple(
-            DocumentCell(chr(ord("a") + number), number, source)
-            for number, source in enumerate(sources)
+            DocumentCell(chr(ord("a") + index), index + 1, source)
+            for index, source in enumerate(sources)
         )
         self._this = self._cells[-1].cell_id
 
@@ -59,9 +59,9 @@ class EditedCells:
     def set(self, cell_id: str, **facts: Any) -> None:
         """Change facts of a cell, as the user does: its `source`, `kind`, `is_editable`, …"""
         cells = list(self._cells)
-        number = self.ids.index(cell_id)
-        kept = {name: getattr(cells[number], name) for name in DocumentCell.__slots__}
-        cells[number] = DocumentCell(**{**kept, **facts})
+        index = self.ids.index(cell_id)
+        kept = {name: getattr(cells[index], name) for name in DocumentCell.__slots__}
+        cells[index] = DocumentCell(**{**kept, **facts})
         self._cells = tuple(cells)
 
     def drop(self, cell_id: str) -> None:

@@ -61,10 +61,10 @@ def scripts(lab: Lab) -> None:
     look = calls(
         ("gate", {}),
         ("notebook_cells", {}),
-        ("notebook_cell", {"cell": 3}),
-        ("notebook_cell", {"cell": 4, "part": "outputs"}),
+        ("notebook_cell", {"cell": 4}),
+        ("notebook_cell", {"cell": 5, "part": "outputs"}),
         ("notebook_search", {"text": "WRITTEN JUST"}),
-        ("notebook_cell", {"cell": 1}),
+        ("notebook_cell", {"cell": 2}),
     )
     (lab.root / "look.toml").write_text(look, encoding="utf-8")
 
@@ -94,19 +94,19 @@ def test_model_reads_cells_states_and_images_of_the_page(
     page.output_text(2, contains="I have looked.")
     _, listed, plot, broken, found, edited = results(page, 6)
     assert listed.startswith(
-        "Cells 0 to 7 of 8. These are the cells of the open page, including unsaved edits."
+        "Cells 1 to 8 of 8. These are the cells of the open page, including unsaved edits."
     )
     lines = listed.split("\n")[3:-1]
     known = r"(?<=ran) as \d+|(?<=failed) as \d+|, id [\w-]+, version [0-9a-f]{12}"
     assert [re.sub(known, "", line) for line in lines] == [
-        "0 [code, ran] %load_ext jp_nb (+8 lines)",
-        "1 [code, ran, edited since] new = 1  # written just now",
-        "2 [code, running] %%jp -m scripted/look -t notebook (+1 line)",
-        "3 [code, ran] from IPython.display import Image, display (+3 lines)",
-        "4 [code, failed] print('before') (+1 line)",
-        "5 [code, waiting to run] 'queued'",
-        "6 [code, not run] 'not run'",
-        "7 [markdown] # A *heading* (+1 line)",
+        "1 [code, ran] %load_ext jp_nb (+8 lines)",
+        "2 [code, ran, edited since] new = 1  # written just now",
+        "3 [code, running] %%jp -m scripted/look -t notebook (+1 line)",
+        "4 [code, ran] from IPython.display import Image, display (+3 lines)",
+        "5 [code, failed] print('before') (+1 line)",
+        "6 [code, waiting to run] 'queued'",
+        "7 [code, not run] 'not run'",
+        "8 [markdown] # A *heading* (+1 line)",
     ]
     assert "Images with this result: 1." in plot
     assert "display, with an image]\n<IPython.core.display.Image object>" in plot
@@ -114,7 +114,7 @@ def test_model_reads_cells_states_and_images_of_the_page(
     assert "[1: stream]\nbefore" in broken
     assert "ZeroDivisionError" in broken
     assert "\x1b" not in broken
-    assert "cell 1, source, line 1: new = 1  # written just now" in found
+    assert "cell 2, source, line 1: new = 1  # written just now" in found
     assert "new = 1  # written just now" in edited
     record = page.page.evaluate(f"{MODEL}.getMetadata('jp')")
     assert sum(event["type"] == "image" for event in record["events"]) == 1

@@ -98,7 +98,7 @@ def test_screen_reader_hears_each_edit_and_if_its_difference_is_open(
         on("replace", "b", "two", source="due"),
     )
     form = page.form()
-    for title, size in (("Replace cell 2 (one)", "500 lines added"), ("Replace cell 3 (two)", "")):
+    for title, size in (("Replace cell 3 (one)", "500 lines added"), ("Replace cell 4 (two)", "")):
         box = form.get_by_role("checkbox", name=title)
         assert size in box.locator("xpath=ancestor::label").inner_text()
     names = [

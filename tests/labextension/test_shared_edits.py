@@ -121,6 +121,6 @@ def test_edit_of_another_page_later_in_the_turn_is_told_at_its_end(
     second.page.evaluate(TYPE_AFTER_THE_EDIT, 3000)
     click(first, "Apply 2 edits and run")
     shown = first.output_text(1, contains="No longer as the edits of this turn left it")
-    assert f"cell 2. You or {BO_SHOWN} changed it" in shown
+    assert f"cell 3. You or {BO_SHOWN} changed it" in shown
     assert "1. applied: cell `a`" in result(first)
     first.wait_for_record("record.events.some(e => e.metadata?.note_to_model)")

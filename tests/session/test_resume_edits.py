@@ -113,7 +113,7 @@ def test_mark_of_another_operation_says_nothing_about_the_call(clean_folder: Pat
     restarted.cells.operation = "0" * 32
     found = restarted.resume()
     assert found.is_error  # the old versions do not fit: nothing is proposed twice
-    assert "is old: cell 0 (`a`)" in found.content
+    assert "is old: cell 1 (`a`)" in found.content
     assert restarted.user.asked == []
     assert restarted.cells.changes == 0
     twin = "already has a cell with the source of edit 2: `made-0-1`"

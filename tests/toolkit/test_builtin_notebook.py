@@ -22,9 +22,9 @@ from tests.support.images import pdf_bytes
 
 PICTURE = jp.Image("image/png", b"\x89PNG\r\n\x1a\n")
 CELLS = (
-    make("notebook_cell", 0, "\n# Title\n\nWords.", kind="markdown", cell_id="a1"),
+    make("notebook_cell", 1, "\n# Title\n\nWords.", kind="markdown", cell_id="a1"),
     make("notebook_cell", 
-        1,
+        2,
         'import os\napi_key = "abc"\nplot()',
         execution_count=3,
         state="done",
@@ -35,12 +35,12 @@ CELLS = (
             make("cell_output", "display", "<Figure>", (PICTURE,)),
         ),
     ),
-    make("notebook_cell", 2, "boom", execution_count=4, state="failed", outputs=(
+    make("notebook_cell", 3, "boom", execution_count=4, state="failed", outputs=(
         make("cell_output", "error", "NameError: boom"),
     )),
-    make("notebook_cell", 3, "%%jp\nWhat?", state="running"),
-    make("notebook_cell", 4, "later", state="queued"),
-    make("notebook_cell", 5, "", state="not run"),
+    make("notebook_cell", 4, "%%jp\nWhat?", state="running"),
+    make("notebook_cell", 5, "later", state="queued"),
+    make("notebook_cell", 6, "", state="not run"),
 )  # fmt: skip
 
 
@@ -72,36 +72,36 @@ def data(outcome: jp.Success) -> str:
 
 async def test_cells_are_listed_with_type_state_and_first_line() -> None:
     assert data(await use("notebook_cells")).split("\n") == [
-        f"0 [markdown, id a1, version {TITLE_VERSION}] # Title (+1 line)",
-        f"1 [code, ran as 3, edited since, id b2, version {CODE_VERSION}] import os (+2 lines)",
-        "2 [code, failed as 4] boom",
-        "3 [code, running] %%jp (+1 line)",
-        "4 [code, waiting to run] later",
-        "5 [code, not run] (empty)",
+        f"1 [markdown, id a1, version {TITLE_VERSION}] # Title (+1 line)",
+        f"2 [code, ran as 3, edited since, id b2, version {CODE_VERSION}] import os (+2 lines)",
+        "3 [code, failed as 4] boom",
+        "4 [code, running] %%jp (+1 line)",
+        "5 [code, waiting to run] later",
+        "6 [code, not run] (empty)",
     ]
 
 
 async def test_long_notebook_is_listed_in_parts_with_a_way_to_continue() -> None:
-    many = tuple(make("notebook_cell", n, f"x{n}") for n in range(5000))
+    many = tuple(make("notebook_cell", n, f"x{n}") for n in range(1, 5001))
     first = await use("notebook_cells", cells=many)
-    assert first.content.startswith("Cells 0 to 49 of 5000. ")
-    assert "For more, call with first=50." in first.content
+    assert first.content.startswith("Cells 1 to 50 of 5000. ")
+    assert "For more, call with first=51." in first.content
     last = await use("notebook_cells", cells=many, first=4990)
-    assert data(last).split("\n")[-1] == "4999 [code, not run] x4999"
+    assert data(last).split("\n")[-1] == "5000 [code, not run] x5000"
     assert "For more" not in last.content
-    with pytest.raises(jp.ToolError, match="There is no cell 5000: numbers are 0 to 4999"):
-        await use("notebook_cells", cells=many, first=5000)
+    with pytest.raises(jp.ToolError, match="There is no cell 5001: numbers are 1 to 5000"):
+        await use("notebook_cells", cells=many, first=5001)
 
 
 async def test_cell_is_found_by_number_or_id_with_outputs_and_images(
     subtests: pytest.Subtests,
 ) -> None:
-    rows: list[JsonValue] = [1, "1", "b2"]
+    rows: list[JsonValue] = [2, "2", "b2"]
     for cell in rows:
         with subtests.test(cell=cell):
             found = await use("notebook_cell", cell=cell)
             facts = f"code, ran as 3, edited since, id b2, version {CODE_VERSION}"
-            assert found.content.startswith(f"Cell 1 of 6: {facts}. ")
+            assert found.content.startswith(f"Cell 2 of 6: {facts}. ")
             assert "Images with this result: 1." in found.content
             assert found.images == (PICTURE,)
             assert data(found).split("\n") == [
@@ -159,8 +159,8 @@ async def test_one_very_long_line_is_truncated_with_a_note() -> None:
 
 async def test_search_is_case_insensitive_over_sources_and_outputs() -> None:
     found = await use("notebook_search", text="RED T")
-    assert data(found) == "cell 1, output 1, line 1: Red text"
-    assert data(await use("notebook_search", text="import")) == "cell 1, source, line 1: import os"
+    assert data(found) == "cell 2, output 1, line 1: Red text"
+    assert data(await use("notebook_search", text="import")) == "cell 2, source, line 1: import os"
     assert data(await use("notebook_search", text="nothing of this")) == "(none)"
     assert data(await use("notebook_search", text="p.")) == "(none)"  # no pattern
 

@@ -140,9 +140,9 @@ async def test_wrong_edits_are_refused_whole_with_their_number_and_a_remedy(
         (replace(document, "b", "two"), "nothing would change"),
         (on(document, "move", "b", after="a"), "nothing would change"),
         ({"op": "delete", "cell": "zz", "version": "0"}, "notebook_cells()"),
-        ({"op": "delete", "cell": "1", "version": "0"}, "The nearest ids are b (cell 1)"),
+        ({"op": "delete", "cell": "1", "version": "0"}, "The nearest ids are a (cell 1)"),
         ({"op": "delete", "cell": "b"}, "`delete` needs `version`"),
-        ({"op": "delete", "cell": "b", "version": "000000000000"}, "is old: cell 1 (`b`)"),
+        ({"op": "delete", "cell": "b", "version": "000000000000"}, "is old: cell 2 (`b`)"),
         ({"op": "delete", "cell": "b", "version": "same"}, "is not the version of an edit"),
         ({"op": "remove", "cell": "b"}, "Use one of insert, replace, patch"),
         ({"op": "insert", "source": "x", "metadata": "{}"}, "`insert` has no `metadata`"),
@@ -174,9 +174,9 @@ async def test_wrong_edits_are_refused_whole_with_their_number_and_a_remedy(
 async def test_source_in_place_of_an_id_is_answered_with_the_id_of_its_cell() -> None:
     document = edited("# August (FIXED)\nimport os", "two", "two", THIS)
     outcome = await propose(document, {"op": "delete", "cell": document.sources[0], "version": "0"})
-    assert "The nearest ids are a (cell 0). List the cells" in outcome.message
+    assert "The nearest ids are a (cell 1). List the cells" in outcome.message
     outcome = await propose(document, {"op": "delete", "cell": "two", "version": "0"})
-    assert "The nearest ids are b (cell 1), c (cell 2)." in outcome.message
+    assert "The nearest ids are b (cell 2), c (cell 3)." in outcome.message
     assert document.changes == 0
 
 

@@ -21,7 +21,6 @@ from jp_nb.agent.prompting.prompts import (
     QuestionPrompt,
 )
 from jp_nb.text import one_line, pluralize, spell_invisible
-from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.confusing_characters import describe_hidden_characters
 from jp_nb.toolkit.editing.document_cells import DocumentCell
 from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
@@ -237,7 +236,7 @@ def describe_edit(planned: PlannedEdit) -> str:
     runs = ", and run it" if edit.is_run and edit.kind != "run" else ""
 
     if edit.kind == "insert":
-        place = _describe_place(edit)
+        place = _describe_place(planned)
         return f"Edit {edit.number}: {verb} a new {planned.cell_kind} cell {place}{runs}"
 
     name = f"the new cell `{edit.cell}`"
@@ -245,7 +244,7 @@ def describe_edit(planned: PlannedEdit) -> str:
         name = describe_cell(planned.cell)
     title = f"Edit {edit.number}: {verb} {name}"
     if edit.kind == "move":
-        title += f", {_describe_place(edit)}"
+        title += f", {_describe_place(planned)}"
     if edit.kind == "delete" and planned.cell is not None and planned.cell.has_outputs:
         title += ", with its outputs"
     if _loses_outputs(planned):
@@ -262,8 +261,11 @@ def describe_cell(cell: DocumentCell) -> str:
     return f"cell {cell.number} ({first})"
 
 
-def _describe_place(edit: CellEdit) -> str:
-    match edit.after:
+def _describe_place(planned: PlannedEdit) -> str:
+    if planned.named_place is not None:
+        return f"after {describe_cell(planned.named_place)}"
+
+    match planned.edit.after:
         case "start":
             return "at the start"
         case "end":
@@ -271,7 +273,7 @@ def _describe_place(edit: CellEdit) -> str:
         case "this":
             return "below this cell"
         case after:
-            return f"after `{spell_invisible(one_line(after, limit=64))}`"
+            return f"after the new cell `{spell_invisible(one_line(after, limit=64))}`"
 
 
 def make_choice_prompt(review: EditReview, chosen: frozenset[int]) -> QuestionPrompt:

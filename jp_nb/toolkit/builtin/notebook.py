@@ -109,17 +109,17 @@ class NotebookTool(Tool):
 
 
 async def _list_cells(call: _NotebookCall) -> Success:
-    first = call.read_integer("first", 0, at_least=0)
+    first = call.read_integer("first", 1, at_least=1)
     cells = await call.notebook.cells()
     hide = await call.read_secrets()
     total = len(cells.cells)
-    shown = cells.cells[first : first + CELLS_AT_ONCE]
+    shown = cells.cells[first - 1 : first - 1 + CELLS_AT_ONCE]
     if not shown:
         raise ToolError(format_missing_cell(str(first), total))
 
     last = shown[-1].number
     about = f"Cells {first} to {last} of {total}. {format_view(cells)}"
-    if last + 1 < total:
+    if last < total:
         about += f" For more, call with first={last + 1}."
 
     lines = "\n".join(format_cell_line(cell, hide) for cell in shown)
@@ -200,7 +200,7 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
         _list_cells,
         "List the cells of the current notebook: number, type, run state, id, version, and "
         "first line. Returns 50 at a time.",
-        {"first": argument("integer", "Number of the first cell to list. Default: 0.")},
+        {"first": argument("integer", "Number of the first cell to list. Default: 1.")},
     ),
     "notebook_cell": NotebookTool(
         _read_cell,

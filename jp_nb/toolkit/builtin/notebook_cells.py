@@ -119,7 +119,7 @@ def find_cell(cells: NotebookCells, wanted: int | str) -> NotebookCell:
 
 def format_missing_cell(wanted: str, total: int) -> str:
     """Return the error about a cell that does not exist."""
-    known = f"numbers are 0 to {total - 1}" if total else "no cells are known"
+    known = f"numbers are 1 to {total}" if total else "no cells are known"
     return f"There is no cell {wanted}: {known}. List the cells with notebook_cells."
 
 

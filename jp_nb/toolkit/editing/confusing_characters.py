@@ -30,7 +30,7 @@ def describe_hidden_characters(before: str, after: str) -> list[str]:
         count = len(code_points)
         noun = pluralize("character", count)
         warnings.append(
-            f"{count} {noun} that cannot be seen or confuse, shown as code points: {names}"
+            f"{count} {noun} that cannot be seen or may confuse, shown as code points: {names}"
         )
 
     if "\r" in after:

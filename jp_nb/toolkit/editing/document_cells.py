@@ -35,7 +35,7 @@ class DocumentCell:
     """One cell of the document, with its whole source.
 
     Attributes:
-        number: The index in the notebook, from 0.
+        number: The position in the notebook, from 1, as JupyterLab counts in its status bar.
         is_editable: False if the metadata of the cell forbids a new source.
         is_deletable: False if the metadata of the cell forbids its deletion.
         is_busy: True if the cell runs or waits to run.
@@ -94,8 +94,8 @@ class DocumentCells:
             return [_describe(cell) for cell in same_source[:MAX_NEAREST_CELLS]]
 
         is_number = wanted.isdecimal() and len(wanted) < 7
-        if is_number and int(wanted) < len(self.cells):
-            return [_describe(self.cells[int(wanted)])]
+        if is_number and 1 <= int(wanted) <= len(self.cells):
+            return [_describe(self.cells[int(wanted) - 1])]
 
         cells = {cell.cell_id: cell for cell in self.cells}
         near = get_close_matches(wanted[:64], cells, n=MAX_NEAREST_CELLS, cutoff=0.4)

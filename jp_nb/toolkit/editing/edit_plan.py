@@ -26,6 +26,8 @@ class PlannedEdit:
         after: Its source after this edit; "" if it is deleted.
         place: The key of the cell before the new or moved cell, or `start`.
         place_before: The same before the edit, of a deleted or moved cell.
+        named_place: The cell of the document that `edit.after` names; None for `start`, `end`,
+            `this`, a new cell, or an edit without a place.
     """
 
     edit: CellEdit
@@ -35,6 +37,7 @@ class PlannedEdit:
     after: str
     place: str = ""
     place_before: str = ""
+    named_place: DocumentCell | None = None
 
     @property
     def changes_source(self) -> bool:

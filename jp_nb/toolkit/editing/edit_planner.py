@@ -192,6 +192,7 @@ class _Planner:
             after=after,
             place=place,
             place_before=place_before,
+            named_place=self._document.find(edit.after),
         )
         self._planned.append(planned)
 

@@ -53,7 +53,7 @@ def apply_steps(
                 order.remove(cell_id)
 
     return tuple(
-        replace(cells_by_id[cell_id], number=number) for number, cell_id in enumerate(order)
+        replace(cells_by_id[cell_id], number=number) for number, cell_id in enumerate(order, 1)
     )
 
 
