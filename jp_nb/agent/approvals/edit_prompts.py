@@ -162,9 +162,9 @@ def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
     for planned in list_shown_edits(review, plan):
         yield _make_edit_detail(planned, is_chosen=planned.edit.number in chosen)
 
-    left_out = [f"Edit {number}: {reason}" for number, reason in sorted(plan.dropped.items())]
-    if left_out:
-        yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(left_out), size_text="")
+    dropped = [f"Edit {number}: {reason}" for number, reason in sorted(plan.dropped.items())]
+    if dropped:
+        yield PromptDetail(LEFT_OUT_CAPTION, "\n".join(dropped), size_text="")
 
 
 def _make_edit_detail(planned: PlannedEdit, *, is_chosen: bool) -> PromptDetail:

@@ -60,19 +60,11 @@ class CallResults:
         The parts of the limited result are noted in the state of the call, and its images count for
         the turn.
         """
-        if isinstance(outcome, ToolFailure):
-            content = outcome.message
-            if outcome.trace:
-                content += f"\n\nTrace:\n{join_lines(outcome.trace, MAX_TRACE_CHARS)}"
-            result = Delivery(content, is_error=True)
-        else:
-            result = Delivery(outcome.content, images=outcome.images)
-            if outcome.proposes and not tool.executor.may_propose:
-                log.warning("%s may not propose configuration changes: ignored", tool.name)
-
-        # The text is cut first, so that the notes below it are never cut.
+        result = _make_whole_result(tool, outcome)
         limits = self._batch.basis.config.record
         shown = limit_images(result.images, limits, earlier_count=self._turn.image_count)
+
+        # The text is cut first, so that the notes below it are never cut.
         short = truncate_result(result.content, tool)
         whole_chars = None if short == result.content else len(result.content)
         if outcome.omits_structured:
@@ -125,3 +117,16 @@ class CallResults:
         self.keep(call, response)
         call.state.result.kept = response
         return True
+
+
+def _make_whole_result(tool: OfferedTool, outcome: Success | ToolFailure) -> Delivery:
+    """Return the result without limits. A failure has the trace of the tool, if there is one."""
+    if isinstance(outcome, ToolFailure):
+        content = outcome.message
+        if outcome.trace:
+            content += f"\n\nTrace:\n{join_lines(outcome.trace, MAX_TRACE_CHARS)}"
+        return Delivery(content, is_error=True)
+
+    if outcome.proposes and not tool.executor.may_propose:
+        log.warning("%s may not propose configuration changes: ignored", tool.name)
+    return Delivery(outcome.content, images=outcome.images)

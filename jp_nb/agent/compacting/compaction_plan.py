@@ -59,9 +59,10 @@ class CompactionStep:
         if setting == "omit":
             calls = ToolCallPolicy(policy="omit")
         elif setting is not None:
-            request = setting != "strip-responses"
-            response = setting != "strip-requests"
-            calls = ToolCallPolicy(policy="strip", request=request, response=response)
+            # `strip` removes both halves of a call, `strip-requests` and `strip-responses` one.
+            strips_request = setting != "strip-responses"
+            strips_response = setting != "strip-requests"
+            calls = ToolCallPolicy(policy="strip", request=strips_request, response=strips_response)
 
         return Compaction(from_turn=first, to_turn=last, reasoning=rule.reasoning, tool_calls=calls)
 

@@ -112,7 +112,7 @@ class ServerSession:
         self._ask = ask
         self._on_end = on_end
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._requests: set[asyncio.Task[ServerResult | InputRequired]] = set()
+        self._requests: set[asyncio.Task[ServerResult | InputRequired]] = set()  # that run
         self._owner: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()  # tells the owner to leave the client
         # Ends when the tools are listed, or with the reason why the server did not start.
@@ -170,6 +170,11 @@ class ServerSession:
         self.ended.set_result(None)
 
     async def _run(self) -> None:
+        """Run the server, or connect to it, until the session ends.
+
+        Raises:
+            StartError: It cannot be started or reached.
+        """
         if find_spec("mcp") is None:
             raise StartError("the library `mcp` is not installed: `pip install 'jp-nb[mcp]'`")
 
@@ -340,6 +345,7 @@ class ServerSession:
         return ServerError(self._name, tool, reason, code=code, data=data)
 
     def _describe(self, exc: Exception) -> str:
+        """Return the reason of an error in words."""
         if isinstance(exc, StartError):
             return str(exc)
         if type(exc).__name__ == "ValidationError":
