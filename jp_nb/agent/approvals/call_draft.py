@@ -86,6 +86,11 @@ class CallDraft:
     proposed_rule: KeptRule | None = None
     edited_through: Channel | None = None
 
+    @property
+    def is_command(self) -> bool:
+        """True if the tool is a command, whose final command line the user has to see."""
+        return self.make_command_line() is not None
+
     def make_command_line(self) -> CommandLine | ToolFailure | None:
         """Return the command line, or why there is none; None if the tool is not a command."""
         return self.tool.executor.command_line(self.arguments, self.context)

@@ -132,6 +132,7 @@ class BatchInterrupts:
             self._decide(verdict)
 
     def _on_menu_end(self, menu: asyncio.Task[None]) -> None:
+        """Handle the end of the task of a menu, which forgets itself when the user has decided."""
         self._screen.activity.end()
         has_failed = menu is self.menu and not self.is_canceling  # it made no decision
         if has_failed:

@@ -202,6 +202,13 @@ class EditRequests:
     async def _ask_until_decided(
         self, ask: SafeAsk, call: Call, tool: OfferedTool, choices: _EditChoices
     ) -> EditDecision:
+        """Show the review until the user decides. Edits are applied only as the user saw them.
+
+        A button may lead to another dialogue, which changes `choices`, and back.
+
+        Raises:
+            CallEnded: Nothing is to be applied.
+        """
         while True:
             end = await ask(make_review_prompt(choices.review, choices.plan))
             if isinstance(end, Unavailable):

@@ -175,7 +175,7 @@ class PermissionRequests:
                 raise self._end_undecided(draft, edited)
 
             draft = edited
-            if draft.make_command_line() is None:
+            if not draft.is_command:
                 return _PermissionChoice("run", draft)
         return await self._ask_until_decided(ask, draft)
 
@@ -194,7 +194,7 @@ class PermissionRequests:
                         return _PermissionChoice("run", draft)
                 case "edit":
                     edited = await _edit_or_go_back(ask, draft)
-                    if edited is not None and edited.make_command_line() is None:
+                    if edited is not None and not edited.is_command:
                         return _PermissionChoice("run", edited)
                     draft = edited or draft
                 case "run" | "run_turn" | "skip" | "skip_turn" as action:
@@ -241,7 +241,7 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
 async def _edit_arguments(ask: SafeAsk, draft: CallDraft) -> CallDraft | NotAnswered | Unavailable:
     """Return the call with the arguments that the user edited."""
     editor = ArgumentEditor(draft.tool, draft.arguments)
-    submit = RUN_EDITED_LABEL if draft.make_command_line() is None else USE_EDITED_LABEL
+    submit = USE_EDITED_LABEL if draft.is_command else RUN_EDITED_LABEL
 
     while True:
         end = await ask(editor.make_prompt(submit))

@@ -146,6 +146,7 @@ class CellCall:
         run = CURRENT_RUN.get()
 
         def run_on_cell_thread() -> T:
+            """Run `function` after the previous one, and note its times and its result."""
             token = CURRENT_RUN.set(run)  # on the cell's thread, for code that copies the context
             self.interrupts_at_begin = self._functions.interrupt_count
             self._functions.on_begin(self)

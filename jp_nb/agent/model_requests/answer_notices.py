@@ -57,7 +57,7 @@ def _iter_end_notices(
     attempt: Attempt, answer: ContinuedAnswer, entries: Sequence[Entry]
 ) -> Iterator[str]:
     finished = attempt.builder.finished
-    assert finished is not None
+    assert finished is not None  # the response is complete
     unfinished_calls = attempt.builder.list_unfinished_calls()
     truncated_call = attempt.find_truncated_call()
 

@@ -184,6 +184,7 @@ class ServerSession:
             await self._run_http(self._launch)
 
     async def _run_process(self, launch: StdioLaunch) -> None:
+        """Run the server as a process, which ends with the session."""
         limit = self._limits.max_response_bytes
         process = StdioTransport(launch, limit, on_end=self._stop.set)
         self.transport = process
@@ -196,6 +197,7 @@ class ServerSession:
             await process.stop()
 
     async def _run_http(self, launch: HttpLaunch) -> None:
+        """Connect to the server at an address. Its modules import the library, so they are lazy."""
         limit = self._limits.max_response_bytes
         await asyncio.to_thread(import_module, LIBRARY)
         from jp_nb.mcp.connections import client as library

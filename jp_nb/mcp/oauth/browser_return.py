@@ -100,6 +100,7 @@ async def listen() -> AsyncGenerator[Redirect]:
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection. Only a request for the random path is the return."""
         with suppress(OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             line = await asyncio.wait_for(reader.readuntil(b"\r\n"), RETURN_LIMIT_S)
             target = _read_target(line)

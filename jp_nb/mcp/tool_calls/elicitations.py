@@ -91,6 +91,7 @@ def make_question(
 
 
 def _make_url_question(asked: ServerQuestion, question_id: str, text: str) -> Question:
+    """Return the question whether the user has opened an address."""
     try:
         kind = UrlAnswer(url=asked.url or "")
     except ValidationError as exc:
@@ -105,6 +106,7 @@ def _make_form(
     text: str,
     earlier: Mapping[str, JsonValue],
 ) -> Question:
+    """Return the question for a form: the fields of its schema, and a check of the whole answer."""
     schema = make_storable(dict(asked.schema or {}))
     assert isinstance(schema, dict)
     if len(compact_json(schema)) > MAX_FORM_CHARS:

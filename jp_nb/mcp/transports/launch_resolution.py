@@ -99,6 +99,7 @@ class _Resolution:
     # --- programs --------------------------------------------------------------------------------
 
     def _resolve_stdio(self) -> StdioLaunch:
+        """Return the command of a server on this computer."""
         server = self._server
         if server.command is None:
             hint = "set `command` to a program, or `url` to an address"
@@ -142,6 +143,7 @@ class _Resolution:
         return environment
 
     def _read_env_file(self, text: str) -> dict[str, str]:
+        """Return the variables in the file at the path `text`."""
         path = self._make_path(text)
         try:
             lines = self._context.read_file(path).decode("utf-8-sig").splitlines()
@@ -227,6 +229,7 @@ class _Resolution:
     # --- addresses -------------------------------------------------------------------------------
 
     def _resolve_http(self) -> HttpLaunch:
+        """Return the address of a server on the network. All values of its headers are secrets."""
         server = self._server
         if server.url is None:
             raise self._error("the address of the server is missing: set `url`", "url")
@@ -293,6 +296,7 @@ class _Resolution:
         return expanded
 
     def _get_input(self, name: str, keys: Sequence[str]) -> str:
+        """Return the user's answer for `${input:NAME}` in the setting at `keys`, as a secret."""
         value = self._context.inputs.get(name)
         if value is None:
             raise self._error(
@@ -304,6 +308,10 @@ class _Resolution:
         return value
 
     def _get_variable(self, reference: Reference, keys: Sequence[str]) -> str:
+        """Return the value of `${NAME}` or `${NAME:-default}` in the setting at `keys`.
+
+        It is a secret if the name of the variable or of the setting says so.
+        """
         value = self._context.environ.get(reference.name)
         if reference.default is not None:
             value = value or reference.default  # also for an empty variable, as in a shell

@@ -154,6 +154,7 @@ class ServerProcess:
             SHARED_GUARD.remove(self.pid)
 
     async def _end_group(self) -> None:
+        """Close stdin, so that the server ends by itself, then send the signals if it does not."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
