@@ -67,6 +67,10 @@ class ToolEnds:
     """A tool call has its response.
 
     Attributes:
+        call_id: Key of the call, as in `ToolBegins`.
+        content: The response that the model gets.
+        seconds: Duration of all runs, without the time for prompts.
+        traceback: Traceback of an exception of the tool; None without one.
         skipped: True if the user skipped or stopped it.
         result_lines: Number of lines of `content` to display; None: all.
         folds_result: True if the user can unfold the content instead.

@@ -87,7 +87,10 @@ def make_part(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestP
 class NormalizedRequest:
     """A request without incidental content, for comparison.
 
-    `settings` are provider, model, and tool choice, and the parameters and schema if there are any.
+    Attributes:
+        settings: Provider, model, and tool choice, and the parameters and schema if there are any.
+        system: The parts of each kind, in the order of the request; likewise `attachments`,
+            `tools`, and `messages`.
     """
 
     settings: JsonObject

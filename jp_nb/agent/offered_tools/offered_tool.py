@@ -47,9 +47,19 @@ class OfferedTool:
     """An available tool: its executor and its resolved configuration (`conversation.tools.NAME`).
 
     Attributes:
+        name: Name for the model and in the configuration.
+        executor: Runs the tool.
+        definition: The name, description, and schema that requests send.
+        run: The permission of calls without a rule: `unattended`, `ask`, `edit`, or `skip`.
+        result: The delivery of results: `unattended`, `ask`, `edit`, or `skip`.
+        cancellation_response: The response to a call that the user canceled.
         hidden: True if the user sees neither the tool's name nor its calls.
         covers: Calls that a permission for the turn covers: all of the tool, or the exact one.
         origin: Kind of source for the user: `Python`, `built-in`.
+        questions: Settings of the tool's questions, by id.
+        options: Settings that only the tool itself understands.
+        source: The setting `source`, such as `python` or `mcp.books.search`.
+        command: The configured command, as JSON; None for other tools.
         rules: Permission by arguments, in place of `run`. The first one that matches applies.
         owner: Server that has the tool; "" if it runs here.
         read_only: True if a call certainly changes nothing.
@@ -58,6 +68,8 @@ class OfferedTool:
         inline_results: Number of displayed lines of a result; None: the result is folded.
         inline_errors: The same for an error; None: as `inline_results`.
         access: Configured access rules, for the tool; `grants` has those of the configuration.
+        summary: The configured texts for the documentation are this, `description`, and `examples`.
+        result_max_chars: Maximum length of a result; a longer one is truncated.
         configured_parameters: Parameters in the configuration.
     """
 
