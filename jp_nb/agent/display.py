@@ -41,7 +41,7 @@ class ToolBegins:
 
     Attributes:
         call_id: Key of the call, which no other call of the batch has.
-        hidden: True if the user sees neither the tool's name nor its calls.
+        hidden: True if the output of the turn does not show the calls of the tool.
         parameters: Display of `arguments`: in the line of the call, as JSON below it, or not.
         formatted: Arguments as a formatter wrote them, displayed below the line of the call.
         edited: True if the user changed the arguments.

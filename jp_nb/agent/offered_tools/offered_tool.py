@@ -53,7 +53,7 @@ class OfferedTool:
         run: The permission of calls without a rule: `unattended`, `ask`, `edit`, or `skip`.
         result: The delivery of results: `unattended`, `ask`, `edit`, or `skip`.
         cancellation_response: The response to a call that the user canceled.
-        hidden: True if the user sees neither the tool's name nor its calls.
+        hidden: True if the output of a turn does not show its calls. Prompts still show them.
         covers: Calls that a permission for the turn covers: all of the tool, or the exact one.
         origin: Kind of source for the user: `Python`, `built-in`.
         questions: Settings of the tool's questions, by id.
