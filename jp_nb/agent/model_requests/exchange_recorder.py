@@ -25,13 +25,16 @@ from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 
 @dataclass(frozen=True, slots=True)
 class FailedResponse:
-    """A failed request or an incomplete response, with the attributes of `ProviderError`."""
+    """A failed request or an incomplete response, with the attributes of `ProviderError`.
+
+    `is_protocol` is True if the error was a `ProtocolError`.
+    """
 
     message: str
     kind: ProviderErrorKind = "other"
     status: int | None = None
     retry_after: float | None = None
-    is_protocol: bool = False  # the error was a `ProtocolError`
+    is_protocol: bool = False
 
     def make_error(self) -> ProviderError:
         """Return the error. A replay retries without a pause, so `retry_after` is 0."""

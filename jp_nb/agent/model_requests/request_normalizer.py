@@ -89,8 +89,10 @@ class NormalizedRequest:
 
     Attributes:
         settings: Provider, model, and tool choice, and the parameters and schema if there are any.
-        system: The parts of each kind, in the order of the request; likewise `attachments`,
-            `tools`, and `messages`.
+        system: Parts with the texts of the system prompt.
+        attachments: Parts with the files in front of the messages.
+        tools: Parts with the definitions of tools.
+        messages: Parts with the messages, each of which covers those before it.
     """
 
     settings: JsonObject
@@ -153,11 +155,11 @@ class RequestNormalizer:
             settings["schema"] = messages.with_positions(dict(request.schema))
 
         return NormalizedRequest(
-            self._clean(settings),
-            self._make_parts("system", request.system, lambda text: {"text": text}),
-            self._make_parts("attachment", request.attachments, _normalize_attachment),
-            self._make_parts("tool", request.tools, ToolDefinition.to_json),
-            tuple(messages.parts),
+            settings=self._clean(settings),
+            system=self._make_parts("system", request.system, lambda text: {"text": text}),
+            attachments=self._make_parts("attachment", request.attachments, _normalize_attachment),
+            tools=self._make_parts("tool", request.tools, ToolDefinition.to_json),
+            messages=tuple(messages.parts),
         )
 
     def _make_parts(
