@@ -86,7 +86,7 @@ def decide_without_menu(
 ) -> Verdict | None:
     """Return the decision about an interrupt of `turn`; None if `ask_menu` must ask the user.
 
-    An interrupt soon after another one escalates. Otherwise, the configured action applies, or the
+    The time of the interrupt is noted in `turn`, for the next one. An interrupt soon after another one escalates. Otherwise, the configured action applies, or the
     user decides. Without a user, the turn stops. `in_menu` is True if the menu of an earlier
     interrupt is open.
     """
@@ -190,7 +190,7 @@ async def ask_menu(
                 return USER_CONTINUED_VERDICT
             case NotAnswered(end="interrupted"):
                 return ESCALATED_VERDICT
-            case _:
+            case _:  # no user is available after all, or the user did not decide in time
                 return STOP_VERDICT
 
 
