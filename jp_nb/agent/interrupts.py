@@ -86,9 +86,15 @@ def decide_without_menu(
 ) -> Verdict | None:
     """Return the decision about an interrupt of `turn`; None if `ask_menu` must ask the user.
 
-    The time of the interrupt is noted in `turn`, for the next one. An interrupt soon after another one escalates. Otherwise, the configured action applies, or the
-    user decides. Without a user, the turn stops. `in_menu` is True if the menu of an earlier
-    interrupt is open.
+    The time of the interrupt is noted in `turn`, for the next one. An interrupt soon after another
+    one escalates. Otherwise, the configured action applies, or the user decides. Without a user,
+    the turn stops.
+
+    Args:
+        turn: State of the turn.
+        phase: `streaming` while the model answers, `tool_call` while tools run.
+        settings: The configured actions.
+        in_menu: True if the menu of an earlier interrupt is open.
     """
     now = turn.clock()
     previous = turn.last_interrupt
