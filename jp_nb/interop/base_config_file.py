@@ -1,9 +1,10 @@
 """`base_config.json` of a JP directory: the configuration at the beginning of a conversation.
 
 The file is the configuration itself, or `{"base": {…}, "init": [{…}, …]}`: then `init` has the
-first configuration changes of the conversation, which `jp_nb` stores as its first entries. The
-*spelling* of the file (`json_spelling.py`) keeps order of keys and notation, so that an unchanged
-file is written back byte for byte.
+first configuration changes of the conversation, which `jp_nb` stores as its first entries.
+
+The *spelling* of the file (`json_spelling.py`) is stored with the configuration. It keeps the order
+of keys and the notation, so that an unchanged file is written back byte for byte.
 
 Source: `docs/record.md`.
 """
@@ -33,9 +34,12 @@ class BaseConfig:
     Attributes:
         config: The configuration.
         init: The changes in the file, as entries of the record.
-        spelling: The rest, for `format_base_config`: the notation; `init`, the number of changes
-            (null: the file has no key `init`); `extra`, other keys; `text`, the whole text if it
-            cannot be made from the values; `after`, unusual white space at the end.
+        spelling: The rest, for `format_base_config`. It has the notation, and these keys:
+            `init`: the number of changes; null if the file has a key `base` and no key `init`;
+            absent if the file is the configuration itself.
+            `extra`: other keys.
+            `text`: the whole text, if it cannot be made from the values.
+            `after`: unusual white space at the end.
     """
 
     config: JsonObject
@@ -78,6 +82,7 @@ def read_base_config(text: str) -> BaseConfig:
 
 
 def _read_init(changes: JsonValue) -> list[JsonObject]:
+    """Return the changes under `init` as entries of the record."""
     if not isinstance(changes, list):
         raise StorageError("expected a list", place=f"{BASE_CONFIG_FILE} init")
 
@@ -92,7 +97,10 @@ def _read_init(changes: JsonValue) -> list[JsonObject]:
 
 
 def count_init_entries(spelling: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
-    """Return the number of first `entries` that the file contains as its `init` changes."""
+    """Return the number of first `entries` that the file contains as its `init` changes.
+
+    They are as many as were imported, unless one of them is no longer a change of configuration.
+    """
     imported = spelling.get("init")
     limit = imported if isinstance(imported, int) else 0
     changes = takewhile(lambda entry: entry.get("type") == "config_delta", entries[: max(limit, 0)])
@@ -121,9 +129,15 @@ def format_base_config(
 def _make_value(
     config: JsonObject, init: Sequence[JsonObject], spelling: Mapping[str, JsonValue]
 ) -> JsonObject:
-    if "init" not in spelling and "base" not in config:
+    """Return the value of the file: the configuration itself, or an object with `base`.
+
+    A configuration with a key `base` would be read as the second form, so it always has that form.
+    """
+    is_config_itself = "init" not in spelling and "base" not in config
+    if is_config_itself:
         return config
 
+    # The spelling may come from someone else, so only this function writes `init`.
     extra = as_object(spelling.get("extra"))
     value: JsonObject = {key: item for key, item in extra.items() if key != "init"}
     value["base"] = config

@@ -1,8 +1,8 @@
-"""Read the files of a JP directory into a `jp` object.
+"""Read the files of a JP directory into a `jp` object. No I/O.
 
-A `jp` object (`document.py`) stores the conversation in plain text. Further details are
-stored on the entries (`jp_nb.interop.jp_entries`) and in `conversation.origin`, so that
-`directory_writer.py` writes unchanged parts back byte for byte. No I/O.
+A `jp` object (`document.py`) is the conversation as a notebook stores it. Details of the files that
+it cannot express otherwise are stored on the entries (`jp_entries.py`) and in
+`conversation.origin`, so that `directory_writer.py` writes unchanged parts back byte for byte.
 
 `origin` has these keys:
 
@@ -57,9 +57,12 @@ def read_directory(
         raise StorageError(f"not a conversation of JP: {EVENTS_FILE} is missing{older}", place=name)
 
     sources, after = read_list(decode_file(files[EVENTS_FILE], EVENTS_FILE), EVENTS_FILE)
-    events = [read_jp_entry(source, first=index == 0) for index, source in enumerate(sources)]
-    origin: JsonObject = {"directory": name}
+    events: list[JsonObject] = []
+    for index, source in enumerate(sources):
+        # JP writes another text before the first entry than before the others.
+        events.append(read_jp_entry(source, first=index == 0))
 
+    origin: JsonObject = {"directory": name}
     title: JsonValue = None
     if METADATA_FILE in files:
         text = decode_file(files[METADATA_FILE], METADATA_FILE)
@@ -69,9 +72,9 @@ def read_directory(
     if BASE_CONFIG_FILE in files:
         base = read_base_config(decode_file(files[BASE_CONFIG_FILE], BASE_CONFIG_FILE))
         config = base.config
-        events = [*base.init, *events]
+        events = [*base.init, *events]  # the first changes of the configuration, if it has any
         origin["base_config"] = base.spelling
-    elif events and events[0].get("type") == "config_delta":
+    elif events and events[0].get("type") == "config_delta":  # the older layout
         config, origin["leading"] = split_leading_entry(events.pop(0))
     else:
         raise StorageError(
@@ -106,6 +109,7 @@ def read_directory(
 
 
 def _make_id(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
+    """Return the id of the conversation; see `read_directory`."""
     digits = name.partition("-")[0]
     if digits.isascii() and digits.isdecimal():
         return f"jp-c{digits}"

@@ -75,6 +75,7 @@ def write_directory(
 def _write(
     jp: Mapping[str, JsonValue], dialect: Dialect, existing_metadata: str | None
 ) -> Directory:
+    """Return the directory; see `write_directory`. It raises `RecursionError` for deep values."""
     properties = require_object(jp.get("conversation"), "conversation")
     config = require_object(jp.get("base_config", {}), "base_config")
     events = jp.get("events", [])
@@ -100,7 +101,8 @@ def _write(
             spelling = {}
         texts[BASE_CONFIG_FILE] = format_base_config(base, [], spelling)
     elif leading and (first := _make_leading_entry(leading, config)) is not None:
-        entries = [first, *entries]  # the older layout, without a base configuration
+        # The older layout, as it was imported: the configuration is the first entry.
+        entries = [first, *entries]
     else:
         init_count = count_init_entries(spelling, entries)
         texts[BASE_CONFIG_FILE] = format_base_config(config, entries[:init_count], spelling)
@@ -114,7 +116,7 @@ def _write(
 
 
 def _get_origin(properties: Mapping[str, JsonValue]) -> JsonObject:
-    # A fork copies `origin`, but is a new conversation.
+    """Return the details of the import; none for a fork, which copies them but is new."""
     origin = properties.get("origin")
     if not isinstance(origin, dict) or properties.get("parent") is not None:
         return {}
@@ -136,18 +138,20 @@ def _make_leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject |
 
 
 def _select_other_files(files: JsonValue) -> dict[str, str]:
+    """Return the texts of the imported `files` that are not JP's and have a safe name."""
     if not isinstance(files, dict):
         return {}
 
-    found: dict[str, str] = {}
+    selected: dict[str, str] = {}
     for name in sorted(files):
         text = files[name]
         if isinstance(text, str) and is_other_name(name):
-            found[name] = text
-    return found
+            selected[name] = text
+    return selected
 
 
 def _format_events(entries: Sequence[JsonObject], after: JsonValue) -> str:
+    """Return the text of `events.json`. `after` is the imported text after the last entry."""
     parts: list[str] = []
     for index, entry in enumerate(entries):
         gap = as_object(entry.get("spelling")).get("gap")

@@ -36,16 +36,18 @@ _STAR_RUN_PATH = ("conversation", "tools", "*", "run")
 class JpConfiguration:
     """Follows the configuration through the entries, as `jp_nb` and as JP merge it.
 
-    Call `convert_delta` for each `config_delta` in order, then `finish_base`.
+    Call `convert_delta` for each `config_delta` in order, then `finish_base`. After each call,
+    `_ours` has the settings as `jp_nb` has merged them so far, and `_jp` those that JP will have
+    merged from the converted deltas.
     """
 
     def __init__(self, base: JsonObject, report: Omissions) -> None:
         self._report = report
-        self._ours: Partial = merge_partials({}, base)  # the settings as `jp_nb` has them
+        self._ours: Partial = merge_partials({}, base)
 
         supported = SupportedSettings(self._ours, report.add_base).select(JP_SHAPE, base, ())
         self._base = base if supported == base else supported  # the same object if it is equal
-        self._jp: Partial = merge_partials({}, self._base)  # the settings as JP has them
+        self._jp: Partial = merge_partials({}, self._base)
 
     def convert_delta(self, entry: JsonObject, index: int) -> JsonObject | None:
         """Return the `config_delta` that changes the same in JP; None if nothing remains of it.
@@ -63,22 +65,26 @@ class JpConfiguration:
         touched = self._apply(entry, index, delta, unsets)
 
         def report(keys: tuple[str, ...], why: str) -> None:
-            # JP lacks a value that it does not support, and that has been reported already.
-            if why != UNSETTABLE_NOTE or look_up(self._ours, keys) is None:
+            # A value that we still have is not unset: JP lacks it because it does not support the
+            # new one, which has been reported already.
+            is_still_set = look_up(self._ours, keys) is not None
+            if why != UNSETTABLE_NOTE or not is_still_set:
                 self._report.add_entry(index, f"delta.{format_path(keys)}", why)
 
         stripped = remove_unsupported_fields(entry, index, self._report)
         supported = SupportedSettings(self._ours, report).select(JP_SHAPE, delta, ())
         is_plain = not unsets and entry.get("op") is None and supported == delta
 
+        # A delta that JP understands as it is.
         if is_plain and not self._must_be_whole(delta, ours_before):
             self._jp = merge_partials(self._jp, delta)
             # JP no longer reads a delta whose settings are directly in the entry.
             is_flat = as_object(entry.get("spelling")).get("flat") is True
             return remove_spelling(stripped) if is_flat else stripped
 
+        # Another delta is replaced by the difference between JP's settings and ours.
         wanted = SupportedSettings(self._ours, lambda *_: None).select(JP_SHAPE, self._ours, ())
-        difference = find_difference(JP_SHAPE, self._jp, wanted, touched, (), report)
+        difference = find_difference(self._jp, wanted, touched=touched, note=report)
         if not difference and (delta or unsets or entry.get("op") == "reset"):
             return None
 
@@ -89,7 +95,7 @@ class JpConfiguration:
     def _apply(
         self, entry: JsonObject, index: int, delta: JsonObject, unsets: Sequence[str]
     ) -> JsonObject:
-        """Apply `entry` as `jp_nb` merges it. Return an object with the keys that it touches."""
+        """Apply `entry` to our settings. Return the keys that it touches (`find_touched_keys`)."""
         if entry.get("op") == "reset":
             self._ours = {}
             self._report.add_entry(
@@ -109,7 +115,8 @@ class JpConfiguration:
         unset_keys: list[list[str]] = []
         for path in unsets:
             keys = [str(key) for key in parse_path(path)]
-            if not any(keys[: len(above)] == above for above in unset_keys):
+            is_below_unset = any(keys[: len(above)] == above for above in unset_keys)
+            if not is_below_unset:
                 touching = set_at(touching, keys, None)
                 unset_keys.append(keys)
         return find_touched_keys(JP_SHAPE, touching)
@@ -132,7 +139,11 @@ class JpConfiguration:
         return tuple(paths)
 
     def _must_be_whole(self, delta: JsonObject, ours_before: Partial) -> bool:
-        """Return True if JP needs complete values: for a partial model id, or a tool new to JP."""
+        """Return True if JP needs more than `delta` has: for a partial model id, or a new tool.
+
+        A tool is new to JP if we had it before, and JP did not support it, for example because its
+        source was missing.
+        """
         for value in find_models(JP_SHAPE, delta):
             if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
                 return True
@@ -170,6 +181,7 @@ class JpConfiguration:
 
 
 def _is_model(value: JsonValue) -> bool:
+    """Return True for a whole id of a model, or an alias of a model."""
     if isinstance(value, dict):
         return all(isinstance(value.get(key), str) for key in ("provider", "name"))
     return isinstance(value, str) and bool(value)

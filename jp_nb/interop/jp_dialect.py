@@ -68,9 +68,12 @@ def convert_to_jp_dialect(
 
 
 def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
-    """Return the reasons for the entries with which JP refuses a conversation, by index.
+    """Return the entries with which JP refuses a conversation: the reason for each, by index.
 
-    An inquiry is refused as a pair: its request with its response.
+    - An entry that is not valid.
+    - An inquiry that JP cannot read, or that has no answer: its request with its response. The
+      response belongs to the first open request of its turn with the same id.
+    - An undone compaction, and the entry that undoes it: JP would apply the compaction.
     """
     reasons: dict[int, str] = {}
     open_requests: dict[str, list[int]] = {}  # indexes of unanswered inquiries of the turn, by id
@@ -97,7 +100,7 @@ def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
             if open_requests.get(view.id):
                 indexes = [open_requests[view.id].pop(0), index]
 
-            # The reason of its request, if there is one, is also that of the response.
+            # If the request is omitted for a reason of its own, so is the response.
             why = reasons.get(indexes[0]) or _explain_unreadable_answer(view, entry)
             if why is not None:
                 reasons |= dict.fromkeys(indexes, why)
@@ -108,6 +111,7 @@ def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
 
 
 def _explain_unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
+    """Return the reason why JP cannot read an answer; None if it can."""
     if view.outcome != "answered" or "answer" not in entry:
         outcome: str = view.outcome
         if outcome == "answered":  # without an answer

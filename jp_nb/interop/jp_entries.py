@@ -39,10 +39,14 @@ NO_ENTRIES = "[]\n"
 """The whole text if there are no entries."""
 
 _HINT_KEYS = ("verbatim", "spelling")
+"""Keys of an entry of a record that only tell how its text in JP's file looked."""
 
 
 def read_jp_entry(source: JsonText, *, first: bool) -> JsonObject:
-    """Return the entry of JP in `source` in the form that is stored in a notebook."""
+    """Return the entry of JP in `source` in the form that is stored in a notebook.
+
+    `first` is True for the first entry of the file, which follows another text than the others.
+    """
     spelling: JsonObject = {}
     entry: JsonObject = {}
 
@@ -95,7 +99,7 @@ def decode_jp_entry(raw: JsonObject) -> JsonObject:
 
 
 def _is_flat(raw: Mapping[str, JsonValue]) -> bool:
-    # JP wrote deltas without a key `delta` until 2025.
+    """Return True for a delta whose settings are directly in the entry, as JP wrote until 2025."""
     if raw.get("type") != "config_delta" or "delta" in raw or raw.get("op") is not None:
         return False
     return not raw.keys() <= NON_CONFIG_KEYS
@@ -109,24 +113,28 @@ def encode_jp_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     """
     spelling = as_object(entry.get("spelling"))
     verbatim = entry.get("verbatim")
-    kept: set[str] = set()  # pointers of texts that JP does not encode
+    unencoded: set[str] = set()  # pointers of texts that were not in base64
     if isinstance(verbatim, list):
-        kept.update(pointer for pointer in verbatim if isinstance(pointer, str))
+        unencoded.update(pointer for pointer in verbatim if isinstance(pointer, str))
 
     raw = {key: item for key, item in entry.items() if key not in _HINT_KEYS}
 
     def encode(text: str, pointer: str) -> str:
         # JP would decode a text that is valid base64, so such a text is always encoded.
-        return text if pointer in kept and decode_base64(text) is None else encode_base64(text)
+        may_stay = pointer in unencoded and decode_base64(text) is None
+        return text if may_stay else encode_base64(text)
 
     _map_encoded_texts(raw, encode)
 
-    if spelling.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
-        rest = {key: item for key, item in raw.items() if key != "delta"}
+    delta = raw.get("delta")
+    if spelling.get("flat") is True and isinstance(delta, dict):
+        fields_of_entry = {key: item for key, item in raw.items() if key != "delta"}
+        flat = fields_of_entry | delta
         # No setting may be read back as a field of the entry, or a field as a setting.
-        alone = rest.keys() <= NON_CONFIG_KEYS and not delta.keys() & (NON_CONFIG_KEYS | {"delta"})
-        if alone and _is_flat(rest | delta):
-            raw = rest | delta
+        has_only_fields = fields_of_entry.keys() <= NON_CONFIG_KEYS
+        has_only_settings = not delta.keys() & (NON_CONFIG_KEYS | {"delta"})
+        if has_only_fields and has_only_settings and _is_flat(flat):
+            raw = flat
 
     fields = spelling.get("fields")
     if isinstance(fields, dict):
@@ -150,6 +158,7 @@ def _map_encoded_texts(entry: JsonObject, change: Callable[[str, str], str]) -> 
 
 
 def _map_texts(value: JsonValue, pointer: str, change: Callable[[str, str], str]) -> JsonValue:
+    """Return a copy of `value`, which is at `pointer`, with each text changed."""
     match value:
         case str():
             return change(value, pointer)
@@ -201,6 +210,7 @@ def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
         return spelling.get("element") is True and entry.keys() == {"spelling"}
 
     decoded = decode_jp_entry(source.value)
+    # Both hints are part of the text, unlike the others, such as the text before the entry.
     hints: JsonObject = {key: spelling[key] for key in ("flat", "fields") if key in spelling}
     has_same_hints = same_json(as_object(decoded.get("spelling")), hints)
     return has_same_hints and same_json({**decoded, "spelling": None}, {**entry, "spelling": None})

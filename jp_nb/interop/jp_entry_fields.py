@@ -14,7 +14,10 @@ from jp_nb.record.entries.events import CONVERSATION_KINDS
 
 
 def remove_unsupported_fields(entry: JsonObject, index: int, report: Omissions) -> JsonObject:
-    """Return the entry without the fields that JP ignores and drops when it saves."""
+    """Return entry `index` without the fields that JP ignores and drops when it saves.
+
+    An entry that needs no change stays the same object.
+    """
     changed = dict(entry)
     unsupported = ["event_id", "request_id", "claims"]
     if entry.get("type") == "inquiry_response":

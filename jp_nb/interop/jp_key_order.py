@@ -18,6 +18,7 @@ _Order = dict[str, "_Order | list[_Order]"]
 
 
 def _make_order(*names: str, **nested: _Order | list[_Order]) -> _Order:
+    """Return the order of the keys `names`. `nested` has the order inside of some of them."""
     return {name: nested.get(name, {}) for name in names}
 
 
@@ -53,7 +54,11 @@ _ORDER: dict[str, _Order] = {
 
 
 def sort_usual_keys(raw: Mapping[str, JsonValue]) -> JsonObject:
-    """Return a copy of an entry with its keys in JP's order, other keys sorted."""
+    """Return a copy of an entry with its keys in JP's order, other keys sorted.
+
+    JP writes the type of a conversation entry after its time, and that of any other entry before.
+    An entry of a type that JP does not know has all keys sorted.
+    """
     entry = sort_keys(dict(raw))
     assert isinstance(entry, dict)
     kind = entry.get("type")
@@ -69,6 +74,7 @@ def sort_usual_keys(raw: Mapping[str, JsonValue]) -> JsonObject:
 
 
 def _arrange(value: JsonValue, order: _Order | list[_Order]) -> JsonValue:
+    """Return a copy of `value` with the keys of `order` first. Other keys keep their order."""
     if isinstance(order, list):
         if not isinstance(value, list):
             return value

@@ -1,11 +1,13 @@
 """The settings that JP knows: their paths, the shapes of their values, and JP's defaults.
 
+JP is the command-line assistant whose conversations this package reads and writes (`interop`).
+
 Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeGuard, Union
 
 from pydantic import JsonValue
@@ -28,19 +30,29 @@ JP_PROVIDERS = frozenset(
 )
 """The providers whose models JP can name."""
 
-PLAIN_SHAPE: Final = "plain"  # a value, or a list that appends: no strategy may be written
-TEXT_SHAPE: Final = "text"  # a text, with or without a strategy
-LIST_SHAPE: Final = "list"  # a list, with or without a strategy
-MAP_SHAPE: Final = "map"  # a map, with or without a strategy
-FREE_SHAPE: Final = "free"  # any JSON
-MODEL_SHAPE: Final = "model"  # a model id or an alias
+# The shape of a value tells what it may be, and whether it may have a *strategy*, with which JP
+# merges it into the earlier value: `{"value": […], "strategy": "replace"}`.
+PLAIN_SHAPE: Final = "plain"
+"""A value without a strategy: it replaces the earlier one, but a list is appended to it."""
+TEXT_SHAPE: Final = "text"
+"""A text, with or without a strategy."""
+LIST_SHAPE: Final = "list"
+"""A list, with or without a strategy. Without one, it is appended to the earlier list."""
+MAP_SHAPE: Final = "map"
+"""A map, with or without a strategy. Without one, it is merged into the earlier map."""
+FREE_SHAPE: Final = "free"
+"""Any JSON. Objects are merged, other values replaced."""
+MODEL_SHAPE: Final = "model"
+"""The id of a model, or an alias of a model."""
 
 Shape = Union[str, "SettingTable"]
 SettingTable = dict[str, Shape]
-"""The shapes of the settings in a table, by key. The key `*` is for all others, such as tools."""
+"""The shapes of the settings in a table, by key. The key `*` stands for all other keys, such as the
+names of tools."""
 
 
 def _plain(*keys: str) -> SettingTable:
+    """Return a table of settings whose values are plain."""
     return dict.fromkeys(keys, PLAIN_SHAPE)
 
 
@@ -75,6 +87,8 @@ ALL_TOOLS_SHAPE: SettingTable = {
     **_plain("enable", "run", "format", "result", "cancellation_response"),
     "style": _TOOL_STYLE,
 }
+"""The settings at the key `*` of the configuration, which are for all tools. `JP_SHAPE` has only
+the settings of one tool, so `supported_settings.py` selects these itself."""
 TOOL_SHAPE: SettingTable = {
     **ALL_TOOLS_SHAPE,
     **_plain("source", "command", "summary", "description", "examples"),
@@ -159,7 +173,7 @@ JP_SHAPE: SettingTable = {
         "command": {"*": {**_plain("install", "run", "checksum"), "options": FREE_SHAPE}},
     },
 }
-"""The settings that JP knows, with the shape of each value."""
+"""All settings that JP knows, with the shape of each value."""
 
 JP_DEFAULTS: dict[tuple[str, ...], JsonValue] = {
     ("assistant", "system_prompt"): "You are a helpful assistant.",
@@ -176,9 +190,6 @@ JP_DEFAULTS: dict[tuple[str, ...], JsonValue] = {
 """JP's defaults. JP cannot unset a setting, so an unset one is written as its default."""
 _STRATEGY_KEYS = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
 
-Note = Callable[[tuple[str, ...], str], None]
-"""Called with the keys of a setting and the reason for its omission or conversion."""
-
 
 def find_shape_below(shape: SettingTable, key: str) -> Shape | None:
     """Return the shape of the value at `key`; None if JP has no such setting."""
@@ -186,12 +197,17 @@ def find_shape_below(shape: SettingTable, key: str) -> Shape | None:
 
 
 def find_touched_keys(shape: SettingTable, delta: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the keys that `delta` sets, nested; None marks a tool or a value that counts whole."""
+    """Return the keys that `delta` sets, nested. None stands for all keys of the value below.
+
+    For example, `{"assistant": {"name": "A"}}` touches `{"assistant": {"name": None}}`. All keys of
+    a tool are touched with it: JP may not have the tool yet, and then needs its whole settings.
+    """
     touched: JsonObject = {}
 
     for key, value in delta.items():
         below = find_shape_below(shape, key)
-        if isinstance(below, dict) and below is not TOOL_SHAPE and isinstance(value, dict):
+        is_tool = below is TOOL_SHAPE
+        if isinstance(below, dict) and isinstance(value, dict) and not is_tool:
             touched[key] = find_touched_keys(below, value)
         else:
             touched[key] = None
@@ -209,11 +225,11 @@ def find_models(shape: SettingTable, value: Mapping[str, JsonValue]) -> Iterator
             yield from find_models(below, item)
 
 
-def is_strategy_wrapper(value: JsonValue) -> TypeGuard[JsonObject]:
+def has_strategy(value: JsonValue) -> TypeGuard[JsonObject]:
     """Return True for a value with its merge strategy: `{"value": …, "strategy": "replace"}`."""
     return isinstance(value, dict) and "value" in value and value.keys() <= _STRATEGY_KEYS
 
 
 def unwrap_strategy(value: JsonValue) -> JsonValue:
     """Return a value without its merge strategy."""
-    return value["value"] if is_strategy_wrapper(value) else value
+    return value["value"] if has_strategy(value) else value

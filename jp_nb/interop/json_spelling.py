@@ -62,7 +62,8 @@ def apply_spelling(usual: JsonValue, spelling: JsonValue, pad: str = "") -> str:
     Parts that do not fit are ignored. The caller handles the spelling `{"text": …}`.
     """
     orders = as_object(spelling).get("order")
-    value = _reorder(usual, iter(orders if isinstance(orders, list) else []))
+    next_orders = iter(orders if isinstance(orders, list) else [])
+    value = _reorder(usual, next_orders)
 
     for pointer, token in as_object(as_object(spelling).get("numbers")).items():
         if isinstance(token, str) and pointer:
@@ -75,8 +76,8 @@ def _add_orders(value: JsonValue, usual: Any, orders: list[JsonValue]) -> None:
     """Append the order of keys of each object in `value`, outermost first."""
     if isinstance(value, dict):
         if len(value) > 1:
-            places = {key: place for place, key in enumerate(usual)}
-            order = [places[key] for key in value]
+            indexes = {key: index for index, key in enumerate(usual)}
+            order = [indexes[key] for key in value]
             is_usual = order == list(range(len(order)))
             orders.append(0 if is_usual else order)  # type: ignore[arg-type]
         for key, item in value.items():
@@ -93,16 +94,17 @@ def _reorder(usual: JsonValue, orders: Iterator[JsonValue]) -> JsonValue:
         order = next(orders, 0) if len(keys) > 1 else 0
 
         if isinstance(order, list) and _is_permutation(order, len(keys)):
-            keys = [keys[place] for place in order]  # type: ignore[index]  # integers, see above
+            keys = [keys[index] for index in order]  # type: ignore[index]  # integers, see above
         return {key: _reorder(usual[key], orders) for key in keys}
     if isinstance(usual, list):
         return [_reorder(item, orders) for item in usual]
     return usual
 
 
-def _is_permutation(places: Sequence[JsonValue], count: int) -> bool:
-    integers = [p for p in places if isinstance(p, int) and not isinstance(p, bool)]
-    return len(places) == count and sorted(integers) == list(range(count))
+def _is_permutation(order: Sequence[JsonValue], count: int) -> bool:
+    """Return True if `order` has each of the indexes below `count` once."""
+    indexes = [index for index in order if isinstance(index, int) and not isinstance(index, bool)]
+    return len(order) == count and sorted(indexes) == list(range(count))
 
 
 def _replace_number(value: JsonValue, pointer: str, token: str) -> None:

@@ -41,7 +41,7 @@ class JsonText:
 
 
 class NumberText(str):
-    """A number in the notation of a text, such as `1e5`."""
+    """A number in the notation of a text, such as `1e5`. The decoder returns it for each number."""
 
     __slots__ = ()
 
@@ -84,57 +84,60 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
         raise _make_syntax_error(file, text, start, "expected a list")
 
     items: list[JsonText] = []
-    last_end = 0  # of the last item; the text up to the next one is the gap between them
-    place = _skip_space(text, start + 1)
-    is_closed = text[place : place + 1] == "]"
+    last_end = 0  # the end of the last item; the text up to the next one is the gap between them
+    position = _skip_space(text, start + 1)
+    is_closed = text[position : position + 1] == "]"
 
     while not is_closed:
-        value, end = _scan_value(text, place, file)
-        items.append(_make_json_text(text[place:end], value, text[last_end:place], file))
+        value, end = _scan_value(text, position, file)
+        items.append(_make_json_text(text[position:end], value, text[last_end:position], file))
 
         last_end = end
-        place = _skip_space(text, end)
-        is_closed = text[place : place + 1] == "]"
+        position = _skip_space(text, end)
+        is_closed = text[position : position + 1] == "]"
 
         if not is_closed:
-            if text[place : place + 1] != ",":
-                raise _make_syntax_error(file, text, place, "expected `,` or `]`")
-            place = _skip_space(text, place + 1)
+            if text[position : position + 1] != ",":
+                raise _make_syntax_error(file, text, position, "expected `,` or `]`")
+            position = _skip_space(text, position + 1)
 
-    if _skip_space(text, place + 1) != len(text):
-        raise _make_syntax_error(file, text, place + 1, "expected the end of the file")
+    if _skip_space(text, position + 1) != len(text):
+        raise _make_syntax_error(file, text, position + 1, "expected the end of the file")
     return items, text[last_end:]
 
 
-def _skip_space(text: str, place: int) -> int:
-    found = _SPACE.match(text, place)
+def _skip_space(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
     assert found is not None
     return found.end()
 
 
 def _find_start(text: str) -> int:
+    """Return the position of the first value, after a byte order mark and white space."""
     begin = len(JSON_BYTE_ORDER_MARK) if text.startswith(JSON_BYTE_ORDER_MARK) else 0
     return _skip_space(text, begin)
 
 
-def _scan_value(text: str, place: int, file: str) -> tuple[Any, int]:
+def _scan_value(text: str, position: int, file: str) -> tuple[Any, int]:
+    """Return the value at `position`, with each number as a `NumberText`, and its end."""
     try:
-        return _DECODER.raw_decode(text, place)
+        return _DECODER.raw_decode(text, position)
     except json.JSONDecodeError as exc:
         raise _make_syntax_error(file, text, exc.pos, exc.msg) from exc
     except ValueError as exc:
-        raise _make_syntax_error(file, text, place, str(exc)) from exc
+        raise _make_syntax_error(file, text, position, str(exc)) from exc
     except RecursionError as exc:
         raise StorageError(_TOO_DEEP, place=file) from exc
 
 
-def _make_syntax_error(file: str, text: str, place: int, why: str) -> StorageError:
-    line = text.count("\n", 0, place) + 1
-    column = place - text.rfind("\n", 0, place)
+def _make_syntax_error(file: str, text: str, position: int, why: str) -> StorageError:
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
     return StorageError(f"not valid JSON: {why} (line {line}, column {column})", place=file)
 
 
 def _make_json_text(text: str, scanned: Any, gap: str, file: str) -> JsonText:
+    """Return the value that was `scanned` from `text`, with Python's numbers."""
     # The parser's own limit depends on the Python version.
     if is_deeper(scanned, MAX_STORED_LEVELS):
         raise StorageError(_TOO_DEEP, place=file)
@@ -229,12 +232,12 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
 def format_json_number(number: int | float) -> str:
     """Return a number as JP writes it: `1e-7`, `1e16`, `0.00001`; `null` for NaN and infinity."""
     text = repr(number)
-    mantissa, exponent, power = text.partition("e")
+    mantissa, exponent_mark, power = text.partition("e")
 
-    if not exponent:
+    if not exponent_mark:
         return text if isinstance(number, int) or math.isfinite(number) else "null"
 
-    if int(power) == -5:
+    if int(power) == -5:  # JP uses an exponent only for smaller numbers, Python also for this one
         sign = "-" * mantissa.startswith("-")
         return f"{sign}0.0000{mantissa.lstrip('-').replace('.', '')}"
 

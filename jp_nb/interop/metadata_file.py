@@ -34,9 +34,13 @@ def format_metadata(
 ) -> str | None:
     """Return the text of `metadata.json`; None if there is none to write.
 
-    It is the `existing` text, or else the imported one in `origin`, with two changes. A title that
-    was changed in the notebook (`properties`) replaces the old one. `last_activated_at` is replaced
-    only by a later time.
+    It is the `existing` text, or else the imported one in `origin`, with two changes:
+
+    - A title that was changed in the notebook (`properties`) replaces the old one.
+    - If entries were added, the time of the last one replaces `last_activated_at`. This never moves
+      back, because JP may have used the conversation since.
+
+    Without a text, a conversation that was imported without the file gets one only for a change.
     """
     imported = origin.get("metadata")
     text = existing if existing is not None else imported
@@ -49,7 +53,6 @@ def format_metadata(
     has_grown = not isinstance(imported_count, int) or len(entries) > imported_count
     last_entry = _find_last_moment(entries)
     last_activity = parse_moment(old.get("last_activated_at"))
-    # JP may have used the conversation since, so this time never moves back.
     is_later = last_activity is None or (last_entry is not None and last_entry > last_activity)
     is_activated = has_grown and is_later
 
@@ -74,7 +77,10 @@ def format_metadata(
 def _find_new_title(
     properties: Mapping[str, JsonValue], at_import: JsonObject, old: JsonObject
 ) -> str | None:
-    """Return the title that was set since the import and is not in the `old` metadata, or None."""
+    """Return the title that was set since the import and is not in the `old` metadata, or None.
+
+    A title that is the imported one was not set here: JP may have changed it in `old` since.
+    """
     title = properties.get("title")
     if not isinstance(title, str) or not title:
         return None
@@ -85,14 +91,15 @@ def _find_new_title(
 
 
 def _find_last_moment(entries: Sequence[JsonObject]) -> datetime | None:
+    """Return the time of the last entry with a valid one."""
     moments = (parse_moment(entry.get("timestamp")) for entry in reversed(entries))
-    return next((found for found in moments if found is not None), None)
+    return next((moment for moment in moments if moment is not None), None)
 
 
 def parse_moment(timestamp: JsonValue) -> datetime | None:
     """Return the time of a stored timestamp. Return None if it is invalid or before 1970."""
-    found = parse_timestamp(timestamp) if isinstance(timestamp, str) else None
-    return found if found is not None and found.year >= 1970 else None
+    moment = parse_timestamp(timestamp) if isinstance(timestamp, str) else None
+    return moment if moment is not None and moment.year >= 1970 else None
 
 
 def _read_creation_time(properties: Mapping[str, JsonValue]) -> datetime:

@@ -5,11 +5,16 @@ Equal changes of several entries share a line: `events[0-3, 7].event_id: JP has 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jp_nb.config.setting_paths import format_path
 
 RUNS_SHOWN_IN_LINE = 20
+"""Maximum number of runs of indexes, such as `0-3`, in one line."""
+
+NoteSetting = Callable[[tuple[str, ...], str], None]
+"""Notes the omission or conversion of a setting: called with its keys and the reason."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,20 @@
-"""Find the change that gives JP other settings than it has.
+"""Find the delta that turns the settings that JP has into those that it should have.
+
+A *delta* has new values by key, which JP merges into its settings. The shape of a setting
+(`jp_settings.py`) tells how, and so which value the delta needs:
+
+    shape           how JP merges a value            value in the delta
+    PLAIN, TEXT,    it replaces the earlier one      the new value
+      MODEL
+    PLAIN list      it is appended                   the further items; items cannot be removed
+    LIST            it is appended, or replaces      the further items, or the new list with the
+                      the earlier one                  strategy `replace`
+    MAP             it is merged, or replaces        the new map with the strategy `replace`
+    FREE            objects are merged, others       the members that differ; members cannot be
+                      replace the earlier one          removed
+
+A delta cannot unset a value. Instead, it has JP's default, or an empty list or map, if there is
+one.
 
 Source: `docs/configuration.md`.
 """
@@ -12,136 +28,146 @@ from pydantic import JsonValue
 from jp_nb.interop.jp_settings import (
     FREE_SHAPE,
     JP_DEFAULTS,
+    JP_SHAPE,
     LIST_SHAPE,
     MAP_SHAPE,
-    Note,
     SettingTable,
     find_shape_below,
     unwrap_strategy,
 )
+from jp_nb.interop.omissions import NoteSetting
 from jp_nb.json_values import JsonObject, as_object
 
 UNSETTABLE_NOTE = "JP cannot unset this: the earlier value remains"
+_APPENDS_NOTE = "JP can only append to this list: removed and moved items stay as they were"
+
+_Keys = tuple[str, ...]
+"""The keys of a setting, from the top of the configuration."""
 
 
 def find_difference(
-    shape: SettingTable,
     old_settings: Mapping[str, JsonValue],
     new_settings: Mapping[str, JsonValue],
+    *,
     touched: Mapping[str, JsonValue],
-    above: tuple[str, ...],
-    note: Note,
+    note: NoteSetting,
 ) -> JsonObject:
     """Return the delta that gives JP the new settings instead of the old ones.
 
     Args:
-        shape: The settings that JP knows here.
         old_settings: The settings that JP has.
         new_settings: The settings that it should have.
-        touched: The keys to which the delta is limited, nested (`find_touched_keys`).
-        above: The keys of the table that these settings are in.
-        note: Receives what JP cannot do.
+        touched: The keys to which the delta is limited, nested (`jp_settings.find_touched_keys`).
+        note: Receives the changes that JP cannot make.
     """
-    delta: JsonObject = {}
-
-    for key in touched:
-        shape_below = find_shape_below(shape, key)
-        old = old_settings.get(key)
-        new = new_settings.get(key)
-        keys = (*above, key)
-        step: JsonValue = None
-
-        if isinstance(shape_below, dict):
-            if isinstance(old, dict) or isinstance(new, dict):
-                step = _make_table_step(shape_below, old, new, touched[key], keys, note)
-        elif shape_below is not None and unwrap_strategy(old) != unwrap_strategy(new):
-            step = _make_step(shape_below, old, new, keys, note)
-
-        if step is not None:
-            delta[key] = step
-
-    return delta
+    return _DeltaMaker(note).compare_tables(JP_SHAPE, old_settings, new_settings, touched, ())
 
 
-def _make_table_step(
-    shape: SettingTable,
-    old: JsonValue,
-    new: JsonValue,
-    touched: JsonValue,
-    keys: tuple[str, ...],
-    note: Note,
-) -> JsonValue:
-    old_table = as_object(old)
-    new_table = as_object(new)
+class _DeltaMaker:
+    """Makes the values of one delta.
 
-    touched_below: Mapping[str, JsonValue]
-    if isinstance(touched, dict):
-        touched_below = touched
-    else:  # the table counts whole
-        touched_below = dict.fromkeys([*old_table, *new_table])
+    Each method returns the value that changes an old setting to a new one in JP; None if there is
+    none, or if nothing changes. `keys` are those of the setting.
+    """
 
-    return find_difference(shape, old_table, new_table, touched_below, keys, note) or None
+    def __init__(self, note: NoteSetting) -> None:
+        self._note = note
 
+    def compare_tables(
+        self,
+        shape: SettingTable,
+        old_table: Mapping[str, JsonValue],
+        new_table: Mapping[str, JsonValue],
+        touched: Mapping[str, JsonValue],
+        keys: _Keys,
+    ) -> JsonObject:
+        """Return the delta of a table, which is empty if nothing changes."""
+        delta: JsonObject = {}
 
-def _make_step(
-    shape: str, old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note
-) -> JsonValue:
-    """Return the value in a delta that changes `old` to `new`; None if JP cannot change it."""
-    if new is None:
-        return _make_unset_value(shape, keys, note)
-    if shape == FREE_SHAPE:
-        return _make_free_step(old, new, keys, note)
+        for key in touched:
+            shape_below = find_shape_below(shape, key)
+            old = old_table.get(key)
+            new = new_table.get(key)
+            keys_below = (*keys, key)
+            value: JsonValue = None
 
-    old_value = unwrap_strategy(old)
-    new_value = unwrap_strategy(new)
+            if isinstance(shape_below, dict):
+                if isinstance(old, dict) or isinstance(new, dict):
+                    value = self._make_table(shape_below, old, new, touched[key], keys_below)
+            elif shape_below is not None and unwrap_strategy(old) != unwrap_strategy(new):
+                value = self._make_value(shape_below, old, new, keys_below)
 
-    if isinstance(new_value, list):
-        old_items = old_value if isinstance(old_value, list) else []
-        return _make_list_step(shape, old_items, new_value, keys, note)
-    if shape == MAP_SHAPE:
-        return {"value": new_value, "strategy": "replace"}
-    return new_value
+            if value is not None:
+                delta[key] = value
 
+        return delta
 
-def _make_list_step(
-    shape: str,
-    old_items: list[JsonValue],
-    new_items: list[JsonValue],
-    keys: tuple[str, ...],
-    note: Note,
-) -> JsonValue:
-    # JP appends a list to the list that it has.
-    if new_items[: len(old_items)] == old_items:
-        return new_items[len(old_items) :]
-    if shape == LIST_SHAPE:
-        return {"value": new_items, "strategy": "replace"}
+    def _make_table(
+        self,
+        shape: SettingTable,
+        old: JsonValue,
+        new: JsonValue,
+        touched: JsonValue,
+        keys: _Keys,
+    ) -> JsonValue:
+        old_table = as_object(old)
+        new_table = as_object(new)
 
-    note(keys, "JP can only append to this list: removed and moved items stay as they were")
-    return [item for item in new_items if item not in old_items] or None
+        touched_below: Mapping[str, JsonValue]
+        if isinstance(touched, dict):
+            touched_below = touched
+        else:  # None: all keys of the table are touched
+            touched_below = dict.fromkeys([*old_table, *new_table])
 
+        return self.compare_tables(shape, old_table, new_table, touched_below, keys) or None
 
-def _make_free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
-    """Return the step for free JSON: JP merges objects and replaces other values."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
+    def _make_value(self, shape: str, old: JsonValue, new: JsonValue, keys: _Keys) -> JsonValue:
+        if new is None:
+            return self._make_unset_value(shape, keys)
+        if shape == FREE_SHAPE:
+            return self._make_free_value(old, new, keys)
 
-    for key in sorted(old.keys() - new.keys()):
-        note((*keys, key), UNSETTABLE_NOTE)
+        old_value = unwrap_strategy(old)
+        new_value = unwrap_strategy(new)
 
-    steps: JsonObject = {}
-    for key, value in new.items():
-        if value != old.get(key):
-            steps[key] = _make_free_step(old.get(key), value, (*keys, key), note)
-    return steps or None
+        if isinstance(new_value, list):
+            old_items = old_value if isinstance(old_value, list) else []
+            return self._make_list(shape, old_items, new_value, keys)
+        if shape == MAP_SHAPE:
+            return {"value": new_value, "strategy": "replace"}
+        return new_value
 
+    def _make_list(
+        self, shape: str, old_items: list[JsonValue], new_items: list[JsonValue], keys: _Keys
+    ) -> JsonValue:
+        only_appends = new_items[: len(old_items)] == old_items
+        if only_appends:
+            return new_items[len(old_items) :]
+        if shape == LIST_SHAPE:
+            return {"value": new_items, "strategy": "replace"}
 
-def _make_unset_value(shape: str, keys: tuple[str, ...], note: Note) -> JsonValue:
-    """Return the value that has the effect of unsetting in JP; None if there is none."""
-    if keys in JP_DEFAULTS:
-        return JP_DEFAULTS[keys]
-    if shape in (LIST_SHAPE, MAP_SHAPE):
-        empty: JsonValue = [] if shape == LIST_SHAPE else {}
-        return {"value": empty, "strategy": "replace"}
+        self._note(keys, _APPENDS_NOTE)
+        return [item for item in new_items if item not in old_items] or None
 
-    note(keys, UNSETTABLE_NOTE)
-    return None
+    def _make_free_value(self, old: JsonValue, new: JsonValue, keys: _Keys) -> JsonValue:
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            return new
+
+        for key in sorted(old.keys() - new.keys()):
+            self._note((*keys, key), UNSETTABLE_NOTE)
+
+        members: JsonObject = {}
+        for key, value in new.items():
+            if value != old.get(key):
+                members[key] = self._make_free_value(old.get(key), value, (*keys, key))
+        return members or None
+
+    def _make_unset_value(self, shape: str, keys: _Keys) -> JsonValue:
+        if keys in JP_DEFAULTS:
+            return JP_DEFAULTS[keys]
+        if shape in (LIST_SHAPE, MAP_SHAPE):
+            empty: JsonValue = [] if shape == LIST_SHAPE else {}
+            return {"value": empty, "strategy": "replace"}
+
+        self._note(keys, UNSETTABLE_NOTE)
+        return None

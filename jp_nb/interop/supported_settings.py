@@ -13,25 +13,31 @@ from jp_nb.interop.jp_settings import (
     ALL_TOOLS_SHAPE,
     JP_PROVIDERS,
     TOOL_SHAPE,
-    Note,
     SettingTable,
     Shape,
     find_shape_below,
-    is_strategy_wrapper,
+    has_strategy,
 )
+from jp_nb.interop.omissions import NoteSetting
 from jp_nb.json_values import JsonObject, as_object
 
 
 class SupportedSettings:
-    """Removes settings that JP does not know from a partial of `config`."""
+    """Selects the settings that JP knows from a part of the configuration `config`, or from all.
 
-    def __init__(self, config: Partial, note: Note) -> None:
+    `note` receives each setting that is omitted or converted, with the reason.
+    """
+
+    def __init__(self, config: Partial, note: NoteSetting) -> None:
         self._config = config
         self._note = note
         self._aliases = as_object(look_up(config, ("providers", "llm", "aliases")))
 
     def select(self, shape: SettingTable, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
-        """Return the settings in `value` that `shape` has; `above` are the keys of `value`."""
+        """Return the settings of the table `value` that `shape` has, each as JP supports it.
+
+        `above` are the keys of the table in the configuration.
+        """
         result: JsonObject = {}
 
         for key, item in value.items():
@@ -42,7 +48,8 @@ class SupportedSettings:
                 continue
 
             converted = self._convert_value(shape_below, item, keys)
-            if converted is not None or item is None:
+            is_supported = converted is not None or item is None
+            if is_supported:
                 result[key] = converted
         return result
 
@@ -65,15 +72,14 @@ class SupportedSettings:
                 self._note(keys, "JP expects a table here")
                 return None
 
-            is_tool = keys[:2] == ("conversation", "tools") and len(keys) == 3
-            if is_tool:
+            if shape is TOOL_SHAPE:
                 return self._convert_tool(value, keys)
             return self._select_nested(shape, value, keys)
 
         match shape:
             case "model":
                 return self._convert_model(value, keys)
-            case "plain" if is_strategy_wrapper(value):
+            case "plain" if has_strategy(value):
                 self._note(keys, "JP has no merge strategy here: only the value is written")
                 return value["value"]
             case "list" if keys[-1] == "system_prompt_sections":
@@ -129,7 +135,7 @@ class SupportedSettings:
 
 def _convert_sections(value: JsonValue) -> JsonValue:
     """Return sections of the system prompt as tables, because JP reads no plain texts."""
-    if is_strategy_wrapper(value):
+    if has_strategy(value):
         return {**value, "value": _convert_sections(value["value"])}
     if not isinstance(value, list):
         return value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,6 +19,8 @@ from jp_nb.config.tree.provider_settings import (
     ProviderConfig,
 )
 from jp_nb.errors import ConfigError
+
+ConfigT = TypeVar("ConfigT", bound=ProviderConfig)
 
 
 def create_provider(name: str, settings: Mapping[str, object] | None = None) -> Provider:
@@ -38,17 +40,24 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
             path="assistant.model.id.provider",
         )
 
-    kind = PROVIDER_CLASSES[name]
-    module, _, function = kind.FACTORY.partition(":")
-    make: Callable[[str, ProviderConfig], Provider] = getattr(
-        import_module(f"jp_nb.providers.{module}"), function
-    )
+    settings_class = PROVIDER_CLASSES[name]
+    config = _read_settings(settings_class, settings or {}, f"providers.llm.{name}")
 
-    config = _read_settings(kind, settings or {}, f"providers.llm.{name}")
+    # Such as `openai.openai_chat:create`.
+    module_name, _, function = settings_class.FACTORY.partition(":")
+    module = import_module(f"jp_nb.providers.{module_name}")
+    make: Callable[[str, ProviderConfig], Provider] = getattr(module, function)
     return make(name, config)
 
 
-ConfigT = TypeVar("ConfigT", bound=ProviderConfig)
+_MODULE_OF_DIALECT: Final[Mapping[str, str]] = {
+    "chat": "openai.openai_chat",
+    "responses": "openai.openai_chat",
+    "messages": "anthropic.anthropic_messages",
+    "interactions": "google.google_dialects",
+    "generate": "google.google_dialects",
+}
+"""The module whose `create_server` makes the provider of a dialect."""
 
 
 def create_server(name: str, settings: Mapping[str, object]) -> Provider:
@@ -63,27 +72,18 @@ def create_server(name: str, settings: Mapping[str, object]) -> Provider:
             "the address of the server is missing", path=f"{SERVERS_PATH}.{name}.base_url"
         )
 
-    module = {
-        "chat": "openai.openai_chat",
-        "responses": "openai.openai_chat",
-        "messages": "anthropic.anthropic_messages",
-        "interactions": "google.google_interactions",
-        "generate": "google.google_interactions",
-    }[config.dialect]
-
-    make: Callable[[str, Server], Provider] = import_module(
-        f"jp_nb.providers.{module}"
-    ).create_server
-
+    module = import_module(f"jp_nb.providers.{_MODULE_OF_DIALECT[config.dialect]}")
+    make: Callable[[str, Server], Provider] = module.create_server
     return make(name, config)
 
 
 def _read_settings(
-    kind: type[ConfigT], settings: Mapping[str, object], setting_path: str
+    settings_class: type[ConfigT], settings: Mapping[str, object], setting_path: str
 ) -> ConfigT:
-    given = {key: value for key, value in settings.items() if value is not None}
+    """Return validated settings. Those that are None have their defaults."""
+    configured = {key: value for key, value in settings.items() if value is not None}
     try:
-        return kind.model_validate(given)
+        return settings_class.model_validate(configured)
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
         path = ".".join((setting_path, *map(str, first["loc"])))

@@ -33,7 +33,9 @@ BATCH_SECONDS: Final = 300.0
 longest wait for the next answer of a list."""
 _ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:-]{0,199}")  # never `.` or `..`
 _NO_ENDPOINT_STATUSES: Final = (404, 405, 501)
+"""Statuses of a server that does not know the address of the batch API."""
 _END: Final = object()
+"""Stands for the end of a list of answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,11 @@ class WholeAnswers:
 
 
 class HttpBatches(ABC):
-    """A batch API over HTTP; see `ModelBatches` for the public methods."""
+    """A batch API over HTTP; see `ModelBatches` for the public methods.
+
+    A subclass fills in the abstract methods: the addresses of an API, and the shape of its answers.
+    It has `max_requests`, the highest number of requests in a batch.
+    """
 
     max_requests: ClassVar[int]
     max_bytes: ClassVar[int] = MAX_BATCH_BYTES
@@ -117,7 +123,12 @@ class HttpBatches(ABC):
     async def read_answers(
         self, state: BatchState, requests: Mapping[str, ModelRequest]
     ) -> AsyncGenerator[tuple[str, list[ProviderEvent] | ProviderError], None]:
-        """Yield the name of each of the `requests`, and its answer or the reason for none."""
+        """Yield the name of each of the `requests`, and its answer or the reason for none.
+
+        Raises:
+            ProviderError: The list of answers cannot be read, or a line of it is damaged. The other
+                answers are yielded before.
+        """
         missing = set(requests)
         problem: ProviderError | None = None
 
@@ -188,6 +199,7 @@ class HttpBatches(ABC):
     def _decode(
         self, request: ModelRequest, answer: WireObject | ProviderError
     ) -> list[ProviderEvent] | ProviderError:
+        """Return the events of an answer, or the error of this request without the key."""
         if isinstance(answer, ProviderError):
             return self._http.sanitize_error(answer)
         try:
@@ -199,12 +211,14 @@ class HttpBatches(ABC):
         return self._http.limit_time(BATCH_SECONDS, task)
 
     async def _fetch(self, address: str, body: JsonValue = None) -> JsonValue:
+        """Return the JSON at the `address` of a batch; see `HttpClient.fetch`."""
         try:
             return await self._http.fetch(address, body)
         except ProviderError as exc:
             raise _name_unknown(exc) from exc
 
     def _read_id(self, answer: JsonValue) -> str:
+        """Return the id of a batch, or of a file, that the server has made."""
         batch_id = as_object(answer).get("id")
         if isinstance(batch_id, str) and _ID.fullmatch(batch_id):
             return batch_id

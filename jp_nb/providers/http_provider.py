@@ -1,7 +1,7 @@
 """Base class of all providers over HTTP: it builds, sends, previews, and repairs requests.
 
-A *dialect* is the protocol of an API, such as Anthropic Messages, and a subclass. `stream` goes
-these steps:
+A *dialect* is the protocol of an API, such as Anthropic Messages. Each dialect is a subclass.
+`stream` goes these steps:
 
 1. Choose the rendering, which has the messages of this conversation (`rendering_cache.py`).
 2. Build the body, and report the files and settings that it omits (`omission_reports.py`).
@@ -14,7 +14,6 @@ Source: `docs/providers.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -64,10 +63,11 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
 
 _STREAM_FIELDS: Final = frozenset({"stream", "stream_options"})
+"""Members of a body that ask for a stream, and that a request of a batch must not have."""
 _CUT_PROMPT: Final = "cut prompt"
 """Subject of the report that a server cut the prompt."""
 _NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{1,7})\b")
-"""Index of a message in an error of a server, such as `messages[3].content`."""
+"""Index of a message in an error of a server: 3 in `messages[3].content must not be empty`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,15 @@ class _BuiltRequest:
 
 
 class HttpProvider(ABC, Generic[RenderingT]):
-    """Provider over HTTP; see `Provider` for the public methods.
+    """Provider over HTTP; see `Provider` (`agent/provider.py`) for the public methods.
 
-    A dialect adds the form of requests and responses, `models`, and `check_schema`.
-    `make_rendering` returns an empty rendering of a conversation. `counts_whole_prompt` is True if
-    local servers with this API report the tokens of the prompt that the model read.
+    A dialect fills in the abstract methods, and `models` and `check_schema` of `Provider`. It may
+    extend `_recover`, and override the methods that have a default below, such as `_get_url`.
+
+    Attributes:
+        counts_whole_prompt: True if local servers with this API report the number of tokens of the
+            prompt that the model read. A smaller number than was sent shows that the prompt was
+            cut.
     """
 
     counts_whole_prompt: ClassVar[bool] = False
@@ -100,12 +104,18 @@ class HttpProvider(ABC, Generic[RenderingT]):
         make_rendering: Callable[[], RenderingT],
         format_attachments: Callable[[tuple[Attachment, ...]], FormattedAttachments],
     ) -> None:
+        """Make a provider for the server at `endpoint`, without a connection.
+
+        `make_rendering` returns an empty rendering of a conversation, and `format_attachments` the
+        attachments of a conversation in the form of the API.
+        """
         self._http = HttpClient(endpoint)
         self._renderings = RenderingCache(endpoint, make_rendering, self._prepare_rendering)
         self._format_attachments = lru_cache(MAX_ATTACHMENT_LISTS)(format_attachments)
         self._reports = OmissionReports(endpoint.provider)
         self._prefix_watch = PrefixWatch()
-        self._replaces_head: set[str] = set()  # models that rejected appended changes
+        # Models that have rejected appended changes of the head (`first_head.py`):
+        self._models_without_changes: set[str] = set()
         self._refused_media = RefusedMedia()
 
     @abstractmethod
@@ -131,24 +141,28 @@ class HttpProvider(ABC, Generic[RenderingT]):
         answer: AnswerSchema | None,
         body: bytes,
     ) -> Decoder:
-        """Return the decoder of the response to `request`, which is sent as `body`."""
+        """Return the decoder of the response to `request`, which is sent as `body`.
+
+        `body` is empty for an answer of a batch, whose request was sent earlier.
+        """
 
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
-        """Return a `Retry` if another form of the request can succeed after `error`.
+        """Return a `Retry` if another form of the request can succeed after `error`; else None.
 
-        Here, the other form has all changes of the head in front. Dialects know further forms.
+        Here, the other form has all changes of the head in front. Dialects know further forms. Each
+        form is tried once, so that a server cannot cause endless repairs.
         """
-        is_first_refusal = rendering.has_changes and request.model not in self._replaces_head
-        if is_first_refusal and is_refused_change(error):
-            self._replaces_head.add(request.model)
+        may_be_refused = rendering.has_changes and request.model not in self._models_without_changes
+        if may_be_refused and is_refused_change(error):
+            self._models_without_changes.add(request.model)
             return Retry(error.without_address)
         return None
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         """Return those of the appended `parts` of a rendering that `model` supports."""
-        return frozenset() if model in self._replaces_head else parts
+        return frozenset() if model in self._models_without_changes else parts
 
     def _max_pdf_pages(self, model: str) -> int | None:
         """Return the maximum number of pages of all PDFs of a request; None: unknown, or none."""
@@ -188,7 +202,10 @@ class HttpProvider(ABC, Generic[RenderingT]):
         return self._watch_prompt(request, built.body, events)
 
     def _make_notices(self, request: ModelRequest, built: _BuiltRequest) -> list[ProviderEvent]:
-        """Return the notices for the user about this request. Other requests write to the log."""
+        """Return the notices for the user about this request, for its cell.
+
+        A request outside of a turn, such as one for a title, has no cell: it writes to the log.
+        """
         if not request.is_turn:
             self._reports.log_omissions(request, built.omitted)
             return []
@@ -205,7 +222,10 @@ class HttpProvider(ABC, Generic[RenderingT]):
         return notices
 
     def _advise_images(self) -> str:
-        """Return the advice for a user whose model may accept images; "" if they are sent."""
+        """Return the advice for a user whose model may accept images; "" if they are sent.
+
+        A dialect whose servers differ in this overrides it.
+        """
         return ""
 
     def _watch_prompt(
@@ -214,7 +234,10 @@ class HttpProvider(ABC, Generic[RenderingT]):
         body: RequestBody,
         events: AsyncGenerator[ProviderEvent, None],
     ) -> AsyncGenerator[ProviderEvent, None]:
-        """Add a notice to `events` if the server cut the prompt, once in a conversation."""
+        """Return `events`, with a notice if a local server cut the prompt, once in a conversation.
+
+        Large servers answer with an error instead; see `prompt_cuts.py`.
+        """
         software = self._http.endpoint.local
         is_local_server = bool(software) or is_local(self._http.endpoint.url)
         shows_cuts = self.counts_whole_prompt and is_local_server
@@ -237,7 +260,11 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def _recover_or_locate(
         self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
-        """Return a `Retry`, or None after adding the item of the context that `error` names."""
+        """Return a last event instead of `error`, such as a `Retry`; None if there is none.
+
+        In this case, `error.item` is set to the position of the item that the server rejects, if
+        the error names its message. The user then learns which turn to remove.
+        """
         event = self._recover(error, request, rendering)
         if event is None and is_media_refusal(error):
             event = self._omit_media(error, request, rendering)
@@ -268,13 +295,18 @@ class HttpProvider(ABC, Generic[RenderingT]):
         return Retry(error.without_address, notice=notice)
 
     def _find_item(self, message_index: int, request: ModelRequest) -> int | None:
-        """Return the position in the context of the item that a message of `request` contains."""
+        """Return the position in the context of the item that a message of `request` contains.
+
+        None for a message before the context, such as the attachments. An item may give several
+        messages or none, and may share one with other items. So the item is searched by the number
+        of messages that each beginning of the context gives.
+        """
         context = request.context
-        whole = self._renderings.render_once(request)
-        built = self._build_body(request, whole, self._make_answer_schema(request))
+        rendering = self._renderings.render_once(request)
+        body = self._build_body(request, rendering, self._make_answer_schema(request)).body
 
         # Messages with attachments or instructions come before those of the context.
-        messages_before = len(built.body.messages) - len(whole.encode(context))
+        messages_before = len(body.messages) - len(rendering.encode(context))
         index_in_context = message_index - messages_before
         if index_in_context < 0:
             return None
@@ -283,9 +315,11 @@ class HttpProvider(ABC, Generic[RenderingT]):
             beginning = replace(request, context=context.until(item_count))
             return len(self._renderings.render_once(beginning).messages)
 
-        # The first item with which the context has more messages than come before this one.
-        item = bisect_right(range(1, len(context) + 1), index_in_context, key=count_messages)
-        return item if item < len(context) else None
+        # The shortest beginning that gives this message ends with its item. `bisect_right` returns
+        # the number of beginnings that are too short, which is the position of this item.
+        item_counts = range(1, len(context) + 1)
+        position = bisect_right(item_counts, index_in_context, key=count_messages)
+        return position if position < len(context) else None
 
     def _stream_body(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
@@ -345,14 +379,14 @@ class HttpProvider(ABC, Generic[RenderingT]):
             rendering = self._renderings.render_once(request)
             return self._make_decoder(request, rendering, self._make_answer_schema(request), b"")
 
-        return WholeAnswers(self._encode_whole, make_decoder, split)
+        return WholeAnswers(encode=self._encode_whole, make_decoder=make_decoder, split=split)
 
     def _encode_whole(self, request: ModelRequest) -> WireObject:
         """Return the body of a request whose answer is not streamed."""
         rendering = self._renderings.render_once(request)
         built = self._build_body(request, rendering, self._make_answer_schema(request))
-        fields: WireObject = json.loads(built.body.encode())
-        return {name: value for name, value in fields.items() if name not in _STREAM_FIELDS}
+        members = built.body.to_dict()
+        return {name: value for name, value in members.items() if name not in _STREAM_FIELDS}
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         """Return the query for the tokens of `request`; None if the API has none."""
@@ -378,6 +412,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def _build_body(
         self, request: ModelRequest, rendering: RenderingT, answer: AnswerSchema | None
     ) -> _BuiltRequest:
+        """Return the body of `request`, whose context `rendering` has rendered."""
         settled = rendering.settle(request)
         attached = self._format_attachments(settled.attachments)
         omitted: Omitted = {}

@@ -114,7 +114,7 @@ class DeepSeek(ChatCompletionsProvider):
 class Google(ProviderConfig):
     """Google Gemini."""
 
-    FACTORY: ClassVar[str] = "google.google_interactions:create"
+    FACTORY: ClassVar[str] = "google.google_dialects:create"
     MODELS: ClassVar[str] = "gemini-"
 
     api_key_env: Variable | None = "GEMINI_API_KEY"

@@ -55,9 +55,9 @@ _USAGE: Final[Mapping[str, str]] = {
 class AnthropicDecoder(Decoder):
     """Decoder for one response of Anthropic Messages, a list of *blocks* with an index each.
 
-    `on_message` gets the message of the first event. `find_signatures` returns the signatures
-    of the thinking at paths in the request, such as `messages.1.content.0`. `request` is the body
-    of the request. `parameter_names` restore the names of parameters, by tool.
+    It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the events of a server,
+    and adds ours to `out`. A block is one output item in our events, or two if a server sends a
+    text within a block of thinking.
     """
 
     def __init__(
@@ -69,18 +69,32 @@ class AnthropicDecoder(Decoder):
         parameter_names: Mapping[str, ParameterNames] | None = None,
         find_signatures: Callable[[Sequence[str]], Sequence[str]] = lambda paths: [""] * len(paths),
     ) -> None:
+        """Make a decoder for a structured answer with `schema`, or for a text.
+
+        Args:
+            schema: The schema of a structured answer.
+            request: The body of the request.
+            on_message: Gets the message of the first event.
+            parameter_names: Restore the names of the parameters of each tool, by the tool's name.
+            find_signatures: Returns the signatures of the thinking at paths in the request, such
+                as `messages.1.content.0`.
+        """
         super().__init__(schema)
         self._request = request
         self._on_message = on_message
         self._parameter_names = parameter_names or {}
         self._find_signatures = find_signatures
-        self._transformations: object = None
-        self._blocks: dict[object, _OpenBlock] = {}  # that are not stopped, by the server's index
+
+        # Blocks that have started and not stopped, by the server's index:
+        self._open_blocks: dict[object, _OpenBlock] = {}
         self._item_count = 0
-        self._has_answer = False
-        # The end of a call with incomplete arguments. The stop reason tells whether it is valid.
+        self._has_answer = False  # a text of the answer, or a call, has arrived
+        # The end of a call with incomplete arguments. The stop reason tells whether it is valid:
         self._pending_flush: Flush | None = None
-        self._usage: dict[str, int] = {}
+
+        # What the server reports about the response, until the last event tells it:
+        self._usage: dict[str, int] = {}  # by the server's field
+        self._transformations: object = None  # thinking that it did not pass to the model
         self._stop_reason: str | None = None
         self._stop_details: Mapping[str, JsonValue] = {}
 
@@ -108,7 +122,7 @@ class AnthropicDecoder(Decoder):
 
     def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
         """Add the last event after a stop reason, or after the end mark if all blocks are whole."""
-        is_whole = all(block.is_whole() for block in self._blocks.values())
+        is_whole = all(block.is_whole() for block in self._open_blocks.values())
         if self._stop_reason or (has_end_mark and self._has_answer and is_whole):
             self._end_message(out)
 
@@ -118,23 +132,26 @@ class AnthropicDecoder(Decoder):
         self._add_usage(message.get("usage"), out)
 
     def _end_message(self, out: EventBuffer) -> None:
-        for index in [*self._blocks]:  # of a server that does not stop its blocks
+        """End all blocks, and add the last event."""
+        for index in [*self._open_blocks]:  # of a server that does not stop its blocks
             self._stop_block(index, out)
         self._flush_pending_call(out)
         self._report_transformations(out)
         out.add(self._make_finished())
 
     def _start_block(self, index: object, content: WireObject | None, out: EventBuffer) -> None:
+        """Open a block with the `content` that its start has."""
         if content is None:
             return
-        if index in self._blocks:
+
+        if index in self._open_blocks:
             # A server that does not stop its blocks, or gives all of them the same index.
             self._stop_block(index, out)
         self._flush_pending_call(out)
 
         block = self._open_block(content["type"])
         block.tool = content.get("name") or ""
-        self._blocks[index] = block
+        self._open_blocks[index] = block
 
         match block.type:
             case "text":
@@ -150,9 +167,10 @@ class AnthropicDecoder(Decoder):
                 call_id = content.get("id") or make_call_id(block.index, self._request)
                 out.add(ToolCallStart(block.index, call_id, content["name"]))
                 block.arguments.set_first(content.get("input"))
-                out.held_chars += block.arguments.held_chars
+                out.hold(block.arguments.held_chars)
 
     def _open_block(self, kind: str) -> _OpenBlock:
+        """Return a new block with the type `kind`, which is the next output item."""
         block = _OpenBlock(kind, self._item_count)
         self._item_count += 1
         return block
@@ -162,10 +180,10 @@ class AnthropicDecoder(Decoder):
             return
 
         kind = delta["type"]
-        block = self._blocks.get(index)
-        if block is None and kind in _BLOCK_OF_DELTA:
+        block = self._open_blocks.get(index)
+        if block is None and kind in _BLOCK_OF_DELTA:  # a server that does not start its blocks
             block = self._open_block(_BLOCK_OF_DELTA[kind])
-            self._blocks[index] = block
+            self._open_blocks[index] = block
         if block is None:
             raise LookupError  # `StreamDecoder` reports it
 
@@ -178,12 +196,11 @@ class AnthropicDecoder(Decoder):
             case "signature_delta":
                 self._add_signature(block, delta["signature"], out)
             case "input_json_delta" if block.type == "tool_use":
-                out.held_chars -= block.arguments.held_chars
-                block.arguments.add(delta["partial_json"])
-                out.held_chars += block.arguments.held_chars
+                out.hold(block.arguments.add(delta["partial_json"]))
 
     def _stop_block(self, index: object, out: EventBuffer) -> None:
-        block = self._blocks.pop(index, None)
+        """End the items of a block. A block that is not open has been stopped before."""
+        block = self._open_blocks.pop(index, None)
         if block is None:
             return
         if block.type == "tool_use":
@@ -200,9 +217,10 @@ class AnthropicDecoder(Decoder):
                 out.add(Flush(item, block.metadata))
 
     def _add_thinking_metadata(self, block: _OpenBlock, out: EventBuffer) -> None:
+        """Set the metadata of thinking, which later requests send back."""
         if signature := "".join(block.signature):
             block.metadata[THINKING_SIGNATURE_KEY] = signature
-            out.held_chars -= len(signature)
+            out.release(len(signature))  # the size of the metadata counts instead
 
         if block.redacted:
             block.metadata[REDACTED_THINKING_KEY] = block.redacted
@@ -213,14 +231,15 @@ class AnthropicDecoder(Decoder):
             out.add_text(block.index, "reasoning", "")
 
     def _stop_call(self, block: _OpenBlock, out: EventBuffer) -> None:
+        """Add the arguments of a call, and its end if they are complete."""
         text = block.arguments.resolve()
-        out.held_chars -= block.arguments.held_chars
+        out.release(block.arguments.held_chars)
 
         if names := self._parameter_names.get(block.tool):
             text = names.restore(text)
 
         if text:
-            out.add_text(block.index, None, text)
+            out.add_arguments(block.index, text)
 
         if is_json_object(text):
             out.add(Flush(block.index))
@@ -231,8 +250,10 @@ class AnthropicDecoder(Decoder):
     def _add_piece(
         self, block: _OpenBlock, kind: TextKind, text: str | None, out: EventBuffer
     ) -> None:
+        """Add a piece of text to the item of `block` for texts of this kind."""
         if not text:
             return
+
         if kind not in block.items:
             block.items[kind] = self._find_item(block, kind)
 
@@ -252,7 +273,7 @@ class AnthropicDecoder(Decoder):
     def _add_signature(self, block: _OpenBlock, signature: str | None, out: EventBuffer) -> None:
         if signature:
             block.signature.append(signature)
-            out.held_chars += len(signature)
+            out.hold(len(signature))
 
     def _flush_pending_call(self, out: EventBuffer) -> None:
         """End a call with incomplete arguments, unless the limit of tokens has cut it."""
@@ -263,6 +284,7 @@ class AnthropicDecoder(Decoder):
             out.add(flush)
 
     def _apply_message_delta(self, message: WireObject, out: EventBuffer) -> None:
+        """Keep the stop reason and the usage. After a stop reason, only the end mark is missing."""
         delta = message.get("delta") or {}
         self._stop_reason = delta.get("stop_reason") or self._stop_reason
         self._stop_details = delta.get("stop_details") or self._stop_details
@@ -307,6 +329,7 @@ class AnthropicDecoder(Decoder):
         out.add(Usage(**counts))
 
     def _make_finished(self) -> Finished:
+        """Return the last event. A response without a stop reason has ended with its end mark."""
         stop_reason = self._stop_reason
         reason: FinishReason = "completed"
         if stop_reason is not None:
@@ -321,14 +344,26 @@ class AnthropicDecoder(Decoder):
 
 
 class _OpenBlock:
-    """A block that arrives. `index` is its output item."""
+    """A block that arrives.
+
+    Attributes:
+        type: The type that the server gave it, such as `tool_use`.
+        index: Its output item.
+        tool: The name of the tool that it calls.
+        arguments: The arguments of this call.
+        items: The output items of its texts, in the order in which they arrived: `index` for texts
+            of its own kind, and another one for texts within a block of another kind.
+        signature: Pieces of the signature of thinking.
+        redacted: Encrypted thinking, which has no text.
+        metadata: The metadata of the reasoning.
+    """
 
     def __init__(self, kind: str, index: int) -> None:
         self.type = kind
         self.index = index
-        self.tool = ""  # name of the tool that it calls
-        self.items: dict[TextKind, int] = {}  # output items of its texts, as they arrived
+        self.tool = ""
         self.arguments = StreamedArguments()
+        self.items: dict[TextKind, int] = {}
         self.signature: list[str] = []
         self.redacted = ""
         self.metadata: dict[str, JsonValue] = {}

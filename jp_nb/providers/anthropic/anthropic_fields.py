@@ -41,7 +41,14 @@ def build_request_fields(
 
     Sets three of the four cache markers that the API allows: on the last system text, on the last
     tool, and the automatic one at the end of the messages. `format_attachments` sets the fourth.
-    If the rendering `appends` changes, the messages contain the demand to call a tool.
+
+    Args:
+        request: The request.
+        answer: The schema of a structured answer.
+        betas: The header `anthropic-beta`.
+        abilities: What the model accepts; None to take it from its name.
+        appends: True if the messages contain the demand to call a tool, as an appended change.
+        omitted: Receives the parameters that are not sent, each with the reason.
     """
     omitted = {} if omitted is None else omitted
     abilities = abilities or Abilities.of(request.model)
@@ -108,7 +115,7 @@ def format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[WireM
 
 
 def _limit_answer(request: ModelRequest, abilities: Abilities, omitted: Omitted) -> int:
-    # The API requires a limit.
+    """Return the maximum length of the answer, which the API requires."""
     tokens = request.parameters.max_tokens or abilities.max_tokens
     limit = abilities.max_output
     if limit is None or tokens <= limit:
@@ -121,6 +128,7 @@ def _limit_answer(request: ModelRequest, abilities: Abilities, omitted: Omitted)
 def _format_sampling(
     request: ModelRequest, abilities: Abilities, *, thinking: bool, omitted: Omitted
 ) -> WireMessage:
+    """Return the members for the model parameters. `thinking` is True if the model thinks."""
     parameters = request.parameters
     sampling: WireMessage = {}
 
@@ -193,10 +201,14 @@ def _format_thinking(
     return {"type": "enabled", "budget_tokens": budget, **shared}, None
 
 
-def _format_tool_choice(choice: ToolChoice, tools: int) -> WireMessage:
+def _format_tool_choice(choice: ToolChoice, tool_count: int) -> WireMessage:
     name = choice.removeprefix("tool:")
-    if name == choice:
+    is_named = name != choice
+    if not is_named:
         kind = "any" if choice == "required" else choice
         return {"type": kind}
+
     # Models ignore the named form if there is only one tool. `any` has the same meaning.
-    return {"type": "any"} if tools == 1 else {"type": "tool", "name": name}
+    if tool_count == 1:
+        return {"type": "any"}
+    return {"type": "tool", "name": name}

@@ -77,13 +77,18 @@ ANTHROPIC_VERSION: Final = "2023-06-01"
 
 
 class AnthropicProvider(HttpProvider[AnthropicRendering]):
-    """Provider for servers with the Anthropic Messages API."""
+    """Provider for servers with the Anthropic Messages API.
+
+    It fills in the methods of `HttpProvider` (`http_provider.py`). Without `strict_tools`, the API
+    is not asked to enforce the schemas of tools.
+    """
 
     def __init__(self, endpoint: Endpoint, *, strict_tools: bool = True) -> None:
         super().__init__(endpoint, AnthropicRendering, format_attachments)
         self._strict_tools = strict_tools
+        # The models as the server lists them, and their abilities after its errors, by name:
         self._listed: Mapping[str, ModelInfo] = {}
-        self._corrected: dict[str, Abilities] = {}  # by errors of the server
+        self._corrected: dict[str, Abilities] = {}
         self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
 
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
@@ -118,6 +123,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         *,
         appends: bool = False,
     ) -> WireMessage:
+        """Return the members of the body except the messages; see `build_request_fields`."""
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
         abilities = self._get_abilities(request.model)
         return build_request_fields(
@@ -139,6 +145,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         return find_max_pdf_pages(model, self._listed.get(model), betas)
 
     def _get_abilities(self, model: str) -> Abilities:
+        """Return what `model` accepts, as far as it is known so far."""
         known = self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
         return known if self._strict_tools else replace(known, strict=False)
 
@@ -167,6 +174,12 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: AnthropicRendering
     ) -> ProviderEvent | None:
+        """Return a `Retry` if one of these repairs fits the text of an error 400.
+
+        - About signatures: the thinking from the rejected one on is sent as text.
+        - About the diagnostics: they are not requested again.
+        - About a part that the model does not accept: it is omitted or changed (`Abilities`).
+        """
         if error.status != 400:
             return super()._recover(error, request, rendering)
 
@@ -275,6 +288,7 @@ def _iter_signatures(path: str, messages: Sequence[WireMessage]) -> Iterator[str
 
 
 def _get_signature(block: WireMessage) -> str:
+    """Return the signature of thinking, or encrypted thinking, which is its own; else ""."""
     name = {"thinking": "signature", "redacted_thinking": "data"}.get(block["type"], "")
     return str(block.get(name, ""))
 

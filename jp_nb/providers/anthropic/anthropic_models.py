@@ -45,30 +45,41 @@ def find_max_pdf_pages(model: str, listed: ModelInfo | None, betas: str = "") ->
     if listed is not None and listed.context_window is not None:
         is_short = listed.context_window <= _SHORT_CONTEXT
     else:
-        found = _VERSION.search(model)
-        version = (int(found[1]), int(found[2] or 0)) if found else (99, 0)
-        is_short = version < (4, 6)
+        is_short = _parse_version(model) < (4, 6)
 
     return MAX_PAGES_SHORT_CONTEXT if is_short else MAX_PAGES_LONG_CONTEXT
+
+
+def _parse_version(model: str) -> tuple[int, int]:
+    """Return the version in the name of `model`, such as (4, 6); a high one if it has none."""
+    found = _VERSION.search(model)
+    return (int(found[1]), int(found[2] or 0)) if found else (99, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """The parts of a request that a model accepts.
 
-    `max_tokens` is the length of an answer if the user configures none, and `max_output` the limit
-    of the model, if it is known.
+    Attributes:
+        thinking: Accepted values of `thinking.type`: `adaptive` is thinking by effort, `enabled` by
+            a number of tokens.
+        efforts: Accepted efforts, in ascending order.
+        sampling: True if `temperature`, `top_p`, and `top_k` are accepted.
+        strict: True if the API can enforce the arguments of tools.
+        max_tokens: The length of an answer if the user configures none.
+        max_output: The longest answer of the model; None if it is unknown.
+        thinks_unasked: True if the model also thinks for a request without `thinking`.
+        corrected: The fields of this class that an error of the server has corrected.
     """
 
-    # Accepted values of `thinking.type`: `adaptive` by effort, `enabled` by a number of tokens.
     thinking: frozenset[str] = frozenset({"adaptive", "disabled"})
-    efforts: tuple[str, ...] = EFFORT_LEVELS  # ascending
-    sampling: bool = False  # `temperature`, `top_p`, and `top_k`
-    strict: bool = True  # tools whose arguments the API enforces
+    efforts: tuple[str, ...] = EFFORT_LEVELS
+    sampling: bool = False
+    strict: bool = True
     max_tokens: int = _MODERN_OUTPUT
     max_output: int | None = None
-    thinks_unasked: bool = False  # a request without `thinking` thinks
-    corrected: frozenset[str] = frozenset()  # fields, by an error
+    thinks_unasked: bool = False
+    corrected: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, model: str, listed: ModelInfo | None = None) -> Self:
@@ -95,14 +106,14 @@ class Abilities:
 
     @classmethod
     def _from_name(cls, model: str) -> Self:
+        """Return the abilities by the version in the name of `model`."""
         if "claude-" not in model:  # a compatible server
             return cls(sampling=True, strict=False, max_tokens=_OLD_OUTPUT)
 
         if _ALWAYS_THINK.search(model):
             return cls(frozenset({"adaptive"}), thinks_unasked=True)
 
-        found = _VERSION.search(model)
-        version = (int(found[1]), int(found[2] or 0)) if found else (99, 0)
+        version = _parse_version(model)
         if version >= (4, 7):
             return cls()
         if version == (4, 6):

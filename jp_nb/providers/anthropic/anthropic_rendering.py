@@ -55,7 +55,7 @@ class AnthropicRendering(Rendering):
         super().__init__(ANTHROPIC_NAME, ANTHROPIC_CALLS)
         self.rejected_items = rejected_items
         self.signed_items: dict[str, int] = {}  # first position in the context, by signature
-        self.last_message_id: str | None = None  # of the last response to this conversation
+        self.last_message_id: str | None = None  # the id of the last response, for diagnostics
 
     def copy_repairs(self) -> Self:
         """Return an empty rendering with the same rejected items, and the same last message."""
@@ -79,10 +79,11 @@ class AnthropicRendering(Rendering):
         content += _format_tool_changes(change)
 
         messages = []
+        # A system message must follow a user message.
         if blocks:
             messages.append({"role": "user", "content": blocks})
         elif self._ends_in_answer:
-            messages.append(self.continue_request)  # a system message must follow a user message
+            messages.append(self.continue_request)
 
         if content:
             messages.append({"role": "system", "content": content})
@@ -138,8 +139,10 @@ class AnthropicRendering(Rendering):
         content.append({"type": "tool_use", "id": id_, "name": name, "input": arguments})
 
     def _find_parameter_names(self, tool: str) -> ParameterNames | None:
-        # By the definition that the model had for this call, so a later change of the tool does
-        # not change earlier messages.
+        """Return the names by the definition of `tool` that the model had for the current call.
+
+        So a later change of the tool does not change earlier messages.
+        """
         for offered in self.tools:
             if offered.name == tool:
                 return ParameterNames.of(offered, self._rules)
@@ -166,6 +169,7 @@ class AnthropicRendering(Rendering):
 
 
 def _format_tool_changes(change: HeadChange) -> list[WireMessage]:
+    """Return the blocks that remove and add tools. A changed tool is removed, then added."""
     before = change.before.tools
     after = change.after.tools
     blocks: list[WireMessage] = [

@@ -49,7 +49,7 @@ from jp_nb.providers.schemas.schema_rewriter import (
     has_two_alternatives,
 )
 
-# Of a request:
+# Limits of the API for all strict tools of a request:
 MAX_STRICT_TOOLS: Final = 20
 _MAX_STRICT_OPTIONAL: Final = 24
 _MAX_STRICT_UNIONS: Final = 16
@@ -105,6 +105,7 @@ def _make_error(path: SchemaPath, problem: str) -> UsageError:
 
 
 def _find_anthropic_problem(part: Schema, root: Schema) -> str | None:
+    """Return the reason why the API cannot enforce a part of the schema `root`; None if it can."""
     for keyword in UNSUPPORTED:
         if keyword in part:
             return f"`{keyword}` is not supported; describe the condition in `description`"
@@ -132,6 +133,7 @@ def _find_anthropic_problem(part: Schema, root: Schema) -> str | None:
 
 
 def _has_open_keys(part: Schema) -> bool:
+    """Return True for an object that may have any keys, because it declares none."""
     if "object" not in get_type_names(part) or is_composed(part):
         return False
     return "properties" not in part and part.get("additionalProperties") is not False
@@ -169,7 +171,8 @@ def select_strict_tools(parameters: Sequence[Schema]) -> dict[int, JsonObject]:
             continue
 
         fits_optional = optional + tool.optional <= _MAX_STRICT_OPTIONAL
-        if fits_optional and unions + tool.unions <= _MAX_STRICT_UNIONS:
+        fits_unions = unions + tool.unions <= _MAX_STRICT_UNIONS
+        if fits_optional and fits_unions:
             selected[index] = tool.schema
             optional += tool.optional
             unions += tool.unions
@@ -179,6 +182,8 @@ def select_strict_tools(parameters: Sequence[Schema]) -> dict[int, JsonObject]:
 
 @dataclass(frozen=True, slots=True)
 class _StrictTool:
+    """The schema of a strict tool, and what it uses up of the limits of a request."""
+
     schema: JsonObject
     optional: int  # number of properties that are not required
     unions: int  # number of schemas with several types

@@ -1,4 +1,4 @@
-"""The base class of the providers of Gemini: thinking levels, repairs, continued responses.
+"""The base class of the providers of Gemini: requests that are repaired, continued responses.
 
 Its two dialects are the Interactions API (`google_interactions.py`) and `generateContent`
 (`google_generate.py`), for proxies and older models.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, TypeVar
 
 from pydantic import JsonValue
 
@@ -22,11 +22,11 @@ from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_REFUSAL
 from jp_nb.providers.google.google_rendering import GoogleRendering
 from jp_nb.providers.google.google_schemas import adapt_for_google
+from jp_nb.providers.google.google_thinking import RejectedLevels
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.model_lists import list_google_models
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
-from jp_nb.providers.request_parts.reasoning_effort import Level, parse_reasoning
 from jp_nb.providers.request_parts.request_body import (
     Omitted,
     RequestBody,
@@ -36,25 +36,27 @@ from jp_nb.providers.request_parts.request_body import (
 from jp_nb.providers.response_parts.stream_decoder import Decoder
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
-_ASSUMED_MAX_TOKENS: Final = 32_000
-
-_LEVELS: Final[Mapping[Level, str]] = {"none": "minimal", "xlow": "minimal", "max": "xhigh"}
-_NEAREST_LEVEL: Final[Mapping[str, str]] = {"xhigh": "high", "minimal": "low", "medium": "high"}
-"""Level that is sent instead of one that the model does not have."""
 GoogleRenderingT = TypeVar("GoogleRenderingT", bound=GoogleRendering)
 
 
 class GoogleProvider(HttpProvider[GoogleRenderingT]):
-    """Provider for Gemini, without its dialect.
+    """Provider for Gemini, without its dialect; see `HttpProvider` for the steps of a request.
 
-    Without `append_instructions`, changed instructions replace the earlier ones in front.
+    A dialect is a subclass with its decoder, its address, its repair of signatures (`_repair`),
+    and the attributes below. Without `append_instructions`, changed instructions replace the
+    earlier ones in front.
+
+    Attributes:
+        continuation_member: Name of the member of the body with the token of a continuation.
+        instructions_member: Name of the member with the instructions.
+        messages_member: Name of the member with the messages.
+        build_request_fields: Returns the members of the body, except the messages.
     """
 
     continuation_member: ClassVar[str]
     instructions_member: ClassVar[str]
     messages_member: ClassVar[str]
     build_request_fields: ClassVar[Callable[..., WireMessage]]
-    """Return the members of the body, except the messages."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     ) -> None:
         super().__init__(endpoint, make_rendering, format_attachments)
         self._append_instructions = append_instructions
-        self._rejected_levels: set[tuple[str, str]] = set()  # models and levels they do not have
+        self._rejected_levels = RejectedLevels()
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         appended = super()._select_appended(model, parts)
@@ -75,24 +77,15 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
         return adapt_for_google(schema)
 
-    def _find_thinking(self, request: ModelRequest) -> tuple[str | None, bool] | None:
-        """Return the thinking level, and True if no summaries of thoughts are wanted.
-
-        None: the request has no settings of reasoning. A level that is None is the model's own.
-        """
-        reasoning = parse_reasoning(request.parameters.reasoning)
-        if reasoning is None:
-            return None
-        effort = reasoning.to_level(request.parameters.max_tokens or _ASSUMED_MAX_TOKENS)
-
-        level = None if effort == "auto" else _LEVELS.get(effort, effort)
-        while level is not None and (request.model, level) in self._rejected_levels:
-            level = _NEAREST_LEVEL.get(level)
-        return level, reasoning.exclude
-
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: GoogleRenderingT
     ) -> ProviderEvent | None:
+        """Return a `Retry`, or the end of a refused response, by the text of an error 400.
+
+        - About a signature or a thought: the dialect repairs the messages.
+        - About the thinking level: the request is sent with another level.
+        - About the safety of the content: the response is refused.
+        """
         if error.status != 400:
             return super()._recover(error, request, rendering)
 
@@ -101,11 +94,8 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
             return self._repair(error, request, rendering)
 
         if "level" in text and "think" in text:
-            level, _ = self._find_thinking(request) or (None, False)
-            if level is None:
-                return None
-            self._rejected_levels.add((request.model, level))
-            return Retry(error.without_address)
+            is_known_level = self._rejected_levels.reject(request)
+            return Retry(error.without_address) if is_known_level else None
 
         if GOOGLE_REFUSAL.search(text):
             return Finished("refused", error.without_address)
@@ -114,9 +104,15 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     async def _stream_body(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of the response, and of those that continue it; see `ContinuedDecoder`.
+
+        The stream decoder reads each chunk before the next one, so `decoder` has the token of a
+        response that is not complete as soon as its stream has ended.
+        """
         assert isinstance(decoder, ContinuedDecoder)
         url = self._get_url(request)
         sent = body
+
         while True:
             async with aclosing(self._http.post(sent, url=url)) as chunks:
                 async for chunk in chunks:
@@ -126,6 +122,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
             if not token:
                 return
 
+            # The same JSON object with one more member.
             sent = body[:-1] + b"," + encode_json({self.continuation_member: token})[1:]
 
     def _encode_body(
@@ -139,7 +136,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
         fields = type(self).build_request_fields(
             request,
             answer=answer,
-            thinking=self._find_thinking(request),
+            thinking=self._rejected_levels.choose_thinking(request),
             allowed_tools=rendering.allowed_tools,
             omitted=omitted,
         )
@@ -151,9 +148,11 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     def _repair(
         self, error: ProviderError, request: ModelRequest, rendering: GoogleRenderingT
     ) -> ProviderEvent | None:
-        """Return a `Retry` if the request can be sent without what the API has rejected.
+        """Return a `Retry` after removing the thoughts that the API has rejected; None if none can.
 
-        The error is about the signature of a thought, or about a thought that is missing.
+        The error is about the signature of a thought, or about a thought that is missing. The
+        dialect renders the conversation again without the rejected parts, and keeps this rendering
+        (`RenderingCache.render_and_keep`): the request that follows the `Retry` uses it.
         """
 
     async def models(self, *, seconds: float) -> ModelList:

@@ -26,8 +26,12 @@ class ContinuedDecoder(Decoder):
     """Decoder for one response that may take several requests.
 
     A response that reaches the limit of one request ends with a token. The stream of the next
-    request, which contains the token, continues the same response. `usage_fields` are pairs of the
-    server's field and a field of `Usage`.
+    request, which contains the token, continues the same response. A subclass passes the token to
+    `keep_token`. `GoogleProvider` then takes it (`begin_continuation`), sends the next request,
+    and passes its messages to the same decoder.
+
+    `usage_fields` are pairs of the server's field and a field of `Usage`. Several fields of the
+    server may be added up in one of `Usage`.
     """
 
     def __init__(
@@ -36,7 +40,7 @@ class ContinuedDecoder(Decoder):
         super().__init__(schema)
         self._usage_fields = usage_fields
         self._usage: dict[str, int] = {}  # of this request, by the server's field
-        self._earlier_usage: dict[str, int] = {}
+        self._earlier_usage: dict[str, int] = {}  # of the earlier requests, by the field of `Usage`
         self._token = ""
         self._continuations = 0
 
@@ -66,6 +70,7 @@ class ContinuedDecoder(Decoder):
             out.add(Usage(**self._count_usage()))
 
     def _count_usage(self) -> dict[str, int]:
+        """Return the usage of all requests of the response so far, by the field of `Usage`."""
         counts = {**self._earlier_usage}
         for theirs, ours in self._usage_fields:
             if theirs in self._usage:

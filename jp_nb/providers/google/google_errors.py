@@ -19,16 +19,17 @@ GOOGLE_REFUSAL: Final = re.compile(
 """Words of an error that mean that the API refuses the content."""
 # https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
 _STATUS_OF_CODE: Final[Mapping[int, int]] = {
-    **{2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400},
-    **{10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401},
-}
+    2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400,
+    10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401,
+}  # fmt: skip
+"""The HTTP status of each code of gRPC."""
 
 
 def end_with_error(error: Any) -> Finished:
     """Return the end of a response that its server refused.
 
-    `error` is `{"code": int | str, "message"}`. A code can be a word, a URI that ends in one, an
-    HTTP status, or a code of gRPC.
+    `error` is `{"code": int | str, "message", "status"}`, or only a message. A code can be a word,
+    a URI that ends in one, an HTTP status, or a code of gRPC. The status is a word.
 
     Raises:
         ProviderError: The error is not a refusal.
@@ -45,7 +46,5 @@ def end_with_error(error: Any) -> Finished:
     if GOOGLE_REFUSAL.search(f"{code} {message}"):
         return Finished("refused", str(message or code))
 
-    word = fields.get("status")
-    raise classify_stream_error(
-        {"message": message, "code": code, "type": word}, provider=GOOGLE_NAME
-    )
+    described = {"message": message, "code": code, "type": fields.get("status")}
+    raise classify_stream_error(described, provider=GOOGLE_NAME)

@@ -27,7 +27,10 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
 
 class GenerateProvider(GoogleProvider[GenerateRendering]):
-    """Provider for servers with the `generateContent` API."""
+    """Provider for servers with the `generateContent` API.
+
+    It fills in the methods and attributes of `GoogleProvider` (`google_base.py`).
+    """
 
     continuation_member: ClassVar[str] = "continuationToken"
     instructions_member: ClassVar[str] = "systemInstruction"
@@ -45,7 +48,7 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery:
         name = name_model(request)
-        counted: WireMessage = {"model": f"models/{name}", **body.select(body.fields)}
+        counted: WireMessage = {"model": f"models/{name}", **body.to_dict()}
         url = f"{self._http.endpoint.url}/{quote(name, safe='')}:countTokens"
         return CountQuery(url, {"generateContentRequest": counted}, "totalTokens")
 
@@ -61,7 +64,13 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
     def _repair(
         self, error: ProviderError, request: ModelRequest, rendering: GenerateRendering
     ) -> ProviderEvent | None:
+        """Return a `Retry` after rendering the conversation again without any signature.
+
+        Return None if the request had no signatures: then the repair was made before, in vain.
+        """
         if not rendering.has_signatures:
             return None
-        self._renderings.render_and_keep(request.context, GenerateRendering(len(request.context)))
+
+        unsigned = GenerateRendering(unsigned_items=len(request.context))
+        self._renderings.render_and_keep(request.context, unsigned)
         return Retry(error.without_address)

@@ -1,7 +1,12 @@
 """Decode the stream of a response of Gemini's `generateContent` API.
 
-A chunk has parts of texts, thoughts, and whole calls. The API marks neither their begin nor their
-end: a part of another kind ends the open text, and the decoder numbers the items itself.
+A chunk has parts of texts, thoughts, and whole calls:
+
+    {"candidates": [{"content": {"parts": [{"text": "Hel"}]}}]}
+    {"candidates": [{"content": {"parts": [{"text": "lo."}]}, "finishReason": "STOP"}]}
+
+The API marks neither the begin nor the end of a text: a part of another kind ends the open text,
+and the decoder numbers the output items itself.
 
 Source: `docs/providers.md`, https://ai.google.dev/api/generate-content.
 """
@@ -9,7 +14,8 @@ Source: `docs/providers.md`, https://ai.google.dev/api/generate-content.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -48,6 +54,7 @@ _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
 _MALFORMED: Final = frozenset(
     {"UNEXPECTED_TOOL_CALL", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
 )
+"""Finish reasons of a failure of the model, which another attempt may not have."""
 _USAGE: Final = (
     ("promptTokenCount", "input_tokens"),
     ("candidatesTokenCount", "output_tokens"),
@@ -57,21 +64,42 @@ _USAGE: Final = (
 )
 
 
+@dataclass(slots=True)
+class _OpenText:
+    """An item with a text, which the next part may continue."""
+
+    index: int
+    kind: TextKind
+    signature: str = ""
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    """An item with a call, which the next part may continue or repeat."""
+
+    index: int
+    key: tuple[str, str]  # its id, which may be empty, and its name
+    arguments: StreamedArguments = field(default_factory=StreamedArguments)
+    signature: str = ""
+
+
 class GenerateDecoder(ContinuedDecoder):
     """Decoder for one response of `streamGenerateContent`.
 
-    A call without an id gets one from a digest of the request body, as in chat completions.
+    It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the chunks of the
+    server, and adds events to `out`. At most one item is open at a time. A `Flush` event ends it,
+    and stores the signature of its last part as metadata. A call without an id gets one from a
+    digest of the request body, as in Chat Completions.
     """
 
     def __init__(self, schema: AnswerSchema | None = None, *, request: bytes = b"") -> None:
         super().__init__(schema, _USAGE)
         self._request = request
-        self._index = -1
-        self._kind: TextKind | None = None  # of the open text; None: there is none
-        self._call: _OpenCall | None = None
+        self._item_count = 0
+        self._open_item: _OpenText | _OpenCall | None = None
         self._ended_calls: dict[tuple[str, str], str] = {}  # arguments by id and name
-        self._signature = ""  # of the open item
-        self._has_content = False
+        self._has_content = False  # a text of the answer, or a call, has arrived
+        # The finish reason of the server, and its explanation:
         self._reason = ""
         self._detail: str | None = None
 
@@ -102,104 +130,116 @@ class GenerateDecoder(ContinuedDecoder):
 
     def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
         """Add the last event if a finish reason arrived, or the end mark after some content."""
-        is_over = bool(self._reason) or (has_end_mark and self._has_content)
-        if not is_over or self.is_continued:
+        has_ended = bool(self._reason) or (has_end_mark and self._has_content)
+        if not has_ended or self.is_continued:
             return
 
-        self._flush(out)
+        self._flush_item(out)
         word = self._reason or "STOP"
         reason = _FINISH_REASONS.get(word, "other")
-        is_told = reason in ("other", "refused")
-        detail = (self._detail or word) if is_told else None
+        needs_detail = reason in ("other", "refused")
+        detail = (self._detail or word) if needs_detail else None
         out.add(Finished(reason, detail))
 
     def _add_part(self, part: WireObject, out: EventBuffer) -> None:
         signature = part.get("thoughtSignature") or ""
         if not isinstance(signature, str):
             raise TypeError  # `StreamDecoder` reports it
+
         if call := part.get("functionCall"):
             self._add_call(call, signature, out)
             return
 
         text = part.get("text")
-        if text is None:
-            return  # such as an image, which was not asked for
+        if text is not None:  # None: such as an image, which was not asked for
+            kind: TextKind = "reasoning" if part.get("thought") else "message"
+            self._add_text(kind, text, signature, out)
 
-        kind: TextKind = "reasoning" if part.get("thought") else "message"
-        if not text and signature and self._kind is None:
-            kind = "reasoning"  # without any text, the signature is kept as a thought
+    def _add_text(self, kind: TextKind, text: str, signature: str, out: EventBuffer) -> None:
+        """Add a part with a text, which may be empty.
 
-        self._has_content = self._has_content or (kind == "message" and bool(text))
-        if self._kind is None or (text and kind != self._kind):
-            self._flush(out)
-            self._index += 1
-            self._kind = kind
+        - A text of the same kind continues the open text. Another kind begins a new item.
+        - An empty part belongs to the open text, whatever its kind is: it only brings a signature.
+        - An empty part with a signature, if no text is open, becomes a thought without a text.
+        """
+        opened = self._open_item
+        if not isinstance(opened, _OpenText) or (text and kind != opened.kind):
+            self._flush_item(out)
+            is_only_signature = bool(signature) and not text
+            new_kind: TextKind = "reasoning" if is_only_signature else kind
+            opened = _OpenText(self._make_index(), new_kind)
+            self._open_item = opened
 
-        if self._kind == "reasoning":
-            out.add_text(self._index, "reasoning", text)
+        if opened.kind == "reasoning":
+            out.add_text(opened.index, "reasoning", text)
         elif text:
-            self._answer.feed(self._index, text, out)
+            self._has_content = True
+            self._answer.feed(opened.index, text, out)
 
-        if signature:
-            self._signature = signature
+        opened.signature = signature or opened.signature
 
     def _add_call(self, call: WireObject, signature: str, out: EventBuffer) -> None:
+        """Add a part with a call. Its arguments may continue, or repeat, those of the open call."""
         id_ = call.get("id") or ""
-        name = call["name"]
-        arguments = StreamedArguments()
-        arguments.add(call.get("args") or {})
+        key = (id_, call["name"])
+        arguments = call.get("args") or {}
 
-        if id_ and self._ended_calls.get((id_, name)) == arguments.resolve():
+        if id_ and self._ended_calls.get(key) == _format_alone(arguments):
             return  # a server that repeats its calls at the end
 
-        is_same = bool(id_) and self._call is not None and self._call.key == (id_, name)
-        if not is_same:
-            self._flush(out)
+        opened = self._open_item
+        if not (id_ and isinstance(opened, _OpenCall) and opened.key == key):
+            self._flush_item(out)
             self._has_content = True
-            self._index += 1
-            self._call = _OpenCall((id_, name))
-            call_id = id_ or make_call_id(self._index, self._request)
-            out.add(ToolCallStart(self._index, call_id, name))
+            opened = _OpenCall(self._make_index(), key)
+            self._open_item = opened
+            call_id = id_ or make_call_id(opened.index, self._request)
+            out.add(ToolCallStart(opened.index, call_id, call["name"]))
 
-        assert self._call is not None
-        out.held_chars -= self._call.arguments.held_chars
-        self._call.arguments.add(call.get("args") or {})
-        out.held_chars += self._call.arguments.held_chars
-        self._signature = signature or self._signature
+        out.hold(opened.arguments.add(arguments))
+        opened.signature = signature or opened.signature
 
-    def _flush(self, out: EventBuffer) -> None:
-        if self._call is not None:
-            text = self._call.arguments.resolve()
-            out.held_chars -= self._call.arguments.held_chars
-            out.add_text(self._index, None, text)
-            self._ended_calls[self._call.key] = text
-            self._add_flush(out)
-        elif self._kind is not None:
-            if self._kind == "message":
-                self._answer.finish(self._index, out)
-            self._add_flush(out)
+    def _make_index(self) -> int:
+        """Return the index of the next output item."""
+        self._item_count += 1
+        return self._item_count - 1
 
-        self._kind = None
-        self._call = None
-        self._signature = ""
+    def _flush_item(self, out: EventBuffer) -> None:
+        """End the open item, if there is one."""
+        opened = self._open_item
+        self._open_item = None
+        if opened is None:
+            return
 
-    def _add_flush(self, out: EventBuffer) -> None:
+        if isinstance(opened, _OpenCall):
+            text = opened.arguments.resolve()
+            out.release(opened.arguments.held_chars)
+            out.add_arguments(opened.index, text)
+            self._ended_calls[opened.key] = text
+        elif opened.kind == "message":
+            self._answer.finish(opened.index, out)
+
         metadata: dict[str, JsonValue] = {}
-        if self._signature:
-            metadata[THOUGHT_SIGNATURE_KEY] = self._signature
-        out.add(Flush(self._index, metadata))
+        if opened.signature:
+            metadata[THOUGHT_SIGNATURE_KEY] = opened.signature
+        out.add(Flush(opened.index, metadata))
 
     def _end(
         self, reason: str, candidate: WireObject, message: WireObject, out: EventBuffer
     ) -> None:
+        """End the open item at the finish reason. The usage may follow, then `finish` is called.
+
+        Raises:
+            ProviderError: The reason is a failure of the model, or a thought is missing.
+        """
         token = candidate.get("continuationToken") or message.get("continuationToken")
         if reason == "CONTINUATION" and self.keep_token(token):
             return  # the open text continues in the next stream
 
         if reason in _MALFORMED:
-            said = _read_message(candidate)
+            explanation = _read_message(candidate)
             raise ProviderError(
-                f"the model of {GOOGLE_NAME} failed: {reason}{said}", kind="transient"
+                f"the model of {GOOGLE_NAME} failed: {reason}{explanation}", kind="transient"
             )
         if reason == "MISSING_THOUGHT_SIGNATURE":
             raise ProviderError(
@@ -208,20 +248,20 @@ class GenerateDecoder(ContinuedDecoder):
                 status=400,
             )
 
-        self._flush(out)
+        self._flush_item(out)
         self._reason = reason
         self._detail = candidate.get("finishMessage")
         self.is_complete = True  # only usage is missing
 
 
-class _OpenCall:
-    """A call that the next part may repeat. `key` is its id and its name."""
-
-    def __init__(self, key: tuple[str, str]) -> None:
-        self.key = key
-        self.arguments = StreamedArguments()
+def _format_alone(arguments: Any) -> str:
+    """Return arguments as `StreamedArguments` returns them if no other piece follows."""
+    alone = StreamedArguments()
+    alone.add(arguments)
+    return alone.resolve()
 
 
 def _read_message(candidate: WireObject) -> str:
+    """Return the explanation of the server, in brackets; "" if there is none."""
     message = candidate.get("finishMessage")
     return f" ({message[:300]})" if isinstance(message, str) and message else ""

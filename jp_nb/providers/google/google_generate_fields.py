@@ -11,6 +11,7 @@ from typing import Final
 
 from jp_nb.agent.provider import ModelRequest, ToolChoice
 from jp_nb.providers.google.google_rendering import name_model
+from jp_nb.providers.google.google_thinking import Thinking
 from jp_nb.providers.request_parts.reasoning_effort import parse_reasoning
 from jp_nb.providers.request_parts.request_body import Omitted, WireMessage, omit_parameter
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
@@ -20,21 +21,22 @@ _BUDGET_MODELS: Final = re.compile("gemini-2")
 """Models whose thinking has a number of tokens instead of a level."""
 _MAX_BUDGET: Final = 24_576
 _EXTRAS: Final = frozenset({"seed", "presencePenalty", "frequencyPenalty"})
+"""Further parameters of the configuration that the API has."""
 
 
 def build_request_fields(
     request: ModelRequest,
     *,
     answer: AnswerSchema | None = None,
-    thinking: tuple[str | None, bool] | None = None,
+    thinking: Thinking | None = None,
     allowed_tools: Sequence[str] | None = None,
     omitted: Omitted | None = None,
 ) -> WireMessage:
     """Return all members of the request body except `contents`.
 
-    `thinking` is the level, and True if the thoughts are not shown; None without settings of
-    reasoning. `allowed_tools` are the names of the tools that the model may call; None for all. The
-    function adds parameters that the API does not have to `omitted`.
+    `answer` is the schema of a structured answer. `allowed_tools` are the names of the tools that
+    the model may call; None for all. The function adds parameters that the API does not have to
+    `omitted`.
     """
     fields: WireMessage = {}
     if system := [{"text": text} for text in request.system if text.strip()]:
@@ -81,17 +83,20 @@ def build_request_fields(
     return fields
 
 
-def _format_thinking(
-    request: ModelRequest, thinking: tuple[str | None, bool] | None
-) -> WireMessage | None:
+def _format_thinking(request: ModelRequest, thinking: Thinking | None) -> WireMessage | None:
+    """Return the member `thinkingConfig`; None if the request has no settings of reasoning.
+
+    Models of Gemini 2 have a number of tokens instead of a level. -1: the model decides.
+    """
     reasoning = parse_reasoning(request.parameters.reasoning)
     if thinking is None or reasoning is None:
         return None
 
-    level, is_hidden = thinking
-    config: WireMessage = {"includeThoughts": not is_hidden}
+    config: WireMessage = {"includeThoughts": not thinking.is_hidden}
     if not _BUDGET_MODELS.match(name_model(request)):
-        return config if level is None else {**config, "thinkingLevel": level}
+        if thinking.level is not None:
+            config["thinkingLevel"] = thinking.level
+        return config
 
     budget = min(reasoning.to_tokens(request.parameters.max_tokens or _MAX_BUDGET), _MAX_BUDGET)
     if reasoning.effort == "auto":
@@ -100,8 +105,10 @@ def _format_thinking(
 
 
 def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> WireMessage:
+    """Return the member `functionCallingConfig`. `allowed` is as in `build_request_fields`."""
     name = choice.removeprefix("tool:")
-    if name != choice:
+    is_named = name != choice
+    if is_named:
         return {"mode": "ANY", "allowedFunctionNames": [name]}
     if allowed is None or choice == "none":
         mode = "ANY" if choice == "required" else choice.upper()
@@ -109,4 +116,6 @@ def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> Wi
 
     # AUTO cannot be limited to some of the tools. With VALIDATED, the model can also call none.
     mode = "ANY" if choice == "required" else "VALIDATED"
-    return {"mode": mode, "allowedFunctionNames": [*allowed]} if allowed else {"mode": "NONE"}
+    if not allowed:
+        return {"mode": "NONE"}
+    return {"mode": mode, "allowedFunctionNames": [*allowed]}

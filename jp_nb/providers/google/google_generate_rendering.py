@@ -53,14 +53,17 @@ def _format_part(content: Content) -> WireMessage:
 
 
 class GenerateRendering(GoogleRendering):
-    """Contents of a context: messages whose roles alternate."""
+    """Contents of a context: messages whose roles alternate.
+
+    The methods override steps of `Rendering`, see `request_parts/messages.py`.
+    """
 
     continue_request: ClassVar[WireMessage] = {"role": "user", "parts": [{"text": CONTINUE_PROMPT}]}
 
     def __init__(self, unsigned_items: int = 0) -> None:
         super().__init__(unsigned_items)
-        self._signature = ""  # of the item that is added
-        self._names: dict[str, str] = {}  # of tools, by the id of their call
+        self._signature = ""  # of the current item; "" if it is sent without one
+        self._names: dict[str, str] = {}  # names of tools, by the id of their call
 
     @property
     def _ends_in_answer(self) -> bool:
@@ -89,13 +92,17 @@ class GenerateRendering(GoogleRendering):
         super()._add(item)
 
     def _open_parts(self, role: str) -> list[WireMessage]:
+        """Return the parts of the last message if it has that `role`, else of a new one."""
         if not self.messages or self.messages[-1]["role"] != role:
             self.messages.append({"role": role, "parts": []})
         parts: list[WireMessage] = self._edit_message(-1)["parts"]
         return parts
 
     def _sign(self, part: WireMessage) -> WireMessage:
-        return {**part, "thoughtSignature": self._signature} if self._signature else part
+        """Return `part` with the signature of the current item, if it has one."""
+        if not self._signature:
+            return part
+        return {**part, "thoughtSignature": self._signature}
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         if contents := list_input_contents(text, images):
@@ -109,6 +116,8 @@ class GenerateRendering(GoogleRendering):
     def _add_reasoning(self, response: ChatResponse) -> bool:
         if not self._signature:
             return False
+
+        # A signature that came without a thought is sent back in an empty text.
         text = response.reasoning or ""
         part: WireMessage = {"text": text, "thought": True} if text else {"text": ""}
         self._open_parts("model").append(self._sign(part))
@@ -120,10 +129,11 @@ class GenerateRendering(GoogleRendering):
         name = self._names[id_] = self._rules.format_name(call.name)
         arguments = format_arguments(call.arguments)
         part = self._sign({"functionCall": {"id": id_, "name": name, "args": arguments}})
-        # Of parallel calls, only the first has a signature.
-        if not any("functionCall" in each for each in parts):
-            part.setdefault("thoughtSignature", NO_SIGNATURE)
 
+        # Of parallel calls, only the first has a signature, which the API requires.
+        is_first_call = not any("functionCall" in earlier for earlier in parts)
+        if is_first_call:
+            part.setdefault("thoughtSignature", NO_SIGNATURE)
         parts.append(part)
 
     def _add_result(
@@ -137,11 +147,12 @@ class GenerateRendering(GoogleRendering):
         }
 
         if images:
-            response["parts"] = [_format_part((each.media_type, each.text)) for each in images]
+            response["parts"] = [_format_part((image.media_type, image.text)) for image in images]
 
+        # Results are in the message after that of the call, before its other parts.
         if call_index + 1 == len(self.messages):
             self.messages.append({"role": "user", "parts": []})
 
         parts = self._edit_message(call_index + 1)["parts"]
-        results = sum("functionResponse" in part for part in parts)
-        parts.insert(results, {"functionResponse": response})
+        result_count = sum("functionResponse" in part for part in parts)
+        parts.insert(result_count, {"functionResponse": response})

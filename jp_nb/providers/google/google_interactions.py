@@ -1,18 +1,15 @@
-"""The provider of Gemini's Interactions API, and the choice between the dialects of Gemini.
+"""The provider of Gemini's Interactions API.
 
 Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
-from jp_nb.config.tree.named_servers import Server
-from jp_nb.config.tree.provider_settings import Google, ProviderConfig
 from jp_nb.errors import ProviderError
 from jp_nb.providers.google.google_base import GoogleProvider
 from jp_nb.providers.google.google_interactions_decoder import InteractionsDecoder
@@ -21,14 +18,17 @@ from jp_nb.providers.google.google_interactions_rendering import (
     InteractionsRendering,
     format_attachments,
 )
-from jp_nb.providers.http_provider import HttpProvider
-from jp_nb.providers.network.endpoint import Endpoint, make_endpoint
+from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 from jp_nb.record.entries.events import ChatRequest
+from jp_nb.record.request_context.context import RequestContext
 
 
 class InteractionsProvider(GoogleProvider[InteractionsRendering]):
-    """Provider for servers with the Interactions API."""
+    """Provider for servers with the Interactions API.
+
+    It fills in the methods and attributes of `GoogleProvider` (`google_base.py`).
+    """
 
     continuation_member: ClassVar[str] = "continuation_token"
     instructions_member: ClassVar[str] = "system_instruction"
@@ -44,7 +44,7 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream one response."""
+        """Stream one response, and warn of deprecated parameters; see `Provider`."""
         for name in ("temperature", "top_p"):
             if getattr(request.parameters, name) is not None:
                 setting = f"assistant.model.parameters.{name}"
@@ -55,15 +55,17 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         """Ask `generateContent` for the tokens, because this API cannot count; see `Provider`."""
         from jp_nb.providers.google.google_generate import GenerateProvider
 
+        # The same server with the other dialect, such as `/v1/models` for `/v1/interactions`.
         endpoint = self._http.endpoint
         path = endpoint.path.replace("/interactions", "/models")
-        other = GenerateProvider(
+        generate = GenerateProvider(
             replace(endpoint, path=path), append_instructions=self._append_instructions
         )
+
         try:
-            return await other.count_tokens(request, seconds=seconds)
+            return await generate.count_tokens(request, seconds=seconds)
         finally:
-            await other.aclose()
+            await generate.aclose()
 
     def _make_decoder(
         self,
@@ -77,61 +79,31 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
     def _repair(
         self, error: ProviderError, request: ModelRequest, rendering: InteractionsRendering
     ) -> ProviderEvent | None:
-        end = len(request.context)
-        text_calls = rendering.text_calls
-        unsigned_items = rendering.unsigned_items
-        if "missing" in str(error).lower() and text_calls.stop < end:
-            asked = (
-                index
-                for index, item in enumerate(request.context)
-                if isinstance(item.entry, ChatRequest)
-            )
-            text_calls = range(max(asked, default=0), end)
+        """Return a `Retry` after one of two repairs of the messages; None if both were made.
+
+        - A thought before a call of the current turn is missing, such as one that another provider
+          has not sent: the calls of this turn are sent as text.
+        - Any other error about the signatures that were sent: none of them is sent again.
+        """
+        item_count = len(request.context)
+        is_thought_missing = "missing" in str(error).lower()
+        has_calls_as_text = rendering.text_calls.stop >= item_count
+
+        if is_thought_missing and not has_calls_as_text:
+            text_calls = range(_find_turn_start(request.context), item_count)
+            repaired = InteractionsRendering(rendering.unsigned_items, text_calls)
         elif rendering.has_signatures:
-            unsigned_items = end
+            repaired = InteractionsRendering(item_count, rendering.text_calls)
         else:
             return None
 
-        self._renderings.render_and_keep(
-            request.context, InteractionsRendering(unsigned_items, text_calls)
-        )
+        self._renderings.render_and_keep(request.context, repaired)
         return Retry(error.without_address)
 
 
-def create_server(name: str, config: Server) -> HttpProvider[Any]:
-    """Return the provider for the configured server `name`.
-
-    Raises:
-        ConfigError: The address is not valid.
-    """
-    return _create(name, config, config.dialect, append_instructions=True)
-
-
-def create(name: str, config: Google) -> HttpProvider[Any]:
-    """Return the provider that `config` describes.
-
-    Raises:
-        ConfigError: The address is not valid.
-    """
-    return _create(name, config, config.dialect, append_instructions=config.append_instructions)
-
-
-def _create(
-    name: str, config: ProviderConfig, dialect: str, *, append_instructions: bool
-) -> HttpProvider[Any]:
-    # An address can end in a version, as `https://generativelanguage.googleapis.com/v1beta`.
-    version = re.search(r"/v\d\w*/?$", config.base_url or "")
-    root = "" if version else "/v1"
-    path = f"{root}/models"
-    headers: dict[str, str] = {}
-    if dialect == "interactions":
-        path = f"{root}/interactions"
-        # The revision of the API in its versions before 1. Later ones ignore it.
-        headers = {"api-revision": "2026-05-20"}
-    endpoint = make_endpoint(name, config, path, headers=headers, key_header="x-goog-api-key")
-
-    if dialect == "generate":
-        from jp_nb.providers.google.google_generate import GenerateProvider
-
-        return GenerateProvider(endpoint, append_instructions=append_instructions)
-    return InteractionsProvider(endpoint, append_instructions=append_instructions)
+def _find_turn_start(context: RequestContext) -> int:
+    """Return the position of the last request of the user; 0 if there is none."""
+    requests = (
+        position for position, item in enumerate(context) if isinstance(item.entry, ChatRequest)
+    )
+    return max(requests, default=0)

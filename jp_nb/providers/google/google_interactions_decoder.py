@@ -1,7 +1,12 @@
 """Decode the stream of a response of Gemini's Interactions API.
 
-A response is a list of steps (`google_interactions_steps.py`). Each one starts, grows by deltas,
-and stops. A step that the record cannot express is kept as metadata of its entry.
+A response is a list of *steps*: thoughts, outputs, and calls (`google_interactions_steps.py`). Each
+one starts, grows by deltas, and stops:
+
+    step.start               {"index": 0, "step": {"type": "model_output"}}
+    step.delta               {"index": 0, "delta": {"type": "text", "text": "Hello."}}
+    step.stop                {"index": 0}
+    interaction.completed    {"interaction": {"status": "completed", "usage": …}}
 
 Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
 """
@@ -55,17 +60,18 @@ _USAGE: Final = (
     ("total_cached_tokens", "cache_read_tokens"),
 )
 _UNFINISHED: Final = frozenset({"in_progress", "queued"})
-_ENDS: Final = frozenset(
+_FINAL_STATUSES: Final = frozenset(
     {"completed", "requires_action", "incomplete", "budget_exceeded", "failed", "cancelled"}
 )
 """Statuses after which nothing but the end of the interaction follows."""
 _KIND_OF_DELTA: Final = {"text": "model_output", "thought_summary": "thought"}
+"""The type of the step to which a delta with a text belongs."""
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "thought": frozenset({"type", "summary", "signature"}),
     "model_output": frozenset({"type", "content"}),
     "function_call": frozenset({"type", "id", "name", "arguments"}),
 }
-"""The fields of a step that become events."""
+"""The fields of a step that become events. Others are kept only in its metadata."""
 _ECHOES: Final = frozenset({"user_input", "function_result"})
 """Steps of the request, which a server may repeat."""
 
@@ -73,31 +79,47 @@ _ECHOES: Final = frozenset({"user_input", "function_result"})
 class InteractionsDecoder(ContinuedDecoder):
     """Decoder for one response of the Interactions API.
 
-    The item of a step is ended (`Flush`) when the step stops, except in two cases. An output is
-    ended at the next step, because the next request may continue it. A call with empty or cut
-    arguments is ended later, because only the final status tells that it is complete: at the
-    status `max_tokens`, it is dropped.
+    It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the messages of the
+    server, and adds events to `out`. Each step is one output item, which a `Flush` event ends. Text
+    that is not in an event yet, or that is only in the metadata of a step, is counted as held
+    (`EventBuffer.hold`).
+
+    Later requests make the step again, of the entry that the record has of it (`make_thought_step`
+    and the functions beside it). If that step would differ from the one of the server, for example
+    because of unknown fields, the `Flush` has the step of the server as metadata (`STEPS_KEY`).
+
+    An item is ended when its step stops, except in two cases. An output is ended at the next step,
+    because the next request may continue it. A call with empty or cut arguments is ended when a
+    later step, or a final status, shows that it is complete. At the status `max_tokens`, it is
+    dropped.
     """
 
     def __init__(self, schema: AnswerSchema | None = None, *, request: bytes = b"") -> None:
         super().__init__(schema, _USAGE)
         self._request = request
         self._has_schema = schema is not None
-        self._steps: dict[Any, OpenStep] = {}  # by the server's index
-        self._has_answer = False
+        self._has_answer = False  # a text of an output, or a call, has arrived
         self._next_index = 0  # of the output item of the next step
-        self._unflushed_outputs: list[
-            OpenStep
-        ] = []  # stopped, but the next request may continue them
-        self._pending_call: Flush | None = None  # the end of a call with empty or cut arguments
-        self._error: Any = None  # of an output, for a response without an error of its own
-        self._begins_continuation = False  # no step of a continuation has started yet
-        self._end: WireObject | None = None  # an update with a final status
-        self._unknown: set[str] = set()
+        self._unknown: set[str] = set()  # unknown events, steps, and deltas that the log names
+
+        # Steps that have started and not stopped, by the server's index:
+        self._open_steps: dict[Any, OpenStep] = {}
+        # Outputs that have stopped, and that are one item, which the next request may continue:
+        self._stopped_outputs: list[OpenStep] = []
+        # True from the start of a continuing request until its first step:
+        self._begins_continuation = False
+        # The end of a call whose arguments are empty or cut:
+        self._pending_call: Flush | None = None
+
+        # The error of an output, which counts if the response has no error of its own:
+        self._output_error: Any = None
+        # A status update with a final status. It has the fields of an interaction that
+        # `_complete` reads, and replaces it if the stream ends without `interaction.completed`.
+        self._final_update: WireObject | None = None
 
     def begin_continuation(self) -> str:
         """Return the token for the next request, whose stream follows; "" if there is none."""
-        self._steps.clear()
+        self._open_steps.clear()
         self._begins_continuation = True
         return super().begin_continuation()
 
@@ -111,7 +133,7 @@ class InteractionsDecoder(ContinuedDecoder):
             case "step.start":
                 self._start_step(message.get("index"), message["step"], out)
             case "step.stop":
-                self._stop_step(self._steps.pop(message.get("index")), out)
+                self._stop_step(self._open_steps.pop(message.get("index")), out)
                 self.add_usage(message.get("usage"), out)
             case "interaction.completed":
                 self._complete(message["interaction"], out)
@@ -128,52 +150,48 @@ class InteractionsDecoder(ContinuedDecoder):
 
     def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
         """Add the last event after a final status, or an end mark if all steps have stopped."""
-        if self._end is not None:
-            self._complete(self._end, out)
-        elif has_end_mark and self._has_answer and not self._steps:
+        if self._final_update is not None:
+            self._complete(self._final_update, out)
+        elif has_end_mark and self._has_answer and not self._open_steps:
             self._flush_pending_call(out)
             self._flush_outputs(out)
             out.add(Finished())
 
     def _note_status(self, update: WireObject) -> None:
-        """Note a final status, in case that the stream ends without `interaction.completed`."""
-        self._clear_end()
+        """Keep an update with a final status, in case that no `interaction.completed` follows."""
+        self._forget_final_update()
         status = update.get("status")
+        has_steps = self._next_index > 0
+
         # A model that does not stream has its steps only in `interaction.completed`.
-        if status in _ENDS and (self._next_index or status == "failed"):
-            self._end = update
+        if status in _FINAL_STATUSES and (has_steps or status == "failed"):
+            self._final_update = update
             self.is_complete = True  # only `interaction.completed` is missing
 
-    def _clear_end(self) -> None:
-        # A step after a final status shows that the response had not ended.
-        self._end = None
+    def _forget_final_update(self) -> None:
+        """Forget a final status: a step after it shows that the response had not ended."""
+        self._final_update = None
         self.is_complete = False
 
-    def _report_unknown(self, what: str) -> None:
-        if what not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
-            self._unknown.add(what)
-            _LOGGER.debug("google: unknown %.100s", what)
+    def _report_unknown(self, description: str) -> None:
+        if description not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
+            self._unknown.add(description)
+            _LOGGER.debug("google: unknown %.100s", description)
 
     def _start_step(self, wire_index: Any, step: WireMessage, out: EventBuffer) -> None:
         """Open a step. The first output of a continuation continues the item before it."""
-        self._clear_end()
+        self._forget_final_update()
         kind = step["type"]
-        index = self._next_index
 
-        if wire_index in self._steps:
-            self._stop_step(self._steps.pop(wire_index), out)
+        if wire_index in self._open_steps:
+            self._stop_step(self._open_steps.pop(wire_index), out)
 
         self._flush_pending_call(out)
-        if self._begins_continuation and self._unflushed_outputs and kind == "model_output":
-            index = self._unflushed_outputs[0].index
-        else:
-            self._flush_outputs(out)
-            self._next_index += 1
-        self._begins_continuation = False
+        opened = OpenStep(self._choose_index(kind, out), {**step})
+        self._open_steps[wire_index] = opened
 
-        opened = self._steps[wire_index] = OpenStep(index, {**step})
         if extra := step.keys() - _FIELDS.get(kind, frozenset()):
-            out.held_chars += len(compact_json({key: step[key] for key in extra}))
+            out.hold(len(compact_json({key: step[key] for key in extra})))
 
         if kind in CONTENTS_FIELD:
             for content in step.get(CONTENTS_FIELD[kind]) or []:
@@ -183,20 +201,31 @@ class InteractionsDecoder(ContinuedDecoder):
         elif kind not in _ECHOES:
             self._report_unknown(f"step {kind}")
 
+    def _choose_index(self, kind: str, out: EventBuffer) -> int:
+        """Return the output item of a step that starts: a new one, or the one that it continues."""
+        continues_output = self._begins_continuation and kind == "model_output"
+        self._begins_continuation = False
+        if continues_output and self._stopped_outputs:
+            return self._stopped_outputs[0].index
+
+        self._flush_outputs(out)
+        self._next_index += 1
+        return self._next_index - 1
+
     def _start_call(self, opened: OpenStep, out: EventBuffer) -> None:
         call = opened.wire
         self._has_answer = True
         call["id"] = call.get("id") or make_call_id(opened.index, self._request)
         out.add(ToolCallStart(opened.index, call["id"], call["name"]))
         opened.arguments.set_first(call.get("arguments"))
-        out.held_chars += opened.arguments.held_chars
+        out.hold(opened.arguments.held_chars)
 
     def _apply_delta(self, wire_index: Any, delta: WireObject | None, out: EventBuffer) -> None:
         if delta is None:
             return
 
-        self._clear_end()
-        step = self._steps[wire_index]
+        self._forget_final_update()
+        step = self._open_steps[wire_index]
         match step.type, delta["type"]:
             # The kind of the delta counts: servers send texts within thoughts.
             case "model_output" | "thought", "text" | "thought_summary" as kind:
@@ -207,23 +236,21 @@ class InteractionsDecoder(ContinuedDecoder):
                 self._add_content(step, "model_output", delta, out)
             case "model_output", "text_annotation_delta":
                 step.add_annotations(delta.get("annotations") or [])
-                out.held_chars += len(compact_json(delta))
+                out.hold(len(compact_json(delta)))
             case "thought", "thought_signature":
                 step.signature.append(delta["signature"])
-                out.held_chars += len(delta["signature"])
+                out.hold(len(delta["signature"]))
             case "function_call", "arguments_delta":
-                out.held_chars -= step.arguments.held_chars
-                step.arguments.add(delta.get("arguments"))
-                out.held_chars += step.arguments.held_chars
+                out.hold(step.arguments.add(delta.get("arguments")))
             case _, kind:
                 step.merge(delta)
-                out.held_chars += len(compact_json(delta))
+                out.hold(len(compact_json(delta)))
                 self._report_unknown(f"delta {kind} of a step {step.type}")
 
     def _add_content(
         self, step: OpenStep, kind: str, content: WireObject, out: EventBuffer
     ) -> None:
-        """Add a content of a step of the type `kind`, which arrives within `step`."""
+        """Add a part of a step of the type `kind`, which arrives within `step`."""
         if kind != step.type:
             if step.inner is None:
                 step.inner = OpenStep(self._next_index, {"type": kind})
@@ -234,9 +261,9 @@ class InteractionsDecoder(ContinuedDecoder):
         self._emit_content(step, content, out)
 
     def _emit_content(self, step: OpenStep, content: WireObject, out: EventBuffer) -> None:
-        """Add the text of a content to `out`. Other contents only count as received."""
+        """Add the text of a part to `out`. Other parts, such as images, only count as held."""
         if content.get("type") != "text":
-            out.held_chars += len(compact_json(content))
+            out.hold(len(compact_json(content)))
         elif step.type == "thought":
             out.add_text(step.index, "reasoning", content["text"])
         elif content["text"]:
@@ -248,28 +275,38 @@ class InteractionsDecoder(ContinuedDecoder):
         step.end()
         match step.type:
             case "model_output":
-                self._error = step.wire.get("error") or self._error
-                self._unflushed_outputs.append(step)
+                self._output_error = step.wire.get("error") or self._output_error
+                self._stopped_outputs.append(step)
             case "thought":
                 self._stop_thought(step, out)
             case "function_call":
                 self._stop_call(step, out)
             case kind if kind not in _ECHOES:
-                _flush_step(step, out)
+                _flush_with_metadata(step, {STEPS_KEY: step.wire}, out)
 
         if step.inner is not None:
-            # The contents within the step are an item of their own, which comes after it.
+            # The parts within the step are an item of their own, which comes after it.
             self._flush_outputs(out)
             self._stop_step(step.inner, out)
 
     def _stop_thought(self, step: OpenStep, out: EventBuffer) -> None:
+        """End the item of a thought, with the metadata that its text lacks.
+
+        - A thought that the record cannot express has its whole step as metadata.
+        - A thought with a signature has only this as metadata, which may come without any text.
+        - A thought of text only has no metadata.
+        - A thought with nothing at all is no item.
+        """
         text = join_texts([step.wire], "summary")
         signature = step.wire.get("signature")
-        if step.wire != make_thought_step(text, signature):
-            _flush_step(step, out)
+        is_expressible = step.wire == make_thought_step(text, signature)
+
+        if not is_expressible:
+            _flush_with_metadata(step, {STEPS_KEY: step.wire}, out)
         elif signature:
-            out.held_chars -= sum(map(len, step.signature))
-            _flush_step(step, out, {THOUGHT_SIGNATURE_KEY: signature})
+            # `EventBuffer.bytes` counts a text in metadata. A whole step stays held instead.
+            out.release(sum(map(len, step.signature)))
+            _flush_with_metadata(step, {THOUGHT_SIGNATURE_KEY: signature}, out)
         elif text:
             out.add(Flush(step.index))
 
@@ -277,16 +314,16 @@ class InteractionsDecoder(ContinuedDecoder):
         """Add the arguments of a call, and its end if they are complete."""
         call = step.wire
         text = step.arguments.resolve()
-        out.held_chars -= step.arguments.held_chars
-
-        if text:
-            out.add_text(step.index, None, text)
+        out.release(step.arguments.held_chars)
         is_complete = is_json_object(text)
 
         if text:
+            out.add_arguments(step.index, text)
             call["arguments"] = json.loads(text) if is_complete else {}
-        is_known = call == make_call_step(call["id"], call["name"], call.get("arguments", {}))
-        metadata: dict[str, JsonValue] = {} if is_known else {STEPS_KEY: call}
+
+        arguments = call.get("arguments", {})
+        is_expressible = call == make_call_step(call["id"], call["name"], arguments)
+        metadata: dict[str, JsonValue] = {} if is_expressible else {STEPS_KEY: call}
         flush = Flush(step.index, metadata)
 
         if is_complete:
@@ -295,6 +332,7 @@ class InteractionsDecoder(ContinuedDecoder):
             self._pending_call = flush
 
     def _flush_pending_call(self, out: EventBuffer) -> None:
+        """End the call whose arguments are empty or cut, because it is complete."""
         flush = self._pending_call
         self._pending_call = None
         if flush is not None:
@@ -302,39 +340,35 @@ class InteractionsDecoder(ContinuedDecoder):
 
     def _flush_outputs(self, out: EventBuffer) -> None:
         """End the item of the stopped outputs: one, or those that continue each other."""
-        opened = self._unflushed_outputs
-        self._unflushed_outputs = []
-        if not opened:
+        stopped = self._stopped_outputs
+        self._stopped_outputs = []
+        if not stopped:
             return
 
-        index = opened[0].index
-        steps = [each.wire for each in opened]
+        first = stopped[0]
+        steps = [step.wire for step in stopped]
         text = join_texts(steps, "content")
-        self._answer.finish(index, out)
+        self._answer.finish(first.index, out)
 
-        if not text:
-            if any(step.get("content") for step in steps):  # such as an image
-                _flush_step(opened[0], out)
-        elif steps == [make_output_step(text)] and not self._has_schema:
-            out.add(Flush(index))
-        else:
+        has_other_content = any(step.get("content") for step in steps)  # such as an image
+        is_expressible = steps == [make_output_step(text)] and not self._has_schema
+        if text and is_expressible:
+            out.add(Flush(first.index))
+        elif text:
             kept: Any = steps if len(steps) > 1 else steps[0]
-            out.add(Flush(index, {STEPS_KEY: kept}))
+            out.add(Flush(first.index, {STEPS_KEY: kept}))
+        elif has_other_content:
+            _flush_with_metadata(first, {STEPS_KEY: first.wire}, out)
 
     def _complete(self, interaction: WireObject, out: EventBuffer) -> None:
-        """Stop all steps, and add the last event, unless another request continues the response."""
+        """Stop all steps, and add the last event, unless another request continues the response.
+
+        `interaction` is that of `interaction.completed`, or else the update with the final status.
+        """
         status = interaction["status"]
-        if self._next_index == 0:  # a model that does not stream its steps
-            for index, step in enumerate(interaction.get("steps") or []):
-                self._start_step(index, step, out)
-                self._stop_step(self._steps.pop(index), out)
-
-        for index in [*self._steps]:  # a server that does not stop its steps
-            self._flush_pending_call(out)
-            self._flush_outputs(out)
-            self._stop_step(self._steps.pop(index), out)
-
+        self._stop_all_steps(interaction, out)
         self.add_usage(interaction.get("usage"), out)
+
         token = interaction.get("continuation_token")
         if status == "requires_continuation" and self.keep_token(token):
             return
@@ -344,7 +378,7 @@ class InteractionsDecoder(ContinuedDecoder):
                 f"{GOOGLE_NAME} ended its response while it was {status}", kind="transient"
             )
 
-        error = next(iter(interaction.get("errors") or []), self._error)
+        error = next(iter(interaction.get("errors") or []), self._output_error)
         if error or status == "failed":
             out.add(end_with_error(error or {"message": "the interaction failed"}))
             return
@@ -357,12 +391,24 @@ class InteractionsDecoder(ContinuedDecoder):
         detail = str(status) if reason == "other" else None
         out.add(Finished(reason, detail))
 
+    def _stop_all_steps(self, interaction: WireObject, out: EventBuffer) -> None:
+        """Stop the steps that the server did not stop, or that only its last message has."""
+        if self._next_index == 0:  # a model that does not stream its steps
+            for index, step in enumerate(interaction.get("steps") or []):
+                self._start_step(index, step, out)
+                self._stop_step(self._open_steps.pop(index), out)
 
-def _flush_step(
-    step: OpenStep, out: EventBuffer, metadata: Mapping[str, JsonValue] | None = None
+        for index in [*self._open_steps]:  # a server that does not stop its steps
+            # A later step shows that the one before it is complete.
+            self._flush_pending_call(out)
+            self._flush_outputs(out)
+            self._stop_step(self._open_steps.pop(index), out)
+
+
+def _flush_with_metadata(
+    step: OpenStep, metadata: Mapping[str, JsonValue], out: EventBuffer
 ) -> None:
-    # Without any text, the step needs a part to be stored. An empty one is not shown.
+    """End the item of `step`, which may have no text."""
+    # Metadata needs a part to be stored with. An empty one is not shown.
     out.add_text(step.index, "reasoning", "")
-    if metadata is None:
-        metadata = {STEPS_KEY: step.wire}
     out.add(Flush(step.index, metadata))

@@ -10,26 +10,28 @@ from typing import Final
 
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.providers.google.google_rendering import name_model
+from jp_nb.providers.google.google_thinking import Thinking
 from jp_nb.providers.request_parts.request_body import Omitted, WireMessage, omit_parameter
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 from jp_nb.providers.schemas.tool_parameters import get_parameter_schema
 
 _EXTRAS: Final = frozenset({"safety_settings", "service_tier"})
+"""Further parameters of the configuration that the API has, besides `seed`."""
 
 
 def build_request_fields(
     request: ModelRequest,
     *,
     answer: AnswerSchema | None = None,
-    thinking: tuple[str | None, bool] | None = None,
+    thinking: Thinking | None = None,
     allowed_tools: Sequence[str] | None = None,
     omitted: Omitted | None = None,
 ) -> WireMessage:
     """Return all members of the request body except `input`.
 
-    `thinking` is the level, and True if the thoughts are not shown. `allowed_tools` are the names
-    of the tools that the model may call; None for all of the request. Settings that are not sent
-    are added to `omitted`, each with the reason.
+    `answer` is the schema of a structured answer. `allowed_tools` are the names of the tools that
+    the model may call; None for all of the request. Settings that are not sent are added to
+    `omitted`, each with the reason.
     """
     fields: WireMessage = {"model": name_model(request), "store": False, "stream": True}
     if system := "\n\n".join(text for text in request.system if text.strip()):
@@ -56,8 +58,8 @@ def build_request_fields(
     level: str | None = None
     summaries: str | None = None
     if thinking is not None:
-        level, is_hidden = thinking
-        summaries = "none" if is_hidden else "auto"
+        level = thinking.level
+        summaries = "none" if thinking.is_hidden else "auto"
 
     parameters = request.parameters
     config: WireMessage = {
@@ -94,14 +96,18 @@ def build_request_fields(
 def _format_tool_choice(
     request: ModelRequest, allowed: Sequence[str] | None
 ) -> str | WireMessage | None:
+    """Return the member `tool_choice`; None without tools. `allowed` is None for all of them."""
     choice = request.tool_choice
     name = choice.removeprefix("tool:")
+    is_named = name != choice
     if not request.tools:
         return None
-    if name != choice:
+    if is_named:
         return {"allowed_tools": {"mode": "any", "tools": [name]}}
 
     mode = "any" if choice == "required" else choice
     if allowed is None or mode == "none":
         return mode
-    return {"allowed_tools": {"mode": mode, "tools": [*allowed]}} if allowed else "none"
+    if not allowed:
+        return "none"
+    return {"allowed_tools": {"mode": mode, "tools": [*allowed]}}

@@ -44,6 +44,7 @@ from jp_nb.record.entries.events import ChatResponse, ToolCallRequest
 from jp_nb.record.request_context.context import ContextEntry, ContextItem
 
 _FROM_USER: Final = frozenset({"user_input", "function_result"})
+"""Types of the steps that are not part of a response."""
 
 
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
@@ -66,10 +67,11 @@ def _make_user_step(contents: Sequence[Content]) -> WireMessage:
 
 
 class InteractionsRendering(GoogleRendering):
-    """Steps of a context.
+    """Steps of a context. The methods override steps of `Rendering`, see `messages.py`.
 
-    The calls of the items in `text_calls` are sent as text with their results, because the API
-    requires a thought before a call of the current turn.
+    The calls of the items in `text_calls`, which are positions in the context, are sent as text
+    with their results: the API requires a thought before a call of the current turn, and has
+    rejected calls without one.
     """
 
     continue_request: ClassVar[WireMessage] = _make_user_step([CONTINUE_PROMPT])
@@ -78,7 +80,7 @@ class InteractionsRendering(GoogleRendering):
         super().__init__(unsigned_items)
         self.text_calls = text_calls
         self._calls: dict[str, ToolCallRequest] = {}  # by the id that is sent
-        self._sent_as_text: set[str] = set()  # ids of calls
+        self._sent_as_text: set[str] = set()  # ids of the calls in `text_calls`
 
     def copy_repairs(self) -> Self:
         """Return an empty rendering with the same repairs."""
@@ -99,6 +101,7 @@ class InteractionsRendering(GoogleRendering):
         return None if message["type"] == "thought" else message
 
     def _continue_answer(self, pieces: list[bytes]) -> None:
+        # The thoughts at the end have no answer, and the API rejects such thoughts.
         last = len(self.messages) - 1
         while last >= 0 and self.messages[last]["type"] == "thought":
             last -= 1
@@ -109,7 +112,11 @@ class InteractionsRendering(GoogleRendering):
     def _add(self, item: ContextItem) -> None:
         entry = item.entry
         self.has_valid_signatures = item.is_bound
-        steps = rebuild_steps(entry.metadata.get(STEPS_KEY)) if self.has_own_metadata else None
+
+        steps = None  # the steps of the server, if the entry has them
+        if self.has_own_metadata:
+            steps = rebuild_steps(entry.metadata.get(STEPS_KEY))
+
         if steps is None or not self._may_send_back(entry, steps):
             super()._add(item)
         elif isinstance(entry, ToolCallRequest):
@@ -119,11 +126,16 @@ class InteractionsRendering(GoogleRendering):
             self.messages += steps
 
     def _may_send_back(self, entry: ContextEntry, steps: list[WireMessage]) -> bool:
-        # The text of an entry can have changed: a compaction removes arguments.
-        if any("signature" in step for step in steps) and not self._may_sign():
-            return False
-        kinds = [step["type"] for step in steps]
+        """Return True if `steps` may be sent in place of a step that is made of `entry`.
 
+        They must have the content of the entry, which can have changed since: a compaction removes
+        arguments.
+        """
+        has_signature = any("signature" in step for step in steps)
+        if has_signature and not self._may_sign():
+            return False
+
+        kinds = [step["type"] for step in steps]
         match entry:
             case ToolCallRequest(name=name, arguments=arguments) if kinds == ["function_call"]:
                 return (steps[0]["name"], steps[0]["arguments"]) == (name, arguments)
@@ -157,6 +169,7 @@ class InteractionsRendering(GoogleRendering):
         self._append_call(call, make_call_step(call.id, call.name, call.arguments))
 
     def _append_call(self, call: ToolCallRequest, step: WireMessage) -> None:
+        """Add `call` as `step`, with accepted names; or keep it for the text with its result."""
         id_ = self._ids.assign(call.id, len(self.messages))
         self._calls[id_] = call
         if self.item_count in self.text_calls:
@@ -173,8 +186,8 @@ class InteractionsRendering(GoogleRendering):
         name = self._rules.format_name(call.name)
         if call_id in self._sent_as_text:
             arguments = compact_json(format_arguments(call.arguments))
-            said = f"Result of the tool {name} with {arguments}:\n{text}"
-            self.messages.append(_make_user_step(list_input_contents(said, images)))
+            described = f"Result of the tool {name} with {arguments}:\n{text}"
+            self.messages.append(_make_user_step(list_input_contents(described, images)))
             return
 
         result: str | list[WireMessage] = text
@@ -189,17 +202,20 @@ class InteractionsRendering(GoogleRendering):
 
         if is_error:
             step["is_error"] = True
-        self._insert_message(self._find_result_place(call_id), step)
+        self._insert_message(self._find_result_index(call_id), step)
 
-    def _find_result_place(self, call_id: str) -> int:
-        # Behind the response that contains the call, and the results of the calls before it.
-        place = len(self.messages)
-        while self.messages[place - 1].get("id") != call_id:
-            place -= 1
+    def _find_result_index(self, call_id: str) -> int:
+        """Return the index of the result of a call among the steps.
 
-        while place < len(self.messages) and self.messages[place]["type"] not in _FROM_USER:
-            place += 1
-        while place < len(self.messages) and self.messages[place]["type"] == "function_result":
-            place += 1
+        It is after the response that contains the call, and the results of the calls before it.
+        """
+        index = len(self.messages)
+        while self.messages[index - 1].get("id") != call_id:
+            index -= 1
 
-        return place
+        while index < len(self.messages) and self.messages[index]["type"] not in _FROM_USER:
+            index += 1
+        while index < len(self.messages) and self.messages[index]["type"] == "function_result":
+            index += 1
+
+        return index

@@ -1,6 +1,7 @@
 """The steps of Gemini's Interactions API: how they are made, and how one arrives.
 
-A *step* is a thought, an output of the model, or a call:
+A *step* is a thought, an output of the model, or a call. Thoughts and outputs have a list of
+contents, each of which is a text or, for example, an image:
 
     {"type": "thought", "signature": "…", "summary": [{"type": "text", "text": "…"}]}
     {"type": "model_output", "content": [{"type": "text", "text": "Hello."}]}
@@ -24,11 +25,11 @@ from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
 STEPS_KEY: Final = "google_step"
 """Metadata key of an entry for its steps, if they cannot be made of the entry."""
 CONTENTS_FIELD: Final = {"thought": "summary", "model_output": "content"}
-"""The field of a step that has its contents, by the type of the step."""
+"""The field with the list of contents, by the type of the step."""
 
 
 def make_text_content(text: str) -> WireMessage:
-    """Return a content of a step."""
+    """Return an element of a list of contents: a text."""
     return {"type": "text", "text": text}
 
 
@@ -53,11 +54,14 @@ def make_call_step(id_: str, name: str, arguments: JsonValue) -> WireMessage:
 
 
 def join_texts(steps: Sequence[WireMessage], key: str) -> str:
-    """Return the texts of `steps`, whose contents are under `key`. Omit invalid ones."""
-    groups = (step.get(key) for step in steps)
-    contents = chain.from_iterable(group for group in groups if isinstance(group, list))
-    known = (each for each in contents if isinstance(each, dict) and each.get("type") == "text")
-    texts = (each.get("text") for each in known)
+    """Return the joined texts of `steps`, whose contents are in the field `key`.
+
+    Invalid contents are omitted, because a step may come from a record.
+    """
+    lists = (step.get(key) for step in steps)
+    contents = chain.from_iterable(listed for listed in lists if isinstance(listed, list))
+    known = (part for part in contents if isinstance(part, dict) and part.get("type") == "text")
+    texts = (part.get("text") for part in known)
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -80,13 +84,15 @@ class OpenStep:
         self.signature: list[str] = []
         self.arguments = StreamedArguments()
         self.inner: OpenStep | None = None
-        self._text: WireMessage | None = None  # the last content, a text whose pieces arrive
+        # The last content, if it is a text that may grow, and the pieces of this text:
+        self._text: WireMessage | None = None
         self._pieces: list[str] = []
 
     def add_content(self, content: WireMessage) -> None:
-        """Add a content. A text continues the text before it."""
+        """Add an element to the list of contents. A plain text continues a text before it."""
         contents = self.wire.setdefault(CONTENTS_FIELD[self.type], [])
-        if content.keys() != {"type", "text"} or content["type"] != "text":
+        is_plain_text = content.keys() == {"type", "text"} and content["type"] == "text"
+        if not is_plain_text:
             self._end_text()
             contents.append(content)
             return
@@ -100,14 +106,14 @@ class OpenStep:
         self._pieces.append(content["text"])
 
     def add_annotations(self, annotations: list[JsonValue]) -> None:
-        """Add annotations of the last text, which may follow them."""
+        """Add annotations to the last text. They may arrive before it: then it is empty so far."""
         contents = self.wire.setdefault("content", [])
         if not contents:
             contents.append(make_text_content(""))
         contents[-1].setdefault("annotations", []).extend(annotations)
 
     def merge(self, delta: WireObject) -> None:
-        """Add the fields of a delta that this module does not know."""
+        """Add the fields of an unknown delta to the step: a list is extended, others replaced."""
         for key, value in delta.items():
             if isinstance(value, list) and isinstance(self.wire.get(key), list):
                 self.wire[key] += value
@@ -121,6 +127,7 @@ class OpenStep:
             self.wire["signature"] = "".join(self.signature)
 
     def _end_text(self) -> None:
+        """Write the pieces of the text that grows into its content."""
         if self._text is not None:
             self._text["text"] = "".join(self._pieces)
             self._text = None

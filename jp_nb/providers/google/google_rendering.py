@@ -1,6 +1,7 @@
-"""The parts of a request to Gemini that both dialects share: contents, changes, signatures.
+"""The parts of the messages to Gemini that both dialects share: contents, changes, signatures.
 
-A *content* is a text, an image, or a PDF; each dialect gives it its own form.
+A *content* is a text, an image, or a PDF; each dialect gives it its own form. A *signature* proves
+that a thought or a call is one of the model; the API rejects a changed one.
 
 Source: `docs/providers.md`, https://ai.google.dev/gemini-api/docs.
 """
@@ -26,6 +27,9 @@ from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import Rendering
 from jp_nb.providers.request_parts.request_body import Omitted
 
+Content = str | tuple[str, str]
+"""A text, or the media type and the Base64 of an image or a PDF."""
+
 
 def name_model(request: ModelRequest) -> str:
     """Return the model's name without the prefix of the list of models."""
@@ -33,9 +37,10 @@ def name_model(request: ModelRequest) -> str:
 
 
 def describe_change(change: HeadChange) -> str:
-    """Return a text for the model about changed instructions, tools, and attachments.
+    """Return a text for the model about changed instructions, tools, and attachments; "" for none.
 
-    The APIs have no messages of the system within a conversation, so it is marked as such.
+    The APIs have no messages of the system within a conversation, so the user's message with this
+    text has tags.
     """
     texts = (
         change.format_instructions(),
@@ -44,10 +49,6 @@ def describe_change(change: HeadChange) -> str:
     )
     text = "\n\n".join(filter(None, texts))
     return f"<system>\n{text}\n</system>" if text.strip() else ""
-
-
-Content = str | tuple[str, str]
-"""A text, or the media type and the Base64 of an image or a PDF."""
 
 
 def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], Omitted]:
@@ -72,9 +73,14 @@ def list_input_contents(text: str, images: Sequence[Image]) -> list[Content]:
 
 
 class GoogleRendering(Rendering):
-    """Messages for Gemini, without their form.
+    """Messages for Gemini, without their form; see `Rendering` (`messages.py`) for the methods.
 
-    The API has rejected the signatures of the first `unsigned_items`.
+    Attributes:
+        has_signatures: True if a message has a signature.
+        allowed_tools: The tools that the model may call; None for all of the request. It is for the
+            request that was settled last.
+        unsigned_items: The number of items of the context, from the first on, that are sent
+            without their signatures, because the API has rejected these.
     """
 
     appended = frozenset({"system", "attachments", REMOVED_TOOLS})
@@ -82,7 +88,7 @@ class GoogleRendering(Rendering):
     def __init__(self, unsigned_items: int = 0) -> None:
         super().__init__(GOOGLE_NAME, GOOGLE_CALLS)
         self.has_signatures = False
-        self.allowed_tools: list[str] | None = None  # None: all of the request
+        self.allowed_tools: list[str] | None = None
         self.unsigned_items = unsigned_items
 
     def copy_repairs(self) -> Self:
@@ -98,4 +104,5 @@ class GoogleRendering(Rendering):
         return settled
 
     def _may_sign(self) -> bool:
+        """Return True if the current item is sent with its signature."""
         return self.has_valid_signatures and self.item_count >= self.unsigned_items

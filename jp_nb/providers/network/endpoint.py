@@ -28,20 +28,35 @@ _OPENAI_URL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address of a server, and the environment variable with its key. It holds no key."""
+    """Address of a server, and the environment variable with its key. It holds no key.
+
+    Attributes:
+        provider: The name of the provider in the configuration.
+        base_url: The address without `path`. It may end in the first segments of `path`.
+        path: The path of the API, such as `/v1/messages`.
+        other_base_urls: Addresses at which the server may run instead of `base_url`.
+        base_url_env: The environment variable whose address replaces `base_url`.
+        key_env: The environment variable of the key; None if the server needs no key.
+        key_header: The header of a request that has the key.
+        key_required: True if the server at `base_url` requires a key.
+        key_configured: True if the user set `key_env`: no request is sent without a key.
+        headers: Further headers of each request.
+        is_server: True if the provider is one of the user's `providers.llm.servers`.
+        local: The kind of a local server, such as `ollama`, for advice; "" for other servers.
+    """
 
     provider: str
-    base_url: str  # without `path`; may end in its first segments
+    base_url: str
     path: str
-    other_base_urls: tuple[str, ...] = ()  # where the server may run instead of at `base_url`
-    base_url_env: str | None = None  # environment variable that replaces `base_url`
-    key_env: str | None = None  # None: the server needs no key
+    other_base_urls: tuple[str, ...] = ()
+    base_url_env: str | None = None
+    key_env: str | None = None
     key_header: KeyHeader = "authorization"
-    key_required: bool = False  # by the server at `base_url`
-    key_configured: bool = False  # the user set `key_env`: no request is sent without a key
+    key_required: bool = False
+    key_configured: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
-    is_server: bool = False  # of `providers.llm.servers`
-    local: str = ""  # kind of a local server, such as `ollama`, for advice
+    is_server: bool = False
+    local: str = ""
 
     @property
     def setting_path(self) -> str:
@@ -67,6 +82,11 @@ class Endpoint:
                 path=f"{self.setting_path}.base_url_env",
             )
         return url
+
+    @property
+    def software(self) -> str:
+        """Name of the software that runs as this server, for advice: its kind, or the provider."""
+        return self.local or self.provider
 
     @property
     def has_key(self) -> bool:
@@ -123,6 +143,7 @@ def redact_url(url: str) -> str:
 
 
 def _redact_parameter(parameter: str) -> str:
+    """Return a parameter of a query, such as `key=abc`, without the value of a secret."""
     name, _, value = parameter.partition("=")
     is_secret = bool(value) and is_secret_name(unquote(name))
     return f"{name}={NOT_SHOWN}" if is_secret else parameter

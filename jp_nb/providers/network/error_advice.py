@@ -1,4 +1,7 @@
-"""Advice for the user about an error of a provider: what to check, start, or set."""
+"""Advice for the user about an error of a provider: what to check, start, or set.
+
+The kind of an error is in `errors.py`. Source: `docs/providers.md`.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def format_advice(error: ProviderError, endpoint: Endpoint) -> str:
                 "shorten the request, attach less, start a new conversation (`%jp new`), or "
                 "continue from an earlier turn (`%jp fork TURN`). Or choose a model "
                 f"with a larger context window ({CHOOSE_MODEL})"
-                + _LARGER_CONTEXT.get((endpoint.local or endpoint.provider), "")
+                + _LARGER_CONTEXT.get(endpoint.software, "")
             )
         case "other":
             return _advise_status(error, endpoint)
@@ -62,7 +65,7 @@ def _advise_connection(endpoint: Endpoint, *, refused: bool) -> str:
     if not refused:
         return f"Is the server running? {source}"
 
-    start = _START_SERVER.get((endpoint.local or endpoint.provider), "Start it")
+    start = _START_SERVER.get(endpoint.software, "Start it")
     return f"{start}, or set its address. {source}"
 
 
@@ -79,7 +82,7 @@ def _advise_status(error: ProviderError, endpoint: Endpoint) -> str:
                 f"Set {endpoint.setting_path}.api_key_env to the name of the environment "
                 "variable with the key"
             )
-        case 404 if (endpoint.local or endpoint.provider) == "ollama":
+        case 404 if endpoint.software == "ollama":
             return (
                 "Check that the model is installed: `ollama list` shows the "
                 "installed models, and `ollama pull NAME` downloads one. Or choose "

@@ -175,6 +175,7 @@ def _read_status(word: str) -> int | None:
 
 
 def _read_scalar(value: Any) -> str:
+    """Return a text or a number of an error as text; "" for another value."""
     return str(value) if isinstance(value, (str, int, float)) else ""
 
 
@@ -207,7 +208,11 @@ def parse_error_message(body: str) -> str | None:
 
 
 def _classify_kind(status: int, retry_header: str, text: str) -> ProviderErrorKind:
-    """Return the kind of an error. `retry_header` is the value of `x-should-retry`."""
+    """Return the kind of an error: the first one that fits, in the order of the rules.
+
+    `retry_header` is the value of `x-should-retry`. It decides only about errors that the text does
+    not explain. `text` has the message and the body.
+    """
     if status == 429 and "RESOURCE_EXHAUSTED" in text.upper():
         return _classify_google_429(text)
 

@@ -45,24 +45,27 @@ MAX_ERROR_BYTES: Final = 64 * 1024
 MAX_JSON_BYTES: Final = 16 * 2**20
 """Maximum size of a response that is not a stream."""
 ERROR_BODY_SECONDS: Final = 10.0
+"""Maximum time for reading the body of an error."""
 EVENT_STREAM: Final = "text/event-stream"
 AGENT: Final = {"user-agent": "jp-nb"}
 ACCEPTED_ENCODINGS: Final = frozenset({"gzip", "deflate"})
 """Compressions of a response. Each piece from the network grows at most 1,000 times."""
-_parse_url: Final = lru_cache(8)(httpx.URL)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names of this machine."""
+_parse_url: Final = lru_cache(8)(httpx.URL)
 
 
 class HttpClient:
     """HTTP client of one endpoint, for one event loop.
 
-    Connections open with the first request. They are reused until `aclose`.
+    Connections open with the first request. They are reused until `aclose`. Errors of httpx become
+    a `ProviderError` with a kind, which decides about retries (`errors.py`).
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._client: httpx.AsyncClient | None = None
-        self._origin = ""
+        self._client: httpx.AsyncClient | None = None  # None: no request was sent yet
+        self._origin = ""  # scheme and host of the server that the client is for
 
     async def post(
         self, body: bytes, *, url: str = "", headers: Mapping[str, str] | None = None
@@ -196,6 +199,7 @@ class HttpClient:
             ProviderError: The key is missing, the connection fails, or the status is an error.
             ProtocolError: The response is too large or is not JSON.
         """
+        # This request is not sent: httpx encodes the form for it.
         form = httpx.Request("POST", url, data=dict(fields), files={"file": (name, content)})
         body = form.read()
         headers = {**self._headers(None), "content-type": form.headers["content-type"]}
@@ -204,6 +208,7 @@ class HttpClient:
     async def _fetch_json(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> JsonValue:
+        """Send a request, and return the JSON of its response; see `fetch`."""
         sent = {**headers, "accept": "application/json"}
         redactor = self.redactor()
         received = bytearray()
@@ -247,6 +252,7 @@ class HttpClient:
                         yield self._read_line(line, response)
 
     def _read_line(self, line: bytes, response: httpx.Response) -> JsonValue | ProtocolError:
+        """Return the JSON of a line, or the error if it is not JSON."""
         redactor = self.redactor()
         text = redactor.hide_in_response(line.decode(errors="replace"))
         try:
@@ -262,6 +268,7 @@ class HttpClient:
         )
 
     async def _read_error(self, response: httpx.Response) -> ProviderError:
+        """Return the error for a `response` with an error status."""
         body = self.redactor().hide(await _read_error_body(response))
         return classify_response(
             response.status_code, response.headers, body, provider=self.endpoint.provider
@@ -294,6 +301,7 @@ class HttpClient:
         )
 
     def _headers(self, of_request: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the headers of a request for an event stream, without the key."""
         return {
             **self.endpoint.headers,
             **(of_request or {}),
@@ -312,9 +320,9 @@ class HttpClient:
         """
         hide = self.redactor().hide
 
-        for link in _iter_causes(error):
-            link.__traceback__ = None
-            link.args = tuple(_hide_argument(arg, hide) for arg in link.args)
+        for exception in _iter_causes(error):
+            exception.__traceback__ = None
+            exception.args = tuple(_hide_argument(arg, hide) for arg in exception.args)
 
         if advice := format_advice(error, self.endpoint):
             error.args = (f"{str(error).rstrip('. ')}. {advice}.",)
@@ -329,6 +337,7 @@ class HttpClient:
             await client.aclose()
 
     async def _open_client(self, url: str) -> httpx.AsyncClient:
+        """Return the client for the server at `url`: another one if the address has changed."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
 
@@ -347,6 +356,7 @@ class HttpClient:
         return self._client
 
     async def _check_event_stream(self, response: httpx.Response) -> None:
+        """Raise if `response` has an error status, or is no event stream; see `post`."""
         if response.status_code != 200:
             raise await self._read_error(response)
 
@@ -362,6 +372,7 @@ class HttpClient:
             )
 
     def _check_key(self) -> None:
+        """Raise if the key is missing or contains invalid characters."""
         endpoint = self.endpoint
         name = endpoint.key_env
         key = read_key(name)
@@ -395,18 +406,25 @@ class HttpClient:
 
     @property
     def _needs_key(self) -> bool:
+        """True if no request is sent without a key.
+
+        The user named its variable, or the default server requires one. Another server, at an
+        address from the environment, may need none.
+        """
         endpoint = self.endpoint
         return endpoint.key_configured or (endpoint.key_required and not endpoint.environment_url)
 
     @property
     def _prefix(self) -> str:
+        """Text before the key in its header."""
         return "Bearer " if self.endpoint.key_header == "authorization" else ""
 
 
 async def _iter_chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """Yield the decoded body in pieces of a bounded size."""
     encodings = response.headers.get("content-encoding", "").lower()
-    decompress = Decompressor(encodings) if "gzip" in encodings or "deflate" in encodings else None
+    is_compressed = "gzip" in encodings or "deflate" in encodings
+    decompress = Decompressor(encodings) if is_compressed else None
     raw = cast("AsyncGenerator[bytes, None]", response.aiter_raw())  # typed as an iterator
 
     async with aclosing(raw) as received:
@@ -447,7 +465,7 @@ async def split_lines(
 
 
 async def _read_error_body(response: httpx.Response) -> str:
-    # An incomplete body is enough, because the status decides.
+    """Return the text of an error, as far as it arrives: its status decides."""
     body = bytearray()
     with suppress(TimeoutError, httpx.HTTPError):
         async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_iter_chunks(response)) as chunks:
@@ -500,7 +518,7 @@ def _hide_argument(arg: object, hide: Callable[[str], str]) -> object:
 
 def _is_refused(exc: BaseException) -> bool:
     """Return True if the computer refused the connection, at each of its addresses."""
-    system_errors = [link for link in _iter_causes(exc) if isinstance(link, OSError)]
+    system_errors = [cause for cause in _iter_causes(exc) if isinstance(cause, OSError)]
     numbers = [error.errno for error in system_errors if error.errno is not None]
     return bool(numbers) and all(number == errno.ECONNREFUSED for number in numbers)
 
@@ -511,13 +529,13 @@ def _iter_causes(exc: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
 
     while waiting:
-        link = waiting.pop()
-        if id(link) in seen:
+        exception = waiting.pop()
+        if id(exception) in seen:
             continue
-        seen.add(id(link))
-        yield link
+        seen.add(id(exception))
+        yield exception
 
-        earlier = (link.__cause__, link.__context__)
-        waiting += [exception for exception in earlier if exception is not None]
-        if isinstance(link, BaseExceptionGroup):
-            waiting += link.exceptions
+        causes = (exception.__cause__, exception.__context__)
+        waiting += [cause for cause in causes if cause is not None]
+        if isinstance(exception, BaseExceptionGroup):
+            waiting += exception.exceptions

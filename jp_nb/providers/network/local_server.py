@@ -21,7 +21,9 @@ SILENCE_SECONDS: Final = 5.0
 _REQUEST: Final = b"GET /health HTTP/1.0\r\nHost: %b\r\n\r\n"  # llama-server needs no key for it
 _HEALTHY: Final = re.compile(rb"HTTP/1\.[01] (?:200|503) ")  # 503: it loads its model
 
-_answering: set[str] = set()  # addresses that have answered in this kernel
+# The results of the searches in this process, which all endpoints share:
+_answering: set[str] = set()
+"""Addresses that have answered."""
 _silent_until: dict[tuple[str, ...], tuple[float, str]] = {}
 """For addresses without an answer: the time until which they are not asked, and the one to use."""
 
@@ -68,11 +70,19 @@ def forget_addresses(addresses: Sequence[str]) -> bool:
 
 
 class _Probe(NamedTuple):
-    is_open: bool  # the port accepts connections
-    is_healthy: bool = False  # a model server answers
+    """The state of an address.
+
+    Attributes:
+        is_open: True if the port accepts connections.
+        is_healthy: True if a model server answers.
+    """
+
+    is_open: bool
+    is_healthy: bool = False
 
 
 def _probe(address: str) -> _Probe:
+    """Ask the server at `address`, if there is one, for its health."""
     parts = urlsplit(address)
     host = parts.hostname or ""
     port = parts.port or 80

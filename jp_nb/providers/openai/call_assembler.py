@@ -48,15 +48,26 @@ class StreamedCallPiece:
 
 
 class StreamedCall:
-    """A tool call whose pieces arrive."""
+    """A tool call whose pieces arrive.
+
+    Attributes:
+        number: The number of the call in the response, from 0.
+        index: The index that the server gave to its first piece.
+        id: The first id that the server gave it.
+        name: The name of the tool so far.
+        has_empty_name: True if the server sent an empty name, which the model has chosen. Without
+            any name, the stream is incomplete.
+        is_started: True after the event `ToolCallStart`, which has the complete name.
+        arguments: The arguments so far.
+    """
 
     def __init__(self, number: int, index: Any) -> None:
-        self.number = number  # of the call in the response, from 0
-        self.index = index  # of its first piece
-        self.id = ""  # the first one that the server gave
+        self.number = number
+        self.index = index
+        self.id = ""
         self.name = ""
-        self.has_empty_name = False  # of the model; without any name, the stream is incomplete
-        self.is_started = False  # its name is complete and was reported
+        self.has_empty_name = False
+        self.is_started = False
         self.arguments = StreamedArguments()
 
 
@@ -74,10 +85,12 @@ class CallAssembler:
         self._first_item = first_item
         self._tools = frozenset(tools)
         self._request = request
+        self.calls: list[StreamedCall] = []
+        # The last call with each index and with each id of the server:
         self._by_index: dict[Any, StreamedCall] = {}
         self._by_id: dict[str, StreamedCall] = {}
-        self._named_in_message: set[int] = set()  # numbers of calls that this message names
-        self.calls: list[StreamedCall] = []
+        # The numbers of the calls for which the current message has a name:
+        self._named_in_message: set[int] = set()
 
     def begin_message(self) -> None:
         """Note that the next pieces are in another message of the stream."""
@@ -107,14 +120,13 @@ class CallAssembler:
 
     def _extend_call(self, call: StreamedCall, piece: StreamedCallPiece, out: EventBuffer) -> None:
         """Add the id, the name, and the arguments of `piece` to `call`."""
-        earlier_chars = call.arguments.held_chars + len(call.name)
-
         call.id = call.id or piece.id
         call.has_empty_name = call.has_empty_name or piece.has_empty_name
-        call.name = self._extend_name(call, piece) or call.name
-        call.arguments.add(piece.arguments)
 
-        out.held_chars += call.arguments.held_chars + len(call.name) - earlier_chars
+        earlier_name = call.name
+        call.name = self._extend_name(call, piece) or earlier_name
+        out.hold(len(call.name) - len(earlier_name))
+        out.hold(call.arguments.add(piece.arguments))
 
     def _find_candidate(self, piece: StreamedCallPiece) -> StreamedCall | None:
         """Return the call that `piece` may belong to; None if it begins one."""
@@ -176,10 +188,15 @@ class CallAssembler:
         return self._extend_name(call, piece) is None
 
     def _are_two_tools(self, call: StreamedCall, piece: StreamedCallPiece) -> bool:
+        """Return True if `piece` has the name of another offered tool than `call`."""
         return call.name != piece.name and {call.name, piece.name} <= self._tools
 
     def _extend_name(self, call: StreamedCall, piece: StreamedCallPiece) -> str | None:
-        """Return the name of `call` after `piece`; None if this is the name of another call."""
+        """Return the name of `call` after `piece`; None if this has the name of another call.
+
+        The name in a piece can be the rest of the name, or repeat the name so far. If the result is
+        the beginning of an offered tool's name, this decides.
+        """
         name = piece.name
         if not name or name == call.name:
             return call.name
@@ -188,7 +205,6 @@ class CallAssembler:
         if self._are_two_tools(call, piece):
             return None
 
-        # The piece is the rest of the name, or a snapshot of the name so far.
         joined = call.name + name
         if not call.is_started:
             if self._begins_tool_name(joined):
@@ -202,7 +218,8 @@ class CallAssembler:
             return call.name  # the first name counts
 
         # The model invents a name that is not offered. Before the arguments, pieces can join.
-        if has_same_id or (call.arguments.is_empty() and not is_known):
+        may_be_invented = call.arguments.is_empty() and not is_known
+        if has_same_id or may_be_invented:
             return name if name.startswith(call.name) else joined
         return None
 
@@ -210,6 +227,7 @@ class CallAssembler:
         return any(tool.startswith(name) for tool in self._tools)
 
     def _open_call(self, piece: StreamedCallPiece) -> StreamedCall:
+        """Return a new call, which begins with `piece`."""
         call = StreamedCall(len(self.calls), piece.index)
         self.calls.append(call)
         if piece.index is not None:
@@ -232,7 +250,7 @@ class CallAssembler:
 
     def _report_start(self, call: StreamedCall, out: EventBuffer) -> None:
         call.is_started = True
-        out.held_chars -= len(call.name)
+        out.release(len(call.name))
         item = self._first_item + call.number
         out.add(ToolCallStart(item, call.id or make_call_id(item, self._request), call.name))
 
@@ -261,8 +279,8 @@ class CallAssembler:
                 self._report_start(call, out)
 
             text = call.arguments.resolve()
-            out.held_chars -= call.arguments.held_chars
+            out.release(call.arguments.held_chars)
             if text:
-                out.add_text(self._first_item + call.number, None, text)
+                out.add_arguments(self._first_item + call.number, text)
             if not is_cut or is_json_object(text):
                 out.add(Flush(self._first_item + call.number))

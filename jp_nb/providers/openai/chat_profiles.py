@@ -238,7 +238,7 @@ _EQUAL_FIELDS: Final = (
 def make_profile(name: str, setting: ServerProfile | str) -> Profile:
     """Return the profile of the configured server `name`.
 
-    The `setting` is the name of a known profile, or a known one (`base`) with differences.
+    The `setting` is the name of a known profile, or has one as `base`, and differences from it.
     """
     if isinstance(setting, str):
         return replace(SERVER_PROFILES[setting], name=name)

@@ -38,7 +38,11 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_
 
 
 class ChatProvider(HttpProvider[ChatRendering]):
-    """Provider for servers with the Chat Completions API."""
+    """Provider for servers with the Chat Completions API.
+
+    It fills in the methods of `HttpProvider` (`http_provider.py`). The `profile` has the
+    differences of the server from OpenAI's.
+    """
 
     counts_whole_prompt = True
 
@@ -95,7 +99,7 @@ class ChatProvider(HttpProvider[ChatRendering]):
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         if self._profile.local != "llamacpp":
             return None  # other servers count tokens only for requests of other APIs
-        return CountQuery(f"{self._http.endpoint.url}/input_tokens", body.select(body.fields))
+        return CountQuery(f"{self._http.endpoint.url}/input_tokens", body.to_dict())
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the models of the server."""
@@ -135,9 +139,9 @@ def _set_images(profile: Profile, takes_images: bool | None) -> Profile:
 
 
 def _create_responses(endpoint: Endpoint, profile: Profile) -> Provider:
-    from jp_nb.providers.openai.openai_responses import (
-        ResponsesProvider,  # few conversations need it
-    )
+    """Return the provider of the Responses API at the same server."""
+    # Few conversations need this module.
+    from jp_nb.providers.openai.openai_responses import ResponsesProvider
 
     path = profile.path.replace("/chat/completions", "/responses")
     return ResponsesProvider(

@@ -62,9 +62,15 @@ _FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
 
 
 class ChatDecoder(Decoder):
-    """Decoder for one response of chat completions.
+    """Decoder for one response of Chat Completions.
 
-    `tools` are the names of the offered tools, and `request` is the body of the request.
+    It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the chunks of a server,
+    and adds events to `out`. A chunk has *choices*, which are alternative answers. Only the first
+    one counts, and its *delta* is the next piece of the answer.
+
+    The response has up to two items besides its calls: the reasoning, and the answer. One of them
+    is open at a time. `tools` are the names of the offered tools, and `request` is the body of the
+    request.
     """
 
     def __init__(
@@ -80,13 +86,16 @@ class ChatDecoder(Decoder):
         self._splitter = ThinkSplitter(has_tags=profile.think_tags)
         self._open_item: int | None = None  # the reasoning or the answer, until it is flushed
         self._calls = CallAssembler(profile.name, _FIRST_CALL, tools=tools, request=request)
+        # Choices with another index than 0, which count if no choice has the index 0:
+        self._other_choices: list[WireObject] = []
+        # Parts of the answer that are kept for a later event:
+        self._details: list[dict[str, Any]] = []  # details of the open reasoning
+        self._refusal: list[str] = []  # pieces of its text
+        # What has arrived so far:
         self._has_delta = False
         self._has_text = False
         self._has_unknown_part = False
-        # Choices with another index than 0, which count if no choice has the index 0.
-        self._other_choices: list[WireObject] = []
-        self._details: list[dict[str, Any]] = []  # of the open reasoning
-        self._refusal: list[str] = []
+        # The words of the server, and of the one behind a router:
         self._finish_reason: str | None = None
         self._native_reason: str | None = None
 
@@ -144,17 +153,18 @@ class ChatDecoder(Decoder):
             self._apply_choice(choice, out)
         elif not self._has_delta:
             self._other_choices.append(choice)
-            out.held_chars += _measure(choice)
+            out.hold(_measure(choice))
 
     def _apply_other_choice(self, out: EventBuffer) -> None:
         """Apply the pieces of the first of the kept choices."""
         first_index = self._other_choices[0]["index"] if self._other_choices else None
         for choice in self._other_choices:
-            out.held_chars -= _measure(choice)
+            out.release(_measure(choice))  # its text is counted again when it is applied
             if choice["index"] == first_index:
                 self._apply_choice(choice, out)
 
     def _apply_choice(self, choice: WireObject, out: EventBuffer) -> None:
+        """Add the delta of a choice, and note its finish reason."""
         delta = choice.get("delta")
         if not delta and not self._has_delta:
             delta = choice.get("message")  # of a server that does not stream
@@ -170,6 +180,7 @@ class ChatDecoder(Decoder):
             self._note_end(reason, choice)
 
     def _apply_delta(self, delta: WireObject, out: EventBuffer) -> None:
+        """Add all parts of a delta. The names of their fields are those of several servers."""
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
             self._add_thought(_join_texts(thought), out)
         if details := delta.get("reasoning_details"):
@@ -189,6 +200,7 @@ class ChatDecoder(Decoder):
             self._apply_call({"index": 0, "function": call}, out)
 
     def _add_content(self, content: Any, out: EventBuffer) -> None:
+        """Add the content of a delta: a text, or a list of parts."""
         if isinstance(content, str):
             self._add_answer(content, out)
             return
@@ -214,6 +226,7 @@ class ChatDecoder(Decoder):
                 _LOGGER.debug("%s sent content that is not text, which is omitted", self._name)
 
     def _add_answer(self, text: str, out: EventBuffer) -> None:
+        """Add text of the answer, which can begin with reasoning between `<think>` tags."""
         if text and self._splitter.is_done:
             self._add_piece("message", text, out)
         elif text:
@@ -227,9 +240,10 @@ class ChatDecoder(Decoder):
     def _add_refusal(self, text: str, out: EventBuffer) -> None:
         if text:
             self._refusal.append(text)
-            out.held_chars += len(text)
+            out.hold(len(text))
 
     def _add_piece(self, kind: TextKind, text: str, out: EventBuffer) -> None:
+        """Add a piece to the item of its kind. The other item is ended if it is open."""
         item = _REASONING if kind == "reasoning" else _ANSWER
         if item != self._open_item:
             self._flush_open_item(out)
@@ -247,13 +261,14 @@ class ChatDecoder(Decoder):
             self._add_piece("reasoning", "", out)  # encrypted reasoning needs a part
 
         for detail in details:
-            out.held_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
+            out.hold(sum(len(v) for v in detail.values() if isinstance(v, str)))
             if self._details and _continues_detail(detail, self._details[-1]):
                 _extend_detail(self._details[-1], detail)
             else:
                 self._details.append(dict(detail))
 
     def _flush_open_item(self, out: EventBuffer) -> None:
+        """End the open item, if there is one."""
         if self._open_item == _REASONING:
             metadata: dict[str, JsonValue] = {}
             if self._details:
@@ -267,6 +282,7 @@ class ChatDecoder(Decoder):
         self._open_item = None
 
     def _apply_call(self, call: WireObject, out: EventBuffer) -> None:
+        """Add a piece of a call (`call_assembler.py`)."""
         function = call.get("function") or {}
         id_ = call.get("id")
         if id_ is None:
@@ -289,23 +305,29 @@ class ChatDecoder(Decoder):
         self._calls.add(piece, out)
 
     def _note_end(self, reason: Any, choice: WireObject) -> None:
+        """Keep the finish reason: usage and calls may follow it, so `finish` adds the last event.
+
+        Raises:
+            ProviderError: The reason is a failure.
+        """
         if not isinstance(reason, str):
             raise TypeError  # `StreamDecoder` reports it
         if reason in _FAILURES:
             error = choice.get("error") or {"code": 503, "message": f"finish reason {reason}"}
             raise classify_stream_error(error, provider=self._name)
 
-        # Calls may follow the finish reason, so `finish` adds the last event.
         self._finish_reason = reason
         self._native_reason = choice.get("native_finish_reason")
         self.is_complete = True
 
     def _is_answer_whole(self) -> bool:
+        """Return True if the response can end here, although no finish reason has arrived."""
         has_answer = self._has_text or self._refusal or self._calls.calls
         return bool(has_answer) and self._calls.are_whole()
 
 
 def _measure(choice: WireObject) -> int:
+    """Return the number of characters for which a kept choice counts."""
     return len(json.dumps(choice.get("delta")))
 
 

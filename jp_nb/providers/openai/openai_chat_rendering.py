@@ -56,7 +56,8 @@ class ChatRendering(Rendering):
         self._profile = profile
         self._turn_start = 0  # index of the first message of this turn
         self._tool_names: dict[str, str] = {}  # by the id of a call
-        self._calls_with_images: set[int] = set()  # indexes of messages whose results have images
+        # The indexes of the messages with calls whose results have images:
+        self._calls_with_images: set[int] = set()
 
     def copy_repairs(self) -> Self:
         """Return an empty rendering."""
@@ -89,6 +90,7 @@ class ChatRendering(Rendering):
         return message if has_content else None
 
     def _open_answer(self) -> WireMessage:
+        """Return the last message if it is one of the assistant, else a new one."""
         return self._open_message("assistant", None)
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
@@ -209,6 +211,7 @@ def format_system_messages(
 
 
 def _describe_answer(answer: AnswerSchema) -> str:
+    """Return the instruction that asks for a structured answer, for JSON mode."""
     schema = json.dumps(answer.schema, ensure_ascii=False)
     return f"Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
 

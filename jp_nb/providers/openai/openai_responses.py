@@ -78,7 +78,10 @@ _STALE: Final = re.compile(r"encrypted[_ ]content")
 
 
 class ResponsesProvider(HttpProvider[ResponsesRendering]):
-    """Provider for servers with the Responses API."""
+    """Provider for servers with the Responses API.
+
+    It fills in the methods of `HttpProvider` (`http_provider.py`).
+    """
 
     counts_whole_prompt = True
 
@@ -104,7 +107,9 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         self._system_role = role
         self._local = local
         self._media_types = media_types
-        self._refused: dict[str, frozenset[str]] = {}  # by model; see `build_request_fields`
+        # What the errors of the server have told so far: the parts of a request that it refuses for
+        # a model (see `build_request_fields`), and whether it takes images in results of tools.
+        self._refused: dict[str, frozenset[str]] = {}
         self._images_in_results = True
         self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
 
@@ -196,6 +201,13 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: ResponsesRendering
     ) -> ProviderEvent | None:
+        """Return a `Retry` if one of these repairs fits the text of an error 400 or 422.
+
+        - A known part of the request is refused: it is omitted for this model.
+        - The diagnostics are refused: they are not requested again.
+        - Encrypted reasoning is invalid: it is sent as text.
+        - Images in results of tools are refused: they follow in a user message.
+        """
         if error.status not in (400, 422) or error.kind != "other":
             return super()._recover(error, request, rendering)
 

@@ -98,14 +98,20 @@ _STATE_EVENTS: Final = frozenset(
         "response.compaction.compacting",
     }
 )
+"""Events that tell only that the server still works."""
 _CALL_FIELDS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status"})
+"""The fields of a call that the record can express."""
 
 
 class ResponsesDecoder(Decoder):
     """Decoder for one response of the Responses API.
 
-    A call without an id gets one from a digest of the `request` body. `on_response` gets the object
-    of the response at its end.
+    It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the events of a server,
+    and adds ours to `out`. In most methods, `message` is an event of the server, and `content` is
+    the item in it.
+
+    `name` is that of the provider, for errors. A call without an id gets one from a digest of the
+    `request` body. `on_response` gets the object of the response at its end.
     """
 
     def __init__(
@@ -160,14 +166,21 @@ class ResponsesDecoder(Decoder):
             _LOGGER.debug("%s sent an unknown event or item: %s", self._name, one_line(kind))
 
     def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
-        """Add the last event if all items have ended, the last one with a part of the answer."""
+        """Add the last event if the response can be complete although its last message is missing.
+
+        All items must have ended, and the last one must be a part of the answer: a call, or a
+        message that is no commentary.
+        """
         if self._items.open or not self._items.all:
             return
+
         last = self._items.all[-1]
-        if last.kind == "function_call" or (last.kind == "message" and not last.is_commentary):
+        is_answer = last.kind == "message" and not last.is_commentary
+        if last.kind == "function_call" or is_answer:
             out.add(self._make_finished("completed", {}))
 
     def _add_arguments(self, message: WireObject, out: EventBuffer) -> None:
+        """Add a piece of the arguments of a call; or all of them, with the event that ends them."""
         is_end = "arguments" in message
         item = self._items.find_open(message, "function_call")
         if item is None and is_end:
@@ -175,15 +188,13 @@ class ResponsesDecoder(Decoder):
         if item is None:
             item = self._items.open_item(message, "function_call")
 
-        out.held_chars -= item.call.arguments.held_chars
         if is_end:
             item.call.whole_arguments = message["arguments"] or ""
         else:
-            item.call.arguments.add(message.get("delta"))
-
-        out.held_chars += item.call.arguments.held_chars
+            out.hold(item.call.arguments.add(message.get("delta")))
 
     def _start_item(self, message: WireObject, content: WireObject, out: EventBuffer) -> None:
+        """Open the item that `message` announces, unless it is already open."""
         open_item = self._items.find_open(message, content["type"])
         if open_item is not None and open_item.is_repeated_by(message, content):
             return
@@ -197,18 +208,25 @@ class ResponsesDecoder(Decoder):
     def _end_announced_item(
         self, message: WireObject, content: WireObject, out: EventBuffer
     ) -> None:
+        """End the item that `message` ends, which has `content` as a whole."""
         ended = self._items.find_ended(content.get("id"), message.get("output_index"))
-        if ended is not None and ended.end == content:
-            return  # a repetition
+        is_repetition = ended is not None and ended.end == content
+        if is_repetition:
+            return
+
         item = self._items.find_for_end(message, content)
         self._end_item(item, content, out)
 
     def _start_call(
         self, item: OutputItem, content: WireObject, out: EventBuffer, *, is_complete: bool = False
     ) -> None:
+        """Report the start of a call, as soon as its name is known.
+
+        An empty name counts only in the complete item: there, the model has chosen it.
+        """
         name = content.get("name")
-        # A model can choose an empty name, which the complete item has.
-        if item.call.is_started or not (name or (is_complete and name == "")):
+        has_name = bool(name) or (is_complete and name == "")
+        if item.call.is_started or not has_name:
             return
 
         item.call.is_started = True
@@ -217,6 +235,10 @@ class ResponsesDecoder(Decoder):
         out.add(ToolCallStart(item.index, call_id, name))
 
     def _add_part(self, message: WireObject, family: str, out: EventBuffer) -> None:
+        """Add the text of an event about a part: a piece, or the whole text at the end of the part.
+
+        The whole text is ignored if the part, or its item, has arrived before.
+        """
         kind = "reasoning" if "reasoning" in family else "message"
         # Some servers send plain texts within items of reasoning. The event's family decides.
         item = self._items.find_open(message, kind) or self._items.find_open(message, ANY_TEXT)
@@ -230,13 +252,13 @@ class ResponsesDecoder(Decoder):
         if item is None:
             item = self._items.open_item(message, kind)
 
-        # The event that ends a part repeats its text, which may not have come in pieces.
         part = (family, message.get("summary_index", message.get("content_index")))
         if is_end and not item.has_part(part):
             text = message.get("text") or message.get("refusal")
         self._add_text(item, part, text or "", out)
 
     def _add_text(self, item: OutputItem, part: ItemPart, text: str, out: EventBuffer) -> None:
+        """Add a piece of the text of `part`. The text of a refusal is kept for the last event."""
         if not text:
             return
 
@@ -245,29 +267,32 @@ class ResponsesDecoder(Decoder):
         item.parts[part] = item.parts.get(part, 0) + len(text)
         if family == _REFUSAL:
             self._refusal.append(text)
-            out.held_chars += len(text)
+            out.hold(len(text))
             return
 
         kind = _TEXT_KINDS[family]
         if is_new and kind in item.texts:
             text = PART_SEPARATOR + text
+
         if kind not in item.texts:
             item.texts[kind] = item.index if item.kind == kind else self._items.make_index()
+
         if kind == "reasoning":
             out.add_text(item.texts[kind], kind, text)
         else:
             self._answer.feed(item.texts[kind], text, out)
 
     def _flush_other_text(self, item: OutputItem, out: EventBuffer) -> None:
-        """End the text of another kind than the item."""
-        for kind, output in item.texts.items():
+        """End a text of another kind than the item, which is an item of its own in our events."""
+        for kind, index in item.texts.items():
             if kind == item.kind:
                 continue
             if kind == "message":
-                self._answer.finish(output, out)
-            out.add(Flush(output))
+                self._answer.finish(index, out)
+            out.add(Flush(index))
 
     def _end_item(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
+        """End an item with what its `content` has and the stream had not, and with its metadata."""
         if item.is_ended:
             return
 
@@ -292,7 +317,10 @@ class ResponsesDecoder(Decoder):
         self._flush_other_text(item, out)
 
     def _add_missing_parts(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
-        """Add the parts of a complete item that were not streamed."""
+        """Add the parts of a complete item that were not streamed.
+
+        Servers give the parts of reasoning other indexes there, so it is added only as a whole.
+        """
         streamed = {family for family, _ in item.parts}
         if item.kind == "reasoning" and item.has_text:
             return
@@ -304,6 +332,7 @@ class ResponsesDecoder(Decoder):
                 self._add_text(item, (family, index), text, out)
 
     def _end_reasoning(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
+        """End a reasoning. Later requests send it back by its id and its encrypted content."""
         item_id = content.get("id")
         encrypted = content.get("encrypted_content")
         if not isinstance(item_id, str):
@@ -318,6 +347,11 @@ class ResponsesDecoder(Decoder):
         out.add(Flush(item.index, metadata))
 
     def _end_call(self, item: OutputItem, content: WireObject, out: EventBuffer) -> None:
+        """Add the arguments of a call, and its end.
+
+        Raises:
+            ProviderError: The call has no name.
+        """
         if not item.call.is_started:
             raise ProviderError(f"{self._name} called a tool without a name", kind="transient")
 
@@ -326,12 +360,14 @@ class ResponsesDecoder(Decoder):
         if received and arguments != received:
             _LOGGER.debug("%s corrected the arguments of a tool call", self._name)
 
-        out.held_chars -= item.call.arguments.held_chars
-        out.add_text(item.index, None, arguments)
+        out.release(item.call.arguments.held_chars)
+        out.add_arguments(item.index, arguments)
 
         metadata: dict[str, JsonValue] = {}
         if isinstance(item_id := content.get("id"), str):
             metadata[ITEM_ID_KEY] = item_id
+
+        # Later requests have the item as it was: with unknown fields, and the same spelling.
         if content.keys() - _CALL_FIELDS or not _is_compact(arguments):
             metadata[ITEM_KEY] = {**content, "arguments": arguments}
             out.bytes += len(encode_json(content))
@@ -339,6 +375,7 @@ class ResponsesDecoder(Decoder):
         out.add(Flush(item.index, metadata))
 
     def _end_response(self, response: WireObject, status: str, out: EventBuffer) -> None:
+        """Add all that is missing, and the last event. `status` is that of the server's event."""
         self._on_response(response)
         status = response.get("status") or status
 
@@ -364,7 +401,11 @@ class ResponsesDecoder(Decoder):
         out.add(self._make_finished(status, response))
 
     def _add_missing_items(self, output: object, out: EventBuffer) -> None:
-        """Add the items at the end of the response that were not streamed."""
+        """Add the items in the `output` of the response that were not streamed.
+
+        Those are all, of a response that was not streamed at all, or else only calls: a text cannot
+        be told from one that was streamed.
+        """
         listed = output if isinstance(output, list) else []
         was_streamed = bool(self._items.all)
         for content in listed:
@@ -374,6 +415,7 @@ class ResponsesDecoder(Decoder):
             self._end_item(item, content, out)
 
     def _make_finished(self, status: str, response: WireObject) -> Finished:
+        """Return the last event for a final `status` of the response."""
         if status == "completed":
             refusal = "".join(self._refusal)
             return Finished("refused", refusal) if refusal else Finished()
@@ -403,6 +445,7 @@ class ResponsesDecoder(Decoder):
 
 
 def _is_compact(arguments: str) -> bool:
+    """Return True if a request that is made from the record has the same text of `arguments`."""
     try:
         return compact_json(read_json(arguments)) == arguments
     except ValueError:

@@ -1,7 +1,7 @@
 """The output items of a response of the Responses API, and the item that an event belongs to.
 
-An *item* is a message, a reasoning, or a call. An event names its item by an id and a *place* (its
-`output_index`). Servers omit one of them, give all items the same, or change it during an item, so
+An *item* is a message, a reasoning, or a call. An event names its item by an id and an
+`output_index`. Servers omit one of them, give all items the same, or change it during an item, so
 `OutputItems` compares both.
 
 Source: `docs/providers.md`, "What servers really send".
@@ -50,21 +50,31 @@ class ItemCall:
 class OutputItem:
     """An output item whose parts arrive.
 
-    `kind` is the type of the server, such as `function_call`. `index` is its number in our events.
+    Attributes:
+        kind: The type that the server gave it, such as `function_call`.
+        index: The number of the item in our events.
+        id: The id that the server gave it.
+        output_index: The index that the server gave it.
+        end: The whole item, as its last event had it.
+        is_ended: True after this event.
+        parts: The length of each part of its text so far.
+        texts: The numbers of the items in our events that its texts are in, by the kind of the
+            text. A server can send a plain text within a reasoning: this is an item of its own.
+        is_commentary: True for a message that is not part of the answer. It is known at the end.
+        call: The call, if the item is one.
     """
 
-    def __init__(self, kind: str, index: int, id_: Any, place: Any) -> None:
+    def __init__(self, kind: str, index: int, id_: Any, output_index: Any) -> None:
         self.kind = kind
         self.index = index
-        self.id = id_  # of the server
-        self.place = place  # of the server
-        self.end: WireObject = {}  # the item as its last event has it
+        self.id = id_
+        self.output_index = output_index
+        self.end: WireObject = {}
         self.is_ended = False
-        # Of a message or reasoning:
-        self.parts: dict[ItemPart, int] = {}  # length of each
-        self.texts: dict[TextKind, int] = {}  # numbers of the items of our events for its texts
+        self.parts: dict[ItemPart, int] = {}
+        self.texts: dict[TextKind, int] = {}
         self.is_commentary = False
-        self.call = ItemCall()  # if the item is one
+        self.call = ItemCall()
 
     @property
     def has_text(self) -> bool:
@@ -85,20 +95,31 @@ class OutputItem:
         return part in self.parts
 
     def is_repeated_by(self, message: WireObject, content: WireObject) -> bool:
-        """Return True if the start of an item is this one again."""
+        """Return True if `message`, the start of an item, announces this one again.
+
+        Calls have an id of their own. Another item is the same only as long as nothing of it has
+        arrived: some servers give all items the same id and `output_index`.
+        """
         call_id = content.get("call_id")
         if self.kind == "function_call" and call_id:
             return bool(call_id == self.call.call_id)
-        is_same = content.get("id") == self.id and message.get("output_index") == self.place
-        return is_same and bool(self.id) and not (self.parts or not self.call.arguments.is_empty())
+
+        has_same_id = bool(self.id) and content.get("id") == self.id
+        has_same_index = message.get("output_index") == self.output_index
+        has_content = bool(self.parts) or not self.call.arguments.is_empty()
+        return has_same_id and has_same_index and not has_content
 
     def choose_arguments(self, last: Any) -> str:
-        """Return the arguments. The `last` ones of the server count, unless they are empty."""
+        """Return the arguments of a call, of the four places where a server may send them.
+
+        Those in the end of the item (`last`) come first. Empty ones, or `{}`, count only if there
+        are no others.
+        """
         received = self.call.arguments.resolve()
         values = (last, self.call.whole_arguments, received, self.call.first_arguments)
         texts = [text for text in map(format_arguments_text, values) if text]
-        contents = [text for text in texts if not is_empty_object(text)]
-        return next(iter(contents or texts), "")
+        whole_texts = [text for text in texts if not is_empty_object(text)]
+        return next(iter(whole_texts or texts), "")
 
     def is_complete_call(self) -> bool:
         """Return True if the item is a call whose end is missing, but not its arguments."""
@@ -112,7 +133,7 @@ class OutputItems:
     def __init__(self) -> None:
         self.all: list[OutputItem] = []
         self.open: list[OutputItem] = []  # without their end
-        self._ended: dict[Any, OutputItem] = {}  # by id and place, the last one of each
+        self._ended: dict[Any, OutputItem] = {}  # the last one of each id and `output_index`
         self._next_index = 0
 
     def make_index(self) -> int:
@@ -129,29 +150,36 @@ class OutputItems:
         return item
 
     def find_open(self, message: WireObject, kind: str) -> OutputItem | None:
-        """Return the item that `message` continues or ends; None if it has not begun."""
+        """Return the item that `message` continues or ends; None if it has not begun.
+
+        It is the last one with the same id and `output_index`, else with the same id, else with the
+        same `output_index`. A message without one of them, and an item without the other, fit too.
+        """
         id_ = _read_id(message)
-        place = message.get("output_index")
+        output_index = message.get("output_index")
         candidates = [item for item in self.open[-MAX_OPEN_ITEMS:] if item.has_kind(kind)]
         candidates.reverse()
 
         for item in candidates:
-            if item.id == id_ and item.place == place:
+            if item.id == id_ and item.output_index == output_index:
                 return item
         for item in candidates:
             if id_ and item.id == id_:
                 return item
         for item in candidates:
-            if place is not None and item.place == place:
+            if output_index is not None and item.output_index == output_index:
                 return item
         for item in candidates:
-            if None in (id_, item.id) and None in (place, item.place):
+            if None in (id_, item.id) and None in (output_index, item.output_index):
                 return item
 
         return None
 
     def find_for_end(self, message: WireObject, content: WireObject) -> OutputItem:
-        """Return the item that `content`, a complete item, ends. It may not have begun."""
+        """Return the item that `content`, a complete item, ends: a new one if it has not begun.
+
+        The id of a call decides, if there is one.
+        """
         call_id = content.get("call_id")
         for opened in self.open[-MAX_OPEN_ITEMS:]:
             if call_id and opened.call.call_id == call_id:
@@ -163,17 +191,17 @@ class OutputItems:
             item = self.open_item(message, content["type"])
         return item
 
-    def find_ended(self, id_: Any, place: Any) -> OutputItem | None:
-        """Return the last item with this id and place that has ended."""
-        return self._ended.get((id_, place))
+    def find_ended(self, id_: Any, output_index: Any) -> OutputItem | None:
+        """Return the last item with this id and output_index that has ended."""
+        return self._ended.get((id_, output_index))
 
     def end(self, item: OutputItem, content: WireObject) -> None:
-        """Mark `item` as ended by `content`, the complete item."""
+        """Mark `item` as ended by `content`, the whole item; empty if the server did not end it."""
         item.is_ended = True
         item.end = content
         item.is_commentary = content.get("phase") == "commentary"
         self.open.remove(item)
-        self._ended[item.id, item.place] = item
+        self._ended[item.id, item.output_index] = item
 
     def is_missing_call(self, content: WireObject) -> bool:
         """Return True if `content`, of the end of the response, is a call that was not streamed."""

@@ -136,9 +136,16 @@ def _make_user_message(parts: list[WireMessage]) -> WireMessage:
 class ResponsesRendering(Rendering):
     """Input items of a context. The methods override steps of `Rendering`, see `messages.py`.
 
-    The reasoning of `stale_items`, which are positions in the context, is sent as text: the API has
-    rejected its encrypted content. `images_in_results` is False if the API has rejected images in
-    the results of tools: then they follow in a user message.
+    Attributes:
+        allowed_tools: The tools that the model may call; None for all tools of the request. It is
+            for the request that was settled last.
+        stale_items: Positions in the context whose reasoning is sent as text, because the API has
+            rejected its encrypted content.
+        images_in_results: False if the API has rejected images in the results of tools: then they
+            follow in a user message.
+        has_result_images: True if a result has images.
+        last_response_id: The id of the last response of this conversation, for diagnostics.
+        encrypted_items: The position in the context of each encrypted reasoning, by its id.
     """
 
     continue_request: ClassVar[WireMessage] = _make_user_message([_make_text_part(CONTINUE_PROMPT)])
@@ -154,16 +161,18 @@ class ResponsesRendering(Rendering):
         images_in_results: bool = True,
     ) -> None:
         super().__init__(provider, RESPONSES_CALLS, media_types)
-        self.allowed_tools: tuple[str, ...] | None = None  # None: all tools of the list
-        self._system_role = system_role
-        self._is_openai = system_role == "developer"
+        self.allowed_tools: tuple[str, ...] | None = None
         self.stale_items = stale_items
         self.images_in_results = images_in_results
         self.has_result_images = False
-        self.last_response_id: str | None = None  # in this conversation
-        self.encrypted_items: dict[str, int] = {}  # position in the context by item id
-        self._follows_reasoning = False  # encrypted reasoning, within the same response
-        self._tool_names: dict[str, str] = {}
+        self.last_response_id: str | None = None
+        self.encrypted_items: dict[str, int] = {}
+        self._system_role = system_role
+        self._is_openai = system_role == "developer"
+        # True if the current item comes after encrypted reasoning of the same response. Only then
+        # does the API accept the ids of its messages and calls.
+        self._follows_reasoning = False
+        self._tool_names: dict[str, str] = {}  # by the id of a call
 
     def copy_repairs(self) -> Self:
         """Return an empty rendering that keeps what the API has rejected in this one."""
@@ -219,12 +228,9 @@ class ResponsesRendering(Rendering):
             reasoning = parse_reasoning(after.reasoning) or ParsedReasoning("auto")
             update["reasoning"] = {"effort": format_responses_effort(reasoning)}
         if before.schema != after.schema:
-            schema = after.schema
-            answer = (
-                {"type": "text"}
-                if schema is None
-                else format_text_format(adapt_responses_schema(schema))
-            )
+            answer: WireMessage = {"type": "text"}
+            if after.schema is not None:
+                answer = format_text_format(adapt_responses_schema(after.schema))
             update["text"] = {"format": answer}
 
         if update:
@@ -272,6 +278,7 @@ class ResponsesRendering(Rendering):
             self.messages.append({"type": "message", "role": "assistant", "content": text})
 
     def _add_own_message(self, response: ChatResponse) -> None:
+        """Add a message of this server, with the metadata that it wants back."""
         text = format_response_text(response)
         metadata = response.metadata
         if not text:
@@ -291,9 +298,9 @@ class ResponsesRendering(Rendering):
         self.messages.append(message)
 
     def _read_id(self, metadata: Mapping[str, JsonValue], prefix: str) -> str:
-        if not self._is_openai:
-            prefix = ""  # other servers may have other prefixes
-        return read_item_id(metadata, ITEM_ID_KEY, prefix)
+        """Return the id of an item; "" if OpenAI's server would refuse it for its `prefix`."""
+        required_prefix = prefix if self._is_openai else ""  # other servers may have other prefixes
+        return read_item_id(metadata, ITEM_ID_KEY, required_prefix)
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
         metadata = response.metadata
@@ -354,31 +361,32 @@ class ResponsesRendering(Rendering):
         if images and self.images_in_results:
             output = _make_text_and_image_parts(text, images)
 
-        place = len(self.messages)
+        # The result follows the calls of its response, and their earlier results.
+        index = len(self.messages)
         if self.messages[-1]["type"] not in _CALL_TYPES:
-            place = self._find_batch_end(call_id, call_index)
+            index = self._find_batch_end(call_id, call_index)
 
         item = {"type": "function_call_output", "call_id": call_id, "output": output}
-        self._insert_message(place, item)
+        self._insert_message(index, item)
 
         if images and not self.images_in_results:
             name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
             has_pdf = any(image.media_type == PDF for image in images)
             intro = RESULT_PDFS_INTRO if has_pdf else RESULT_IMAGES_INTRO
             parts = _make_text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")
-            self._insert_message(place + 1, _make_user_message(parts))
+            self._insert_message(index + 1, _make_user_message(parts))
 
     def _find_batch_end(self, call_id: str, call_index: int) -> int:
         """Return the index after the calls and results around the call `call_id`.
 
-        Items that were inserted before the call have moved it from `call_index` to a later place.
+        Items that were inserted before the call have moved it from `call_index` to a later index.
         """
-        place = call_index
-        while self.messages[place].get("call_id") != call_id:
-            place += 1
-        while place < len(self.messages) and self.messages[place]["type"] in _CALL_TYPES:
-            place += 1
-        return place
+        index = call_index
+        while self.messages[index].get("call_id") != call_id:
+            index += 1
+        while index < len(self.messages) and self.messages[index]["type"] in _CALL_TYPES:
+            index += 1
+        return index
 
 
 def _split_summary(text: str, lengths: JsonValue) -> Iterator[str]:

@@ -33,10 +33,12 @@ def adapt_for_openai(schema: Schema) -> AnswerSchema:
 
 
 def _exceeds_strict_limits(strict: JsonObject) -> bool:
+    """Return True if the API refuses the schema as too large."""
     properties = 0
     choices = 0
     deepest = 0
 
+    # A path is a tuple of keys, so each object around a part is one `properties` in it.
     for path, part in walk_schemas(strict).items():
         names = part.get("properties")
         values = part.get("enum")

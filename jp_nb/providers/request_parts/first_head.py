@@ -42,8 +42,14 @@ def find_change(
 ) -> HeadChange | None:
     """Return the change from one request to the next, as far as it is `appended`; None if empty.
 
-    `before` is None for the first request. `has_tools` is True if an earlier request had tools: the
-    first tools are never appended.
+    Parts that are not appended are changed in front: the result has their new values on both sides.
+
+    Args:
+        before: The head of the earlier request; None if there is none.
+        after: The head of the next request.
+        contents: The contents of attachments.
+        appended: The parts that are appended.
+        has_tools: True if an earlier request had tools. The first tools are never appended.
     """
     before = without_turn_parts(after) if before is None else before
     replaced = {name: getattr(after, name) for name in _HEAD_PARTS - appended}
@@ -55,12 +61,16 @@ def find_change(
         known = {tool.name: latest.get(tool.name, tool) for tool in before.tools}
         replaced["tools"] = after.tools if known == latest else tuple(known.values())
 
-    added = [x for x in after.attachments if x not in before.attachments and x in contents]
+    added = [
+        digest
+        for digest in after.attachments
+        if digest not in before.attachments and digest in contents
+    ]
     before = replace(before, **replaced)
 
     if before == after:
         return None
-    return HeadChange(before, after, tuple(contents[mark] for mark in added))
+    return HeadChange(before, after, tuple(contents[digest] for digest in added))
 
 
 def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelRequest:
@@ -78,10 +88,12 @@ def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelReq
         kept["system"] = first.system
     if "attachments" in appended and first.attachments != wanted.attachments:
         contents = request.context.contents
-        kept["attachments"] = tuple(contents[x] for x in first.attachments if x in contents)
+        kept["attachments"] = tuple(
+            contents[digest] for digest in first.attachments if digest in contents
+        )
 
     if "schema" in appended:
-        kept["schema"] = None
+        kept["schema"] = None  # a schema is for one turn, so it is always appended
     if "reasoning" in appended:
         kept["parameters"] = replace(request.parameters, reasoning=first.reasoning)
     if "tools" in appended:
@@ -91,7 +103,8 @@ def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelReq
         tools = chain.from_iterable(head.tools for _, head in heads)
         offered = {tool.name: tool for tool in tools}
         # A tool keeps its place, and has its latest definition.
-        kept["tools"] = tuple((offered | {x.name: x for x in wanted.tools}).values())
+        latest = {tool.name: tool for tool in wanted.tools}
+        kept["tools"] = tuple((offered | latest).values())
 
     return replace(request, **kept) if kept else request
 

@@ -43,7 +43,8 @@ class HeadChange:
         if before == after:
             return ""
 
-        if after[: len(before)] == before:
+        only_adds = after[: len(before)] == before
+        if only_adds:
             return "\n\n".join(after[len(before) :])
 
         if not any(text.strip() for text in after):
@@ -69,11 +70,11 @@ class HeadChange:
 
     def format_attachment_names(self) -> str:
         """Return what the model must know about attachments that were replaced or removed."""
-        before = {mark.source for mark in self.before.attachments}
-        after = {mark.source for mark in self.after.attachments}
+        before = {digest.source for digest in self.before.attachments}
+        after = {digest.source for digest in self.after.attachments}
         lines = []
 
-        if replaced := sorted(before & {each.source for each in self.added}):
+        if replaced := sorted(before & {attachment.source for attachment in self.added}):
             lines.append(f"New contents of {_join_names(replaced)}. The earlier ones are outdated.")
         if removed := sorted(before - after):
             lines.append(f"The user removed these attachments: {_join_names(removed)}.")
@@ -84,11 +85,12 @@ class HeadChange:
         before = self.before
         after = self.after
 
-        for each in self.added:
-            yield f"attachment {each.source}", each
+        for attachment in self.added:
+            yield f"attachment {attachment.source}", attachment
 
         names = {tool.name for tool in before.tools}
-        changed = (x.name for x in after.tools if x.name in names and x not in before.tools)
+        new_tools = self.list_new_tools()
+        changed = (tool.name for tool in new_tools if tool.name in names)
         tool_lines = [self.format_tool_names()]
         if listed := _join_names(changed):
             tool_lines.append(f"Changed: {listed}.")

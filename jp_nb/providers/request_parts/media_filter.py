@@ -29,16 +29,20 @@ from jp_nb.providers.request_parts.request_body import Omitted
 class MediaFilter:
     """Filters the files of one conversation, in the order in which requests have them.
 
-    `media_types` are the types that the API accepts. Servers show the pages of a PDF as images, so
-    an API without images gets no PDFs.
+    Attributes:
+        media_types: The types that the API accepts. Servers show the pages of a PDF as images, so
+            an API without images gets no PDFs.
+        rules: The rules of the model.
+        omitted: The omitted images, PDFs, and attachments by their names for the user, each with
+            the reason.
     """
 
     def __init__(self, media_types: frozenset[str]) -> None:
         self.media_types = media_types
         self.rules = MediaRules()
-        self.omitted: Omitted = {}  # images, PDFs, and attachments, by name
+        self.omitted: Omitted = {}
         self._shown_types = media_types if media_types >= IMAGE_TYPES else frozenset()
-        self._pages = 0  # of the PDFs so far, as far as they are known
+        self._page_count = 0  # of the PDFs in the messages so far, as far as it is known
 
     def replace_images(self, text: str, images: Sequence[Image]) -> tuple[str, Sequence[Image]]:
         """Return the `text` of a message with lines about omitted `images`, and the others."""
@@ -46,12 +50,12 @@ class MediaFilter:
         lines: list[str] = []
 
         for image in images:
-            reason = self._find_omission(image, self._pages)
+            reason = self._find_omission(image, self._page_count)
             if reason:
                 lines.append(format_omission(image, reason))
             else:
                 sent.append(image)
-                self._pages += image.pages or 0
+                self._page_count += image.pages or 0
 
         if not lines:
             return text, images
@@ -61,26 +65,31 @@ class MediaFilter:
 
     def replace_attachments(self, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
         """Return `attachments` of the first request, with a text for each file to omit."""
-        return self._replace(attachments, 0)[0]
+        replaced, _ = self._replace(attachments, pages_before=0)
+        return replaced
 
     def replace_added(self, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
-        """Return `attachments` that are added after the messages so far; see `keep_added`."""
+        """Return `attachments` after the messages so far, with a text for each file to omit.
+
+        Their pages count when they are sent (`keep_added`): the request may never be made.
+        """
         _, omitted = split_attachments(attachments, self.media_types)
         self.omitted.update(omitted)
-        return self._replace(attachments, self._pages)[0]
+        replaced, _ = self._replace(attachments, pages_before=self._page_count)
+        return replaced
 
     def keep_added(self, attachments: Sequence[Attachment]) -> None:
         """Count the pages of `attachments`, which are among the messages from now on."""
-        self._pages = self._replace(attachments, self._pages)[1]
+        _, self._page_count = self._replace(attachments, pages_before=self._page_count)
 
     def _replace(
-        self, attachments: Sequence[Attachment], pages: int
+        self, attachments: Sequence[Attachment], *, pages_before: int
     ) -> tuple[tuple[Attachment, ...], int]:
-        """Return `attachments` with a text for each file to omit, and the number of pages.
+        """Return `attachments` with a text for each file to omit, and the number of pages so far.
 
-        `pages` is the number of pages of the PDFs before them. The one that is returned includes
-        theirs.
+        `pages_before` is the number of pages of the PDFs before them.
         """
+        pages = pages_before
         sent: list[Attachment] = []
         for attachment in attachments:
             image = as_image(attachment)

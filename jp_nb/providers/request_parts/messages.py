@@ -48,14 +48,16 @@ class Rendering(ABC):
     replace the beginning, and the cached prefix is lost. With `REMOVED_TOOLS`, only the removal of
     tools becomes a message: they stay in the list, and new ones are added to it.
 
-    A dialect overrides the `_add_…` methods, which add an entry to `messages`. They may read the
-    attributes about the current item.
+    A dialect fills in the abstract methods. `_add_request`, `_add_text`, `_add_reasoning`,
+    `_add_call`, and `_add_result` add one item of the context, the *current item*, to `messages`.
+    They may read the last four attributes, which are about this item.
 
     Attributes:
         provider: The provider whose signatures are sent back.
-        host: The mark of the server; "" if there is none.
+        host: The mark of the server (`host_marks.py`); "" if there is none.
         messages: The rendered messages.
-        item_count: The number of items of the context that are rendered.
+        item_count: The number of items of the context that are rendered, which is the position of
+            the current item.
         media: Decides which images and PDFs are sent.
         changes: The appended changes, each with the number of items before it.
         tools: The tools that the model had for the current item.
@@ -78,12 +80,14 @@ class Rendering(ABC):
         self.media = MediaFilter(media_types)
         self._rules = rules
         self._ids = CallIds(rules)
-        self._encoded: list[bytes] = []  # the JSON of the first messages
+        # The JSON of the first messages. The others are encoded when the next request is made:
+        self._encoded: list[bytes] = []
         # Changes of the head:
         self.changes: list[tuple[int, HeadChange]] = []
-        self._pending: tuple[HeadChange, list[WireMessage]] | None = None  # no response has it yet
-        self._head_count = 0  # number of heads of the context that are rendered
-        self._heads_had_tools = False  # one of these heads has tools
+        # The change that the next request has after all messages, and that no response has yet:
+        self._pending: tuple[HeadChange, list[WireMessage]] | None = None
+        self._head_count = 0  # the number of heads of the context that are rendered
+        self._heads_had_tools = False  # True if one of these heads has tools
         # About the current item:
         self.tools: tuple[ToolDefinition, ...] = ()
         self.has_valid_signatures = True
@@ -106,6 +110,7 @@ class Rendering(ABC):
         self._add_changes(context)
 
     def _is_from_this_server(self, item: ContextItem) -> bool:
+        """Return True if a response of this server made `item`, and the user trusts the record."""
         is_same_host = not item.host or not self.host or item.host == self.host
         return item.provider == self.provider and item.is_vouched and is_same_host
 
@@ -196,7 +201,8 @@ class Rendering(ABC):
 
     def _continue_answer(self, pieces: list[bytes]) -> None:
         """Add the request to continue the last of the messages `pieces`, an incomplete answer."""
-        # Few models continue an assistant message that comes last, so they are asked to.
+        # Few models continue an assistant message that comes last, so they are asked to. Reasoning
+        # at its end has no answer, and is omitted.
         last = self._strip_reasoning(self.messages[-1])
         del pieces[-1]
         if last is not None:
@@ -208,6 +214,7 @@ class Rendering(ABC):
         return [*self._encoded]
 
     def _add(self, item: ContextItem) -> None:
+        """Add the current item to `messages`, by the kind of its entry."""
         entry = item.entry
         self.has_valid_signatures = item.is_bound
 
@@ -230,7 +237,10 @@ class Rendering(ABC):
                     self._add_result(*call, text, images, is_error=entry.is_error)
 
     def _edit_message(self, index: int) -> WireMessage:
-        """Return the message at `index` for a change at once: its JSON is made again."""
+        """Return the message at `index`, which the caller changes before anything else happens.
+
+        Its JSON, and that of the messages after it, is made again.
+        """
         del self._encoded[index % len(self.messages) :]
         return self.messages[index]
 
@@ -247,6 +257,7 @@ class Rendering(ABC):
 
     @property
     def _ends_in_answer(self) -> bool:
+        """True if the last message is one of the model."""
         return bool(self.messages) and self.messages[-1]["role"] == "assistant"
 
     def _drop_empty_answer(self) -> None:
@@ -267,7 +278,8 @@ class Rendering(ABC):
         """
 
     @abstractmethod
-    def _add_request(self, text: str, images: Sequence[Image]) -> None: ...
+    def _add_request(self, text: str, images: Sequence[Image]) -> None:
+        """Add a request of the user."""
 
     @abstractmethod
     def _add_text(self, text: str) -> None:
@@ -278,13 +290,14 @@ class Rendering(ABC):
         """Add reasoning of this provider; return False if it has to be sent as text."""
 
     @abstractmethod
-    def _add_call(self, call: ToolCallRequest) -> None: ...
+    def _add_call(self, call: ToolCallRequest) -> None:
+        """Add a call, with the id that `self._ids.assign` gives it."""
 
     @abstractmethod
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
-        """Add the result of the call in the message `call_index`."""
+        """Add the result of the call `call_id`, which is in the message at `call_index`."""
 
 
 def format_response_text(response: ChatResponse) -> str:

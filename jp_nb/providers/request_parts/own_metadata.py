@@ -77,31 +77,41 @@ def rebuild_details(value: JsonValue) -> list[WireMessage]:
 def _rebuild_list(
     value: JsonValue, types: Collection[str], fields: Collection[str]
 ) -> list[WireMessage]:
+    """Return the objects of a list that have one of the `types`, with these `fields`."""
     listed = value if isinstance(value, list) else []
     return [
-        _pick_scalars(each, fields)
-        for each in listed
-        if isinstance(each, dict) and each.get("type") in [*types]
+        _pick_scalars(part, fields)
+        for part in listed
+        if isinstance(part, dict) and part.get("type") in [*types]
     ]
 
 
 def _pick_scalars(value: Mapping[str, JsonValue], fields: Collection[str]) -> WireMessage:
+    """Return the members of `value` among `fields` that are no lists or objects."""
     return {
-        key: each
-        for key, each in value.items()
-        if key in fields and isinstance(each, str | int | float | None)
+        key: member
+        for key, member in value.items()
+        if key in fields and isinstance(member, str | int | float | None)
     }
 
 
 def rebuild_steps(value: JsonValue) -> list[WireMessage] | None:
-    """Return steps of an answer of Gemini with their known fields; None if a step is unknown."""
+    """Return steps of an answer of Gemini with their known fields; None if a step is unknown.
+
+    The metadata has one step, or a list of steps.
+    """
     steps = value if isinstance(value, list) else [value]
-    rebuilt = [_rebuild_step(step) for step in steps]
-    known = [step for step in rebuilt if step is not None]
-    return known if known and len(known) == len(rebuilt) else None
+    rebuilt: list[WireMessage] = []
+    for step in steps:
+        known = _rebuild_step(step)
+        if known is None:
+            return None
+        rebuilt.append(known)
+    return rebuilt or None
 
 
 def _rebuild_step(step: Any) -> WireMessage | None:
+    """Return a step with its known fields; None if it is unknown, or an output without a text."""
     match step:
         case {"type": "thought"}:
             rebuilt: WireMessage = {"type": "thought"}
@@ -123,6 +133,7 @@ def _rebuild_step(step: Any) -> WireMessage | None:
 
 
 def _rebuild_texts(contents: Any) -> list[WireMessage]:
+    """Return the texts in the contents of a step. Other contents, such as images, are omitted."""
     texts = []
     listed = contents if isinstance(contents, list) else []
     for content in listed:

@@ -27,7 +27,8 @@ _HOLDERS: Final = frozenset({"properties", "dependentSchemas"})
 class ParameterNames:
     """The accepted names of the parameters of a tool, those of nested objects included.
 
-    They depend only on the tool, so each request has the same bytes.
+    They depend only on the tool, so each request has the same bytes. `sent` has the accepted name
+    of each parameter whose own name is not accepted.
     """
 
     def __init__(self, schema: Schema, sent: Mapping[str, str]) -> None:
@@ -37,7 +38,7 @@ class ParameterNames:
 
     @classmethod
     def of(cls, tool: ToolDefinition, rules: CallRules) -> Self:
-        """Return the names for `tool`."""
+        """Return the names for `tool`, each a different one."""
         schema = get_parameter_schema(tool)
         declared = _list_declared(schema)
         taken = set(declared)
@@ -82,20 +83,26 @@ class ParameterNames:
         return text if restored == value else json.dumps(restored, ensure_ascii=False)
 
     def _rename_part(self, part: JsonObject) -> JsonObject:
+        """Return a part of the schema with accepted names. `map_schemas` calls it for each part."""
         return {key: self._rename_keyword(key, value) for key, value in part.items()}
 
     def _rename_keyword(self, key: str, value: JsonValue) -> JsonValue:
+        """Return the value of a keyword, with the names of parameters that it has, accepted."""
         match key, value:
             case "properties", dict():
-                return {self._rename(x): self._describe(x, part) for x, part in value.items()}
+                return {
+                    self._rename(name): self._describe(name, part) for name, part in value.items()
+                }
             case (("dependentSchemas" | "dependentRequired" | "dependencies"), dict()):
-                return {self._rename(x): self._rename_list(names) for x, names in value.items()}
+                return {
+                    self._rename(name): self._rename_list(names) for name, names in value.items()
+                }
             case "required", list():
                 return self._rename_list(value)
             case "discriminator", dict():
-                name = value.get("propertyName")
-                if isinstance(name, str):
-                    return {**value, "propertyName": self._rename(name)}
+                tag = value.get("propertyName")
+                if isinstance(tag, str):
+                    return {**value, "propertyName": self._rename(tag)}
             case "$ref", str():
                 return self._rename_reference(value)
             case (("default" | "const" | "enum" | "examples"), _):
@@ -122,6 +129,7 @@ class ParameterNames:
         return {**part, "description": text}
 
     def _rename_reference(self, reference: str) -> str:
+        """Return a reference such as `#/properties/NAME` with accepted names."""
         steps = reference.split("/")
         for index, step in enumerate(steps):
             name = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -131,6 +139,7 @@ class ParameterNames:
 
 
 def _list_declared(schema: Schema) -> list[str]:
+    """Return the names of all parameters in all parts of `schema`."""
     declared: dict[str, None] = {}
 
     def collect(part: JsonObject) -> JsonObject:
@@ -144,15 +153,16 @@ def _list_declared(schema: Schema) -> list[str]:
 
 
 def _rename_keys(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
+    """Return a copy of `value` with the keys of all objects renamed by `names`."""
     match value:
         case dict():
             renamed: JsonObject = {}
-            for key, each in value.items():
+            for key, item in value.items():
                 name = names.get(key, key)
                 # If a value has both names, none is lost: the tool refuses the unknown one.
                 kept = key if name in value else name
-                renamed[kept] = _rename_keys(each, names)
+                renamed[kept] = _rename_keys(item, names)
             return renamed
         case list():
-            return [_rename_keys(each, names) for each in value]
+            return [_rename_keys(item, names) for item in value]
     return value

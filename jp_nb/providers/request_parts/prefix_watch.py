@@ -18,9 +18,11 @@ MAX_WATCHED_CONVERSATIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _SentBefore:
+class _SentRequest:
+    """The last request of a conversation, and the number of items that its context had then."""
+
     request: ModelRequest
-    item_count: int  # of its context, which grows afterwards
+    item_count: int
     body: RequestBody
 
 
@@ -28,7 +30,7 @@ class PrefixWatch:
     """Compares the requests of each conversation."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, _SentBefore] = {}  # the last request, by conversation
+        self._last_requests: dict[str, _SentRequest] = {}  # by conversation; the oldest first
 
     def compare(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
         """Return what the `body` of `request` lost of the previous one, if it is much.
@@ -37,15 +39,16 @@ class PrefixWatch:
         """
         key = request.conversation_id
         context = request.context
-        last = self._sent.pop(key, None)
+        last = self._last_requests.pop(key, None)
 
-        self._sent[key] = _SentBefore(request, len(context), body)
-        if len(self._sent) > MAX_WATCHED_CONVERSATIONS:
-            del self._sent[next(iter(self._sent))]
+        self._last_requests[key] = _SentRequest(request, len(context), body)
+        if len(self._last_requests) > MAX_WATCHED_CONVERSATIONS:
+            del self._last_requests[next(iter(self._last_requests))]
 
         if last is None or not context.continues(last.request.context, last.item_count):
             return None
 
+        # Each model has its own cache, so another one begins with nothing.
         if last.request.model != request.model:
             return find_prefix_loss(last.body, replace(body, messages=()), "the model")
         return find_prefix_loss(last.body, body)

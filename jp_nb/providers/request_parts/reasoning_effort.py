@@ -31,9 +31,11 @@ REASONING_SHARES: Final[dict[Level, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class ParsedReasoning:
-    """Requested reasoning effort: a level, or a number of tokens.
+    """Requested reasoning effort.
 
-    `exclude` requests that the response omits the reasoning text.
+    Attributes:
+        effort: A level, or a number of tokens. `auto` lets the model decide.
+        exclude: True if the response shall omit the text of the reasoning.
     """
 
     effort: Level | int

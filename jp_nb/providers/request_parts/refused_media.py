@@ -64,13 +64,22 @@ def is_media_refusal(error: ProviderError) -> bool:
 
 
 def _read_words(error: ProviderError) -> str:
+    """Return the text of an error in lower case, without addresses, whose words tell nothing."""
     return _URL.sub(" ", error.without_address.lower())
 
 
 @dataclass(frozen=True, slots=True)
 class _SentFile:
+    """An image or a PDF of a request.
+
+    Attributes:
+        image: The file.
+        group: Files of the same group are omitted together: those of one item of the context have
+            its position, and an attachment has its digest.
+    """
+
     image: Image
-    group: int | str  # files with the same one are omitted together: an item, or an attachment
+    group: int | str
 
 
 class RefusedMedia:
@@ -78,8 +87,9 @@ class RefusedMedia:
 
     def __init__(self) -> None:
         self._reasons: dict[str, Mapping[str, str]] = {}  # by model, then by digest
-        self._request: ModelRequest | None = None  # the one that was refused last
-        self._guesses: list[str] = []  # digests that its errors did not name
+        # The request that was refused last, and what was tried for it:
+        self._request: ModelRequest | None = None
+        self._guesses: list[str] = []  # digests of omitted files that no error has named
         self._attempts = 0
 
     def of(self, model: str) -> Mapping[str, str]:
@@ -91,9 +101,13 @@ class RefusedMedia:
     ) -> list[Image]:
         """Return the files that requests omit from now on because of `error`.
 
-        `messages` are those of the refused request. If the error names no file, the newest ones are
-        omitted: those of one item, and of more items with each further error of this request. If
-        all are omitted in vain, they had no part in the error, and later requests have them again.
+        `messages` are those of the refused request.
+
+        - If the error names a message, the files in it are omitted.
+        - If not, the newest files are: those of one item, and of more items with each further
+          error of this request.
+        - If all files are omitted in vain, they had no part in the error. Later requests have the
+          guessed ones again.
         """
         if self._request is not request:
             self._request = request
@@ -102,20 +116,24 @@ class RefusedMedia:
 
         parsed = [json.loads(message) for message in messages]
         known = _list_known_files(request)
-        place = _find_place(error, parsed)
-        if place is not None:
-            found = _select_kind(error, _find_files(place, known))
+        named_part = _find_named_part(error, parsed)
+
+        if named_part is not None:
+            found = _select_kind(error, _find_files(named_part, known))
         else:
-            found = _select_newest(_select_kind(error, _find_files(parsed, known)), self._attempts)
+            files = _select_kind(error, _find_files(parsed, known))
+            found = _select_newest(files, self._attempts)
             self._attempts += 1
             self._guesses += [file.image.digest for file in found]
 
+        reasons = self.of(request.model)
         if found:
             refused = {file.image.digest: format_refusal(error) for file in found}
-            self._reasons[request.model] = {**self.of(request.model), **refused}
+            self._reasons[request.model] = {**reasons, **refused}
         elif self._guesses:
-            kept = {x: why for x, why in self.of(request.model).items() if x not in self._guesses}
-            self._reasons[request.model] = kept
+            self._reasons[request.model] = {
+                digest: reason for digest, reason in reasons.items() if digest not in self._guesses
+            }
             self._guesses = []
         return list({file.image.digest: file.image for file in found}.values())
 
@@ -123,18 +141,18 @@ class RefusedMedia:
 def _list_known_files(request: ModelRequest) -> dict[str, _SentFile]:
     """Return the files that `request` may contain, by their Base64."""
     known: dict[str, _SentFile] = {}
-    for number, item in enumerate(request.context):
+    for position, item in enumerate(request.context):
         for image in item.images:
-            known[image.text] = _SentFile(image, number)
+            known[image.text] = _SentFile(image, group=position)
 
     for attachment in (*request.context.contents.values(), *request.attachments):
         attached = as_image(attachment)
         if attached is not None:
-            known[attached.text] = _SentFile(attached, attached.digest)
+            known[attached.text] = _SentFile(attached, group=attached.digest)
     return known
 
 
-def _find_place(error: ProviderError, messages: Sequence[Any]) -> Any:
+def _find_named_part(error: ProviderError, messages: Sequence[Any]) -> Any:
     """Return the part of `messages` that the error names; None if it names none."""
     named = _PLACE.search(error.without_address)
     if named is None or int(named[1]) >= len(messages):
@@ -157,6 +175,7 @@ def _find_files(part: Any, known: Mapping[str, _SentFile]) -> list[_SentFile]:
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
+    """Yield all texts in a JSON value, in their order."""
     pending = [value]
     while pending:
         part = pending.pop()
@@ -180,7 +199,11 @@ def _select_kind(error: ProviderError, files: Iterable[_SentFile]) -> list[_Sent
 
 
 def _select_newest(files: Sequence[_SentFile], attempts: int) -> list[_SentFile]:
-    """Return the files of the last groups: one, and as many as before with each later attempt."""
+    """Return the files of the last groups, after a number of `attempts` without success.
+
+    These are one, one, two, four groups, and so on: with each attempt from the second one on, as
+    many as all earlier attempts together have omitted.
+    """
     groups = list(dict.fromkeys(file.group for file in reversed(files)))
     count = 2 ** max(attempts - 1, 0)
     newest = set(groups[:count])

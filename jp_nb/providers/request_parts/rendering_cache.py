@@ -25,6 +25,9 @@ RenderingT = TypeVar("RenderingT", bound=Rendering)
 class RenderingCache(Generic[RenderingT]):
     """The renderings of the last conversations with the server at an endpoint.
 
+    A rendering also keeps the *repairs* of its conversation: parts that the server has rejected,
+    and that are not sent again. A new rendering of the conversation gets them (`copy_repairs`).
+
     `make_rendering` returns an empty rendering of a new conversation. `prepare` gets an empty
     rendering and the name of a model, and sets what requests to this model append and omit.
     """
@@ -41,7 +44,10 @@ class RenderingCache(Generic[RenderingT]):
         self._renderings: dict[RequestContext, RenderingT] = {}  # the last one was used last
 
     def choose(self, request: ModelRequest) -> RenderingT:
-        """Return the kept rendering of the conversation, or a new one if that no longer fits."""
+        """Return the rendering of the conversation with all items of `request`.
+
+        It is the kept one, or a new one if there is none, or if that no longer fits.
+        """
         kept = self._renderings.get(request.context)
         empty = self._make_empty(kept, request.model)
 
@@ -98,9 +104,11 @@ class RenderingCache(Generic[RenderingT]):
 
     @property
     def _host_mark(self) -> str:
+        """Mark of the server's host, as the entries of its responses have it."""
         return LastHost.of(urlsplit(self._endpoint.url).netloc).mark
 
 
 def _is_prefix(context: RequestContext, *, of: RequestContext) -> bool:
+    """Return True if `of` begins with `context`. Its last entry tells, because contexts grow."""
     last = len(context) - 1
     return 0 <= last < len(of) and of.items[last].entry is context.items[last].entry

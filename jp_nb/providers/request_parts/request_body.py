@@ -45,14 +45,20 @@ def encode_json(value: object) -> bytes:
 class RequestBody:
     """The members of a request body, and its encoded messages, which are the last member.
 
-    The provider caches the beginning of the members `prefix`, then the messages.
+    Attributes:
+        fields: All members except the messages.
+        messages: The messages, each as JSON.
+        name: The name of the member with the messages.
+        prefix: The names of the members that the server's cache covers before the messages, in its
+            order.
+        headers: Further headers of this request only.
     """
 
     fields: Mapping[str, Any]
     messages: Sequence[bytes]
-    name: str = "messages"  # member of the messages
+    name: str = "messages"
     prefix: tuple[str, ...] = ("tools", "system")
-    headers: Mapping[str, str] = field(default_factory=dict)  # of this request only
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Return the JSON body."""
@@ -64,19 +70,30 @@ class RequestBody:
         """Names of the members with the messages and of those before them."""
         return frozenset((self.name, *self.prefix))
 
-    def select(self, names: Collection[str]) -> dict[str, JsonValue]:
-        """Return the members with these names, and the messages."""
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return all members as the server decodes them."""
         members: dict[str, JsonValue] = json.loads(self.encode())
+        return members
+
+    def select(self, names: Collection[str]) -> dict[str, JsonValue]:
+        """Return the members with these names, and the messages, as the server decodes them."""
+        members = self.to_dict()
         return {name: value for name, value in members.items() if name in {*names, self.name}}
 
     def parts(self) -> list[BodyPart]:
-        """Return the parts of the beginning in their order."""
+        """Return the parts that a cache covers, in their order: the prefix, then the messages.
+
+        Each has a name for the user, such as `message 3`.
+        """
         named: list[BodyPart] = []
         for name in self.prefix:
-            listed = self.fields.get(name, ())
-            for each in listed if isinstance(listed, list | tuple) else (listed,):
-                named.append((f"`{name}`", encode_json(without_cache_marks(each))))
-        named += ((f"message {n}", content) for n, content in enumerate(self.messages, start=1))
+            value = self.fields.get(name, ())
+            elements = value if isinstance(value, list | tuple) else (value,)
+            for element in elements:
+                named.append((f"`{name}`", encode_json(without_cache_marks(element))))
+
+        for number, content in enumerate(self.messages, start=1):
+            named.append((f"message {number}", content))
         return named
 
 
@@ -91,12 +108,14 @@ def find_prefix_loss(before: RequestBody, after: RequestBody, part: str = "") ->
     """Return what a request lost of the beginning of the previous one.
 
     None if it lost less than a twentieth, or less than the smallest prefix that is cached. `part`
-    is the reason if nothing can be kept.
+    names what has changed if this loses everything, such as the model; "" to compare the bodies.
     """
     count = len(before.messages)
-    alike = all(before.fields.get(name) == after.fields.get(name) for name in before.prefix)
-
-    if not part and alike and before.messages == after.messages[:count]:
+    has_same_prefix = all(
+        before.fields.get(name) == after.fields.get(name) for name in before.prefix
+    )
+    has_only_grown = has_same_prefix and before.messages == after.messages[:count]
+    if has_only_grown and not part:
         return None
 
     kept = () if part else after.parts()

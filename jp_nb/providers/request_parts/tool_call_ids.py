@@ -30,10 +30,11 @@ class CallIds:
 
     def __init__(self, rules: CallRules) -> None:
         self._rules = rules
-        self._sent: set[str] = set()
+        self._sent: set[str] = set()  # ids that calls have in the request
         # By the id that the model gave:
-        self._next_number: dict[str, int] = {}
-        self._waiting: dict[str, deque[tuple[str, int]]] = {}  # calls without a result
+        self._next_number: dict[str, int] = {}  # the number of the next call with this id
+        # The calls without a result: the id that is sent, and the index of the message.
+        self._waiting: dict[str, deque[tuple[str, int]]] = {}
 
     def assign(self, raw: str, message_index: int) -> str:
         """Return the id of a call that the model named `raw`, in the message with that index."""

@@ -24,15 +24,17 @@ class AnswerText:
     call. If it contains the data in a code fence, the text around the fence is the message.
 
     Data is held back until it is complete if it has to be restored to the user's schema. A message
-    is held back from its first code fence on.
+    is held back from its first code fence on. Each decoder has one `AnswerText`: it feeds the texts
+    of the model to it, each with its output item (`index`), and ends each by `finish`.
     """
 
     def __init__(self, schema: AnswerSchema | None) -> None:
         self._schema = schema
+        # About the current text, from one `finish` to the next:
         self._kind: Literal["message", "structured"] | None = None  # None: only spaces so far
-        self._has_fence = False  # the text that is held back begins with a code fence
-        self._has_message = False  # a part of the message is in `out`
-        self._held: list[str] = []
+        self._held: list[str] = []  # pieces that are held back
+        self._has_fence = False  # True if they begin with a code fence
+        self._has_message = False  # True if a part of the message was added to the events
 
     def feed(self, index: int, text: str, out: EventBuffer) -> None:
         """Add a piece of text to `out`, unless it is held back."""
@@ -91,8 +93,8 @@ class AnswerText:
             out.add_text(index, kind, text)
             return
 
-        # The message before the fence, the data, and the message after it are an item each. Before
-        # the fence are only spaces if `has_message`: `_feed_message` drops those of the beginning.
+        # The message before the fence, the data, and the message after it are an item each. Spaces
+        # alone before the fence continue a message: at its beginning, `_feed_message` drops them.
         if answer.before:
             out.add_text(index, "message", answer.before)
         if has_message or answer.before.strip():
@@ -103,12 +105,14 @@ class AnswerText:
             out.add_text(index, "message", answer.after.strip())
 
     def _hold(self, text: str, out: EventBuffer) -> None:
+        """Keep `text` for a later event."""
         if text:
             self._held.append(text)
-            out.held_chars += len(text)
+            out.hold(len(text))
 
     def _take_held(self, out: EventBuffer) -> str:
+        """Return the text that was held back, which the caller adds or holds again."""
         text = "".join(self._held)
         self._held = []
-        out.held_chars -= len(text)
+        out.release(len(text))
         return text

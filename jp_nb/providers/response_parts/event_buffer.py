@@ -1,8 +1,8 @@
 """Collect the events that a decoder finds in a response, and hide the provider's API key in them.
 
-A decoder adds events and pieces of text (`add`, `add_text`), and the `StreamDecoder` takes what has
-come (`take`). Adjacent pieces of one text become one event. An *index* is the number of an output
-item: a text, a reasoning, or a call.
+A decoder (`stream_decoder.py`) adds events and pieces of text, and the `StreamDecoder` takes the
+events of each chunk (`take`). Adjacent pieces of one text become one event. An *index* is the
+number of an output item of the response: a text, a reasoning, or a call.
 
 Source: `docs/providers.md`.
 """
@@ -32,7 +32,7 @@ MAX_FINISH_REASON_CHARS: Final = 40
 
 
 class _RedactedText(NamedTuple):
-    """A text in which the key is hidden while it grows; arguments if `kind` is None."""
+    """An item in which the key is hidden while it grows; arguments if `kind` is None."""
 
     stream: RedactedStream
     kind: TextKind | None
@@ -46,14 +46,16 @@ class EventBuffer:
     `Finished`, `add` drops events.
 
     Attributes:
+        finished: True after the event `Finished`.
         open_calls: Indexes of the incomplete calls.
+        keep_alives: Number of keep-alives of the server.
+        state_reports: Number of messages that reported only a state of the server.
         chars: Characters of texts, arguments, and names of tools in the events.
         bytes: Size of texts, arguments, tool calls, and texts in metadata. Other metadata is not
-            counted here.
+            counted here: its text stays among the held characters.
         held_chars: Received characters that are not counted in `bytes`, because they are in no
-            event yet, or only in metadata that is not a text. Decoders add to it what they hold
-            back, and subtract what they put into an event. `bytes + held_chars` is the size of the
-            response.
+            event yet, or only in metadata that is not a text. A decoder changes it by `hold` and
+            `release`. `bytes + held_chars` is the size of the response, which is limited.
     """
 
     def __init__(self, redactor: KeyRedactor = NO_KEY, max_bytes: int = 0) -> None:
@@ -65,15 +67,23 @@ class EventBuffer:
         self.chars = 0
         self.bytes = 0
         self._events: list[ProviderEvent] = []
-        self._kind: TextKind | None = None  # of the text that grows; None: arguments
+        # The text that grows: its item, its kind (None: arguments of a call), and its pieces.
         self._index = -1
+        self._kind: TextKind | None = None
         self._pieces: list[str] = []
         self._max_bytes = max_bytes
         self._redactor = redactor
         self._redacted: dict[int, _RedactedText] = {}  # by index
 
-    def add_text(self, index: int, kind: TextKind | None, text: str) -> None:
-        """Add a piece of text of item `index`; of the arguments of its call if `kind` is None."""
+    def add_text(self, index: int, kind: TextKind, text: str) -> None:
+        """Add a piece of text of item `index`. An item without any text has an empty piece."""
+        self._add_piece(index, kind, text)
+
+    def add_arguments(self, index: int, text: str) -> None:
+        """Add a piece of the arguments of the call that is item `index`."""
+        self._add_piece(index, None, text)
+
+    def _add_piece(self, index: int, kind: TextKind | None, text: str) -> None:
         size = len(text)
         self.bytes += size if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         self.chars += size
@@ -86,6 +96,14 @@ class EventBuffer:
             self._kind = kind
 
         self._pieces.append(text)
+
+    def hold(self, chars: int) -> None:
+        """Count characters that were received, and that the decoder keeps until a later event."""
+        self.held_chars += chars
+
+    def release(self, chars: int) -> None:
+        """Count held characters no longer: they are in an event, whose text `bytes` counts."""
+        self.held_chars -= chars
 
     def note_state(self) -> None:
         """Note that a message reported only a state, which does not extend the idle timeout."""
@@ -117,14 +135,14 @@ class EventBuffer:
             case Finished(reason=reason, detail=detail):
                 self.finished = True
                 # A finish detail is shown to the user.
-                word = None if detail is None else self._redactor.hide(str(detail))[:2000]
-                event = Finished(reason, word)
+                shown = None if detail is None else self._redactor.hide(str(detail))[:2000]
+                event = Finished(reason, shown)
                 self._end_all_redacted()
             case InputChange(reason=reason):
-                word = self._redactor.hide(reason)[:MAX_FINISH_REASON_CHARS]
-                event = replace(event, reason=word)
-                self.bytes += len(word)
-            case Usage():  # counts are added up and stored as JSON
+                shown_reason = self._redactor.hide(reason)[:MAX_FINISH_REASON_CHARS]
+                event = replace(event, reason=shown_reason)
+                self.bytes += len(shown_reason)
+            case Usage():  # its counts are added up and stored as JSON, so others are dropped
                 counts = {
                     name: count
                     for name, count in asdict(event).items()
@@ -147,8 +165,10 @@ class EventBuffer:
         return self.take()
 
     def _end_text(self) -> None:
+        """Make one event of the pieces of the text that grows."""
         if not self._pieces:
             return
+
         text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
         self._pieces.clear()
 
@@ -158,22 +178,23 @@ class EventBuffer:
             self._redacted[self._index] = _RedactedText(stream, self._kind)
             text = stream.feed(text)
 
-        self._add_piece(self._index, self._kind, text)
+        self._append_text_event(self._index, self._kind, text)
 
     def _end_redacted(self, index: int) -> None:
+        """Add the end of item `index` that was held back, because a key might have begun there."""
         redacted = self._redacted.pop(index, None)
         if redacted is None:
             return
 
         end = redacted.stream.finish()
         if end:
-            self._add_piece(index, redacted.kind, end)
+            self._append_text_event(index, redacted.kind, end)
 
     def _end_all_redacted(self) -> None:
         for index in [*self._redacted]:
             self._end_redacted(index)
 
-    def _add_piece(self, index: int, kind: TextKind | None, text: str) -> None:
+    def _append_text_event(self, index: int, kind: TextKind | None, text: str) -> None:
         if kind is None:
             self._events.append(ToolCallArguments(index, text))
         else:

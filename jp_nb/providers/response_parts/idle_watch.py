@@ -36,12 +36,17 @@ class IdleWatch:
     def __init__(self, decoder: StreamDecoder, seconds: float) -> None:
         self._decoder = decoder
         self._seconds = seconds if seconds > 0 else math.inf
-        self._progress = self._keep_alives = 0
+        # What the decoder had received before the last read, and the time of its end:
+        self._progress = 0
+        self._keep_alives = 0
         self._read_ended = wall_clock()
+        # The deadlines of the current read: after a silence, after keep-alives alone, and for the
+        # end mark of an answer that is otherwise complete (None: it is not).
         self._deadline = self._read_ended + self._seconds
         self._last_deadline = self._read_ended + IDLE_TIMEOUTS * self._seconds
-        self._end_deadline: float | None = None  # set when only the end mark is missing
-        self._reader: asyncio.Task[Any] | None = None  # waits for the next chunk
+        self._end_deadline: float | None = None
+        # The timer cancels the task that waits for the next chunk, and notes that it did so:
+        self._reader: asyncio.Task[Any] | None = None
         self._has_expired = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -60,9 +65,10 @@ class IdleWatch:
             ProviderError: Of kind `timeout`: the stream was idle for too long.
         """
         self._begin_read(wall_clock())
-        reader = self._reader = asyncio.current_task()
+        reader = asyncio.current_task()
         assert reader is not None
-        cancels = reader.cancelling()
+        self._reader = reader
+        earlier_cancellations = reader.cancelling()
 
         try:
             if self._find_deadline() > self._read_ended:
@@ -71,8 +77,9 @@ class IdleWatch:
         except StopAsyncIteration:
             return None
         except asyncio.CancelledError:
-            if not self._has_expired or reader.cancelling() > cancels + 1:
-                raise  # canceled by the caller
+            is_canceled_by_others = reader.cancelling() > earlier_cancellations + 1
+            if not self._has_expired or is_canceled_by_others:
+                raise
         finally:
             self._reader = None
             self._read_ended = wall_clock()
@@ -98,11 +105,15 @@ class IdleWatch:
         )
 
     def _begin_read(self, now: float) -> None:
-        # Restart the timeout if content or keep-alives have arrived, and extend it by the time that
-        # the consumer took.
+        """Set the deadlines of the next read, by what has arrived since the last one.
+
+        - Content restarts all deadlines.
+        - Keep-alives restart only the deadline after a silence.
+        - Otherwise, the deadlines move by the time that the consumer took.
+        """
         decoder = self._decoder
         seconds = self._seconds
-        taken = now - self._read_ended
+        consumer_time = now - self._read_ended
         self._read_ended = now
         progress = decoder.progress
         keep_alives = decoder.events.keep_alives
@@ -112,9 +123,9 @@ class IdleWatch:
             self._last_deadline = now + IDLE_TIMEOUTS * seconds
             self._end_deadline = None  # a part of the answer may follow its finish reason
         else:
-            self._last_deadline += taken
+            self._last_deadline += consumer_time
             is_alive = keep_alives != self._keep_alives
-            self._deadline = now + seconds if is_alive else self._deadline + taken
+            self._deadline = now + seconds if is_alive else self._deadline + consumer_time
 
         self._progress = progress
         self._keep_alives = keep_alives
@@ -123,6 +134,7 @@ class IdleWatch:
             self._end_deadline = now + END_SECONDS
 
     def _find_deadline(self) -> float:
+        """Return the deadline that counts. Within a call, a silence is usual."""
         if self._end_deadline is not None:
             return self._end_deadline
         if self._decoder.events.open_calls:
@@ -130,6 +142,7 @@ class IdleWatch:
         return min(self._deadline, self._last_deadline)
 
     def _check_deadline(self) -> None:
+        """Cancel the read if its deadline is over. The timer calls it until `__exit__`."""
         left = self._find_deadline() - wall_clock()
         if left <= 0 and self._reader is not None:
             self._has_expired = True

@@ -35,7 +35,7 @@ MAX_OVERHEAD_BYTES: Final = 16 * 1024 * 1024
 MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
 """Maximum number of bytes without content. It stops a fast server before the idle timeout does."""
 MAX_FRAMING: Final = 8
-"""Number of messages without content that a protocol needs, such as the start of a block."""
+"""Number of messages of framing that count as keep-alives between two contents."""
 MAX_WORD_CHARS: Final = 40
 """Maximum length of data that is a word instead of a message, such as `[DONE]` or `ping`."""
 _PING: Final = re.compile(r'[":]*\s*(?:ping|pong|heart-?beat|keep[-_ ]?alive)\s*"?', re.IGNORECASE)
@@ -48,12 +48,18 @@ _UNEXPECTED: Final = (
 
 
 class Decoder(ABC):
-    """Converts the messages of one response to events."""
+    """Converts the messages of one response to events. Each protocol has a subclass.
+
+    `StreamDecoder` calls `feed` for each message, and `finish` at the end. An exception in
+    `_UNEXPECTED`, such as `KeyError`, means that the message is not valid for the API.
+
+    Attributes:
+        is_complete: True if `finish` can complete the response without further messages.
+        is_continued: True if the response continues in another request, whose stream follows.
+    """
 
     is_complete = False
-    """True if `finish` can complete the response without further messages."""
     is_continued = False
-    """True if the response continues in another request, whose stream follows."""
 
     def __init__(self, schema: AnswerSchema | None = None) -> None:
         self._answer = AnswerText(schema)
@@ -78,6 +84,10 @@ class Decoder(ABC):
 class StreamDecoder:
     """Decoder for the bytes of one response, with size limits. Does no I/O.
 
+    There are three limits, because a server can send anything. The answer has a maximum size, which
+    the user sets. It may not need many more bytes on the wire than it has. And there may not be
+    many bytes without any content.
+
     `decoder` is the one of the protocol, `provider` is named in messages. `max_response_bytes`
     limits the size of texts and arguments; 0 is no limit.
     """
@@ -93,12 +103,14 @@ class StreamDecoder:
         self.provider = provider
         self.events = EventBuffer(redactor, max_response_bytes)
         self._redactor = redactor
-        self._wire_bytes = 0
-        self._bytes_at_content = 0  # bytes on the wire at the last content
-        self._framing = 0  # messages since the last content
         self._decoder = decoder
         self._sse = SseDecoder(redactor)
         self._limit = max_response_bytes
+        # The size of the response on the wire, and its size at the last content:
+        self._wire_bytes = 0
+        self._bytes_at_content = 0
+        # The number of messages since the last content, up to `MAX_FRAMING`:
+        self._framing = 0
 
     @property
     def is_complete(self) -> bool:
@@ -129,9 +141,15 @@ class StreamDecoder:
             raise problem
 
     def _decode_chunk(self, chunk: bytes) -> None:
+        """Decode the messages that `chunk` completes, and count their keep-alives.
+
+        A message has content, or reports a state, or is framing, such as the start of a block. A
+        few messages of framing count as keep-alives, because content follows them.
+        """
         self._wire_bytes += len(chunk)
         if not self._decoder.is_complete:  # the end has its own limit
             self._check_overhead()
+
         events = self.events
         earlier_comments = self._sse.comments
         earlier_progress = self.progress
@@ -142,9 +160,8 @@ class StreamDecoder:
             if events.finished:
                 return
 
-            # A message has content, or reports a state, or is part of the protocol.
-            if (progress := events.chars + events.held_chars) != earlier_progress:
-                earlier_progress = progress
+            if self.progress != earlier_progress:
+                earlier_progress = self.progress
                 self._bytes_at_content = self._wire_bytes
                 self._framing = 0
             elif events.state_reports != earlier_states:
@@ -157,6 +174,7 @@ class StreamDecoder:
             events.add(KeepAlive())
 
     def _check_overhead(self) -> None:
+        """Raise if the response has too many bytes on the wire for its content."""
         if 0 < self._limit < (self._wire_bytes - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
             size = self.events.bytes + self.events.held_chars
             raise ProviderError(
@@ -220,12 +238,14 @@ class StreamDecoder:
         self._raise_undocumented(excerpt)
 
     def _raise_undocumented(self, excerpt: str) -> NoReturn:
+        """Raise the error for a message that is not valid. Call it outside of an `except`."""
         # Not chained to the exception, whose text may contain the key.
         raise ProtocolError(
             f"{self.provider} sent a message that its API does not document: {excerpt!r}"
         )
 
     def _finish_decoder(self, *, has_end_mark: bool = False) -> None:
+        """Let the decoder add the last events, and raise if the response is not complete."""
         try:
             self._decoder.finish(self.events, has_end_mark=has_end_mark)
         except _UNEXPECTED:
@@ -242,6 +262,7 @@ class StreamDecoder:
             )
 
     def _check_size(self) -> None:
+        """Raise if the answer is larger than the user's limit."""
         if 0 < self._limit < self.events.bytes + self.events.held_chars:
             raise ProviderError(
                 f"the response of {self.provider} is longer than {self._limit} bytes "

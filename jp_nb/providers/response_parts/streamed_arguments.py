@@ -9,7 +9,8 @@ Servers send the arguments `{"a": 1}` in five forms, and do not tell which one i
     an object     a JSON object instead of a text
 
 Only all pieces together show the form, so `StreamedArguments.resolve` decides at the end of the
-call. Each decoder has one `StreamedArguments` for each open call.
+call. Each decoder has one `StreamedArguments` for each open call, and counts the characters in it
+as held (`EventBuffer.hold`).
 
 Source: `docs/providers.md`, "What servers really send".
 """
@@ -28,15 +29,20 @@ _STRUCTURE: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
 
 
 class StreamedArguments:
-    """The JSON arguments of one call, which arrive in any form."""
+    """The JSON arguments of one call, which arrive in any form.
+
+    The pieces are kept in one of two ways. As long as each piece repeats the text so far, they may
+    be snapshots: then only the last one is kept, and the lengths of all. With the first piece that
+    does not, they can be no snapshots: from then on, all pieces are kept.
+    """
 
     def __init__(self) -> None:
         self._first = ""  # arguments that the start of the call has; see `set_first`
-        # As long as each piece repeats the text so far, the pieces may be snapshots:
+        # While the pieces may be snapshots:
         self._snapshot = ""  # the last one
         self._sizes: list[int] = []  # lengths of all snapshots; each is a prefix of `_snapshot`
         self._snapshot_is_object: bool | None = None  # None: not known yet
-        # Since a piece did not repeat the text so far:
+        # From the first piece on that is no snapshot:
         self._pieces: list[str] | None = None  # all pieces; None: all may be snapshots
         self._piece_chars = 0
         self._scan = _ObjectScan()
@@ -52,21 +58,30 @@ class StreamedArguments:
         return self._pieces is None and not self._snapshot.strip()
 
     def set_first(self, value: Any) -> None:
-        """Set the arguments that the start of the call has. Pieces may repeat them."""
+        """Set the arguments that the start of the call has. Pieces may repeat them.
+
+        `{}` is not kept: many servers start each call with it, and send the arguments in pieces.
+        """
         text = format_arguments_text(value)
         if not is_empty_object(text):
             self._first = text
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any) -> int:
         """Add a piece of text, or arguments that are an object instead of a text.
+
+        Returns the number of characters by which `held_chars` grows. It is not the length of the
+        piece: a snapshot replaces the one before it.
 
         Raises:
             TypeError: It is neither, nor None.
         """
+        earlier_chars = self.held_chars
         piece = format_arguments_text(value)
-        if not piece:
-            return
+        if piece:
+            self._add_piece(piece)
+        return self.held_chars - earlier_chars
 
+    def _add_piece(self, piece: str) -> None:
         self._snapshot_is_object = None
         if self._pieces is not None:
             self._pieces.append(piece)
@@ -103,6 +118,7 @@ class StreamedArguments:
         return _merge_repetitions(self._first + received)
 
     def _resolve_pieces(self) -> str:
+        """Return the text of the pieces, without the arguments of the start."""
         if self._pieces is not None:
             return _merge_repetitions("".join(self._pieces))
         if len(self._sizes) < 2 or is_json_object(self._snapshot):
@@ -112,6 +128,7 @@ class StreamedArguments:
         return _merge_repetitions("".join(self._list_snapshots()))
 
     def _list_snapshots(self) -> list[str]:
+        """Return the pieces that may be snapshots, as they came."""
         return [self._snapshot[:size] for size in self._sizes]
 
 
@@ -119,17 +136,17 @@ class _ObjectScan:
     """Finds the end of a JSON object in growing text. It reads each piece once."""
 
     def __init__(self) -> None:
-        self._read_pieces = 0
+        self._read_count = 0  # of the pieces
         self._depth = 0
         self._in_string = False
         self._escape = ""  # a backslash at the end of the last piece
 
     def is_closed_after(self, pieces: list[str]) -> bool:
         """Return True if all objects of the text in `pieces` are closed."""
-        for piece in pieces[self._read_pieces :]:
+        for piece in pieces[self._read_count :]:
             self._read(self._escape + piece)
 
-        self._read_pieces = len(pieces)
+        self._read_count = len(pieces)
         return self._depth == 0 and not self._in_string
 
     def _read(self, text: str) -> None:

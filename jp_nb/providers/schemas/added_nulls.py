@@ -28,8 +28,10 @@ def remove_added_nulls(value: JsonValue, schema: Schema, root: Schema) -> JsonVa
         required = get_required(schema)
         kept: JsonObject = {}
         for name, item in value.items():
-            if item is None and name not in required:
+            was_absent = item is None and name not in required
+            if was_absent:
                 continue
+
             child = properties.get(name)
             if isinstance(child, dict):
                 item = remove_added_nulls(item, child, root)
@@ -70,6 +72,7 @@ def _fits(value: JsonValue, schema: Schema, root: Schema) -> bool:
 
 
 def _list_json_types(value: JsonValue) -> set[JsonValue]:
+    """Return the names of all types of JSON Schema that `value` has."""
     match value:
         case None:
             return {"null"}
@@ -89,6 +92,7 @@ def _list_json_types(value: JsonValue) -> set[JsonValue]:
 def _fits_properties(
     value: JsonObject, properties: JsonObject, schema: Schema, root: Schema
 ) -> bool:
+    """Return True if an object fits the `properties` of `schema`, and has no others."""
     required = get_required(schema)
     if not all(name in value for name in required):
         return False

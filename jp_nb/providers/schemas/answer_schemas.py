@@ -32,13 +32,21 @@ _ANY_JSON: Final = '{["-0123456789tfn'
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """A schema as it is sent, with the conversion of answers back to the user's schema."""
+    """A schema as it is sent, with the conversion of answers back to the user's schema.
+
+    Attributes:
+        original: The schema of the user.
+        schema: The schema that is sent.
+        strict: True if the API can enforce `schema`. Only the OpenAI protocols use it.
+        wrapped: True if the answer is `{"value": …}`, because the user wants no object.
+        nullable: True if optional properties of the answer are null instead of absent.
+    """
 
     original: Schema
     schema: JsonObject
-    strict: bool = True  # in the OpenAI protocols: the API can enforce `schema`
-    wrapped: bool = False  # the answer is `{"value": …}`, because it is not an object
-    nullable: bool = False  # optional properties are null instead of absent
+    strict: bool = True
+    wrapped: bool = False
+    nullable: bool = False
 
     @property
     def is_unchanged(self) -> bool:

@@ -1,4 +1,4 @@
-"""Write out the short forms of a JSON schema: references, `allOf`, and lists of types.
+"""Write out a JSON schema that refers to others: references, `allOf`, and lists of types.
 
 For example, `{"$ref": "#/$defs/City", "description": "Here"}` becomes the keywords of `City` with
 this description, because APIs reject keywords next to `$ref`. The expansion is shallow: schemas
@@ -45,7 +45,10 @@ def expand(
     """Return `schema` with `$ref` and `allOf` replaced by the keywords of their schemas.
 
     None: two schemas disagree about a keyword, or a reference is unknown, recursive, or nested too
-    deeply. `within` are the references that are being expanded, `known` the expanded ones.
+    deeply.
+
+    The function calls itself with `within`, the references that are being expanded, and with
+    `known`, the results for the expanded ones. Other callers omit both.
     """
     known = {} if known is None else known
     own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}

@@ -27,10 +27,16 @@ CONSTRAINING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Keywords:
-    """The keywords for values of one type, by their treatment in an API that enforces schemas."""
+    """The keywords for values of one type, by their treatment in an API that enforces schemas.
+
+    Attributes:
+        enforced: The API enforces them.
+        ignored: The API does not. The model reads them in the description instead.
+        unsupported: The API cannot enforce a schema that has one of them.
+    """
 
     enforced: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()  # the model reads them in the description instead
+    ignored: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
 
 
@@ -95,16 +101,15 @@ TYPE_OF_KEYWORD: Final[Mapping[str, str]] = _map_to_types()
 
 
 def get_type_names(schema: Schema) -> set[JsonValue]:
-    """Return the names under `type`."""
-    given = schema.get("type", [])
-    return set(given) if isinstance(given, list) else {given}
+    """Return the names under `type`, which is a name or a list of names."""
+    types = schema.get("type", [])
+    return set(types) if isinstance(types, list) else {types}
 
 
 def has_mixed_types(schema: Schema) -> bool:
     """Return True if `type` is a list with object or array."""
-    return isinstance(schema.get("type"), list) and bool(
-        {"object", "array"} & get_type_names(schema)
-    )
+    is_list = isinstance(schema.get("type"), list)
+    return is_list and not get_type_names(schema).isdisjoint({"object", "array"})
 
 
 def get_property_schemas(schema: Schema) -> JsonObject:

@@ -56,6 +56,12 @@ class SchemaRewriter:
     """Rewrites the schema `root`, or one of its parts, for one API.
 
     Use a new one for each schema. Keywords in `dropped` are omitted.
+
+    Attributes:
+        is_enforceable: True if the API can enforce the structure of the schema. Limits that were
+            moved into a description do not count.
+        has_nullable: True if an optional property was made nullable.
+        is_too_large: True if the schema with its expanded references is too large.
     """
 
     def __init__(
@@ -65,19 +71,19 @@ class SchemaRewriter:
         *,
         dropped: Collection[str] = ANNOTATION_KEYWORDS,
     ) -> None:
-        self.is_enforceable = True  # the structure, by the API; limits in descriptions do not count
-        self.has_nullable = False  # an optional property was made nullable
-        self.is_too_large = False  # with expanded references
+        self.is_enforceable = True
+        self.has_nullable = False
+        self.is_too_large = False
         self._is_openai = api == "openai"
         self._root = root
         self._dropped = dropped
-        self._nodes = 0  # that were rewritten
+        self._node_count = 0  # of the rewritten nodes
         self._expanding: list[JsonValue] = []  # references around the current node
 
     def rewrite(self, schema: Schema) -> JsonObject:
         """Return the node to send for `schema`."""
-        self._nodes += 1
-        if self._nodes > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
+        self._node_count += 1
+        if self._node_count > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
             self.is_too_large = True
             self.is_enforceable = False
             return {}
@@ -86,8 +92,9 @@ class SchemaRewriter:
         if not (is_composed(schema) or is_moved):
             return self._rewrite_simple(schema)
 
-        # Neither API accepts keywords next to `$ref`.
-        references = [each["$ref"] for each in (schema, *get_all_of(schema)) if "$ref" in each]
+        # Neither API accepts keywords next to `$ref`, so the references are expanded.
+        parts = (schema, *get_all_of(schema))
+        references = [part["$ref"] for part in parts if "$ref" in part]
 
         if any(reference in self._expanding for reference in references):
             if "allOf" in schema:
@@ -136,6 +143,7 @@ class SchemaRewriter:
         return node
 
     def _is_unenforceable(self, schema: Schema) -> bool:
+        """Return True if the API cannot enforce this node, apart from those below it."""
         allows_anything = not CONSTRAINING & schema.keys()
         return bool(
             allows_anything
@@ -148,11 +156,13 @@ class SchemaRewriter:
         )
 
     def _belongs_in_description(self, key: str, value: JsonValue) -> bool:
+        """Return True for a limit that the API does not enforce, such as `maximum`."""
         if key == "minItems" and not self._is_openai:
             return value not in (0, 1)
         return key in IGNORED or (key == "format" and value not in _FORMATS)
 
     def _rewrite_keyword(self, key: str, value: JsonValue) -> tuple[str, JsonValue]:
+        """Return the keyword and the value to send, with the schemas in it rewritten."""
         match key, value:
             case (("properties" | "$defs" | "definitions"), dict()):
                 return key, {name: self._rewrite_child(child) for name, child in value.items()}
@@ -217,11 +227,13 @@ def has_divided_properties(schema: Schema, root: Schema) -> bool:
 
 
 def _has_unstable_reference(schema: Schema) -> bool:
+    """Return True if the rewriter may move the target of the reference."""
     reference = schema.get("$ref")
     return isinstance(reference, str) and not _STABLE_REFERENCE.fullmatch(reference)
 
 
 def _allow_null(schema: JsonObject) -> JsonObject:
+    """Return a schema for null, and for the values of `schema`."""
     type_name = schema.get("type")
     if not isinstance(type_name, str) or type_name in ("object", "array"):
         return {"anyOf": [schema, {"type": "null"}]}

@@ -63,18 +63,19 @@ def _flatten_root(schema: Schema) -> JsonObject:
     result = {key: value for key, value in whole.items() if key not in _ROOT_KEYWORDS}
     moved = {key: value for key, value in whole.items() if key in _ROOT_KEYWORDS - {"$ref"}}
 
-    together = _expand_members(moved.get("allOf"), schema)
+    # Arguments fit each of `parts`, and one schema of each list in `choices`.
+    parts = _expand_members(moved.get("allOf"), schema)
     choices = [_expand_members(moved.get(key), schema) for key in ("anyOf", "oneOf")]
-    for member in together:
-        choices.append([*get_alternatives(member)])
-    members = [*together, *chain.from_iterable(choices)]
+    for part in parts:
+        choices.append([*get_alternatives(part)])
+    members = [*parts, *chain.from_iterable(choices)]
 
     result["type"] = "object"
     result["properties"] = _join_properties([result, *members])
     if members:
         result.pop("additionalProperties", None)  # each alternative has different properties
 
-    required = _list_always_required([result, *together], choices)
+    required = _list_always_required([result, *parts], choices)
     result.pop("required", None)
     if required:
         result["required"] = required
@@ -86,6 +87,7 @@ def _flatten_root(schema: Schema) -> JsonObject:
 
 
 def _expand_members(members: JsonValue, root: Schema) -> list[Schema]:
+    """Return the schemas in the list `members`, with their references expanded."""
     listed = members if isinstance(members, list) else []
     return [expand_or_keep(member, root) for member in listed if isinstance(member, dict)]
 
@@ -145,6 +147,7 @@ def _find_common_names(alternatives: Sequence[Schema]) -> list[JsonValue]:
 
 
 def _format_alternatives(keywords: JsonObject) -> str:
+    """Return keywords of the root as text for the model, up to `MAX_ALTERNATIVES_CHARS`."""
     text = ", ".join(f"{key}: {compact_json(value)}" for key, value in keywords.items())
     if len(text) > MAX_ALTERNATIVES_CHARS:
         text = f"{text[:MAX_ALTERNATIVES_CHARS]}…"
