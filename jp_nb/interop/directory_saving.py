@@ -39,9 +39,10 @@ def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") ->
     """Write the conversation at the top of `jp` into `folder`.
 
     A folder with other content is refused, and so is one whose entries or base configuration differ
-    from `jp`, because the conversation was continued there. In an existing `metadata.json`, only
-    the title and the time change. Unchanged files and existing other files are not written again.
-    No file is deleted.
+    from `jp`, because the conversation was continued there (`existing_directory.py`).
+
+    In an existing `metadata.json`, only the title and the time change. Unchanged files and existing
+    other files are not written again. No file is deleted.
 
     Raises:
         UsageError: The path is not possible.

@@ -60,7 +60,8 @@ from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder
 from jp_nb.providers.response_parts.streaming import stream_events
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
-MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
+MAX_ATTACHMENT_LISTS: Final = 2
+"""Number of formatted lists of attachments that are kept: of a conversation, and of another."""
 
 _STREAM_FIELDS: Final = frozenset({"stream", "stream_options"})
 """Members of a body that ask for a stream, and that a request of a batch must not have."""

@@ -174,11 +174,17 @@ def _parse_ollama_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
 
 @dataclass(frozen=True, slots=True)
 class _ListFormat:
-    """The form of a list of models in one protocol."""
+    """The form of a list of models in one protocol.
+
+    Attributes:
+        list_key: The key of the list in a page.
+        id_keys: The keys of a model that may have its id; the first valid one counts.
+        parse: Returns a model, of its id and its entry in the list.
+    """
 
     list_key: str
-    id_keys: tuple[str, ...]  # of a model
-    parse: Callable[[str, Mapping[str, JsonValue]], ModelInfo]  # the id and the entry of a model
+    id_keys: tuple[str, ...]
+    parse: Callable[[str, Mapping[str, JsonValue]], ModelInfo]
 
 
 _FORMATS: Final[Mapping[str, _ListFormat]] = {
@@ -195,7 +201,8 @@ def parse_models(
     """Parse one page of a list of models. Entries without an id are omitted."""
     form = _FORMATS[protocol]
     listed = as_object(page).get(form.list_key)
-    entries = listed[: MAX_MODELS + 1] if isinstance(listed, list) else []  # one more: it is cut
+    # One more than the maximum shows that the list is cut.
+    entries = listed[: MAX_MODELS + 1] if isinstance(listed, list) else []
 
     models: list[ModelInfo] = []
     for entry in map(as_object, entries):

@@ -28,12 +28,15 @@ class SseDecoder:
     def __init__(self, redactor: KeyRedactor = NO_KEY) -> None:
         self.comments = 0
         self._redactor = redactor
-        self._tail = bytearray()  # the line that has not ended
-        self._data: list[str] = []  # of the event that has not ended
-        self._size = 0  # of this event, in bytes
-        self._skip_newline = False  # the last chunk ended with `\r`
-        self._at_start = True  # no line was processed
-        self._is_utf8 = True  # all lines of this stream so far
+        # The line that has not ended:
+        self._tail = bytearray()
+        # The event that has not ended: the values of its lines with `data`, and its size in bytes:
+        self._data: list[str] = []
+        self._size = 0
+        # About the stream so far:
+        self._skip_newline = False  # True if the last chunk ended with `\r`
+        self._at_start = True  # True if no line was processed
+        self._is_utf8 = True  # True if all lines are UTF-8
 
     def feed(self, chunk: bytes) -> Iterator[str]:
         """Yield the events that `chunk` completes. Exhaust the iterator before the next call.
@@ -79,6 +82,7 @@ class SseDecoder:
                 yield self._dispatch()
 
     def _normalize_line_ends(self, chunk: bytes) -> bytes:
+        """Return `chunk` with LF at the end of each line."""
         if self._skip_newline and chunk:
             self._skip_newline = False
             chunk = chunk.removeprefix(b"\n")
@@ -89,6 +93,7 @@ class SseDecoder:
         return chunk
 
     def _split_lines(self, lines: bytes | bytearray) -> list[str]:
+        """Return whole lines as texts without the key. `_dispatch` reports invalid bytes."""
         try:
             text = lines.decode()
         except UnicodeDecodeError:  # may be outside the data, or after other events
@@ -97,6 +102,7 @@ class SseDecoder:
         return self._redactor.hide_in_lines(text)
 
     def _process_field(self, line: str) -> None:
+        """Process a line that is not empty: count a comment, keep `data`, ignore other fields."""
         if self._at_start:
             self._at_start = False
             line = line.removeprefix("\ufeff")
@@ -107,6 +113,7 @@ class SseDecoder:
             self._data.append(value.removeprefix(" "))
 
     def _dispatch(self) -> str:
+        """Return the data of the event that has ended."""
         data = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
         self._data.clear()
         self._size = 0

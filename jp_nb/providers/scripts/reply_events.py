@@ -115,7 +115,8 @@ def _find_answer(
 
 
 def _split_text(text: str, *, slow: bool) -> list[str]:
+    """Return the pieces in which a text is streamed: its words, or a few equal pieces."""
     if slow:
         return _WORD.findall(text)
-    size = -(-len(text) // _PIECES)
+    size = -(-len(text) // _PIECES)  # rounded up
     return [text[start : start + size] for start in range(0, len(text), size)]

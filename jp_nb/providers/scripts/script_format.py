@@ -65,9 +65,19 @@ class ScriptedError(_ScriptPart):
 class Reply(_ScriptPart):
     """One reply of the script.
 
-    The entries after the last response must contain the texts of `when`, else the reply is skipped.
-    The system texts, attachments, or context must contain those of `expect`, else the request is an
-    error.
+    Attributes:
+        when: Texts that the entries after the last response must contain, else the reply is
+            skipped.
+        expect: Texts that the system texts, attachments, or context must contain, else the request
+            is an error.
+        reasoning: The reasoning of the model.
+        text: The message of the model.
+        data: The data of a structured answer.
+        tool_calls: The calls of the model.
+        chunk_ms: Pause between words; without it, a text is streamed at once.
+        finish: The finish reason.
+        usage: The tokens that the reply reports.
+        error: The error with which the reply ends.
     """
 
     when: tuple[str, ...] = ()
@@ -76,7 +86,7 @@ class Reply(_ScriptPart):
     text: str | None = None
     data: JsonValue = None
     tool_calls: tuple[ScriptedCall, ...] = ()
-    chunk_ms: float | None = Field(default=None, ge=0)  # between words; None: a few pieces at once
+    chunk_ms: float | None = Field(default=None, ge=0)
     finish: Literal["completed", "max_tokens", "refused"] = "completed"
     usage: Usage | None = None
     error: ScriptedError | None = None

@@ -42,6 +42,7 @@ from jp_nb.record.request_context.context import ContextItem, RequestContext
 POSITION_KEY: Final = "scripted_reply"
 """Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""
 _EXCERPT: Final = 400
+"""Maximum length of the quoted end of a request in an error."""
 
 
 class ScriptedProvider:
@@ -61,8 +62,9 @@ class ScriptedProvider:
         self._script = script
         self._folders = folders
         self._read_file = read
-        # Number of the next reply, by conversation and script, for replies without an entry:
-        self._next: dict[tuple[str, str], int] = {}
+        # The number of the last reply, by conversation and script. It counts replies that are an
+        # error: these have no entry in the record.
+        self._last_numbers: dict[tuple[str, str], int] = {}
 
     def get_script(self, model: str) -> Script:
         """Return the script of `model`, read again if the file has changed.
@@ -83,18 +85,19 @@ class ScriptedProvider:
         """
         script = self.get_script(request.model)
 
+        # Metadata of the last request tells what it asks for, besides the next reply.
         last = request.context.items[-1].entry if len(request.context) else None
-        marks = last.metadata if isinstance(last, ChatRequest) else {}
+        metadata_of_request = last.metadata if isinstance(last, ChatRequest) else {}
 
         # The model answers a question of a tool.
-        question = marks.get(INQUIRY_KEY)
+        question = metadata_of_request.get(INQUIRY_KEY)
         if isinstance(question, str) and question:
             for event in make_inquiry_events(script, question, request):
                 yield event
             return
 
         # The model summarizes the conversation.
-        if script.summary is not None and SUMMARY_KEY in marks:
+        if script.summary is not None and SUMMARY_KEY in metadata_of_request:
             for event in make_reply_events(Reply(text=script.summary), 0, {}):
                 yield event
             yield Finished()
@@ -103,7 +106,7 @@ class ScriptedProvider:
         number = self._find_reply(script, request)
         reply = script.replies[number - 1]
         _check_expected(reply, request, f"reply {number} of the script {script.name!r}")
-        self._next[request.conversation_id, script.name] = number
+        self._last_numbers[request.conversation_id, script.name] = number
         metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number}"}
 
         for event in make_reply_events(reply, number, metadata, request.schema):
@@ -137,12 +140,13 @@ class ScriptedProvider:
         )
 
     def _count_used(self, script: Script, request: ModelRequest) -> int:
+        """Return how many replies of `script` come before those for `request`."""
         used = count_used_replies(request.context, script.name)
         if script.requests:  # each turn begins with the first reply
-            return 0 if isinstance(request.context.items[-1].entry, ChatRequest) else used
+            begins_turn = isinstance(request.context.items[-1].entry, ChatRequest)
+            return 0 if begins_turn else used
 
-        # A reply that is an error has no entry in the context.
-        return max(used, self._next.get((request.conversation_id, script.name), 0))
+        return max(used, self._last_numbers.get((request.conversation_id, script.name), 0))
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the parts of the request that the script can use; see `Provider`."""
@@ -172,7 +176,7 @@ class ScriptedProvider:
             ConfigError: The script is missing, or its `requests` do not contain `text`.
         """
         script = self.get_script(model)
-        if script.requests and not any(each in text for each in script.requests):
+        if script.requests and not any(accepted in text for accepted in script.requests):
             raise ConfigError(
                 f"No model is configured. `{SCRIPTED_NAME}/{model}` is a script that only "
                 "answers the requests of the quickstart notebook.",
@@ -214,21 +218,25 @@ def count_used_replies(context: RequestContext, script: str) -> int:
         if not is_response:
             continue
 
-        group = list(items)
-        marks = [item.entry.metadata.get(POSITION_KEY) for item in group]
-        parts = [mark.rpartition(":") for mark in marks if isinstance(mark, str)]
-        if numbers := [int(number) for name, _, number in parts if name == script]:
+        response = list(items)
+        positions = [item.entry.metadata.get(POSITION_KEY) for item in response]
+        names_and_numbers = [text.rpartition(":") for text in positions if isinstance(text, str)]
+
+        numbers = [int(number) for name, _, number in names_and_numbers if name == script]
+        if numbers:
             used = max(numbers)
-        elif not parts and group[0].provider == SCRIPTED_NAME:
+        elif not names_and_numbers and response[0].provider == SCRIPTED_NAME:
             used += 1
     return used
 
 
 def _is_response(item: ContextItem) -> bool:
+    """Return True if the entry is part of a response of the model."""
     return isinstance(item.entry, ChatResponse | ToolCallRequest)
 
 
-def _check_expected(reply: Reply, request: ModelRequest, place: str) -> None:
+def _check_expected(reply: Reply, request: ModelRequest, name: str) -> None:
+    """Raise unless `request` has the texts that the reply with this `name` expects."""
     if not reply.expect:
         return
     attached = (_format_attachment(attachment) for attachment in request.attachments)
@@ -239,16 +247,17 @@ def _check_expected(reply: Reply, request: ModelRequest, place: str) -> None:
         if text not in sent:
             latest = _format_excerpt(_format_latest(request.context))
             raise ProviderError(
-                f"{place} expects {text!r} in the request, but the request ends with: {latest}"
+                f"{name} expects {text!r} in the request, but the request ends with: {latest}"
             )
 
 
 def _format_latest(context: RequestContext) -> str:
-    last = 0
-    for number, item in enumerate(context):
+    """Return the texts of the entries after the last response."""
+    start = 0
+    for position, item in enumerate(context):
         if _is_response(item):
-            last = number + 1
-    return "\n".join(map(_format_item, context.since(last)))
+            start = position + 1
+    return "\n".join(map(_format_item, context.since(start)))
 
 
 def _format_excerpt(text: str) -> str:
@@ -263,9 +272,11 @@ def _format_attachment(attachment: Attachment) -> str:
 
 
 def _format_item(item: ContextItem) -> str:
+    """Return the text of an entry, in which a script searches."""
     match item.entry:
         case ChatRequest() | ToolCallResponse() as entry:
-            return "\n".join([entry.content, *(f"[{x.noun}: {x.words}]" for x in item.images)])
+            images = [f"[{image.noun}: {image.words}]" for image in item.images]
+            return "\n".join([entry.content, *images])
         case ToolCallRequest() as entry:
             return f"{entry.name} {json.dumps(entry.arguments, ensure_ascii=False)}"
         case ChatResponse() as entry:
