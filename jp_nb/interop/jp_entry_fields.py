@@ -45,6 +45,7 @@ def remove_unsupported_fields(entry: JsonObject, index: int, report: Omissions) 
 
 
 def _convert_question(question: JsonObject, index: int, report: Omissions) -> JsonObject:
+    """Return the question of an inquiry with the fields that JP has."""
     converted = dict(question)
     for key in ("context", "exclusive", "header", "required", "persistence"):
         if key in converted:
@@ -58,6 +59,7 @@ def _convert_question(question: JsonObject, index: int, report: Omissions) -> Js
 
 
 def _convert_answer_type(answer_type: JsonObject, index: int, report: Omissions) -> JsonObject:
+    """Return the type of an answer with the fields that JP has, such as its options."""
     converted: JsonObject = {}
     for key, item in answer_type.items():
         if key in ("type", "options"):

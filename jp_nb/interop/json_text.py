@@ -205,6 +205,7 @@ def render_json(value: JsonValue, pad: str = "") -> str:
 
 
 def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
+    """Append the text of `value` to `parts`; see `render_json`."""
     inner = pad + "  "
     match value:
         case dict() if value:

@@ -89,6 +89,7 @@ class SupportedSettings:
         return value
 
     def _convert_tool(self, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
+        """Return the settings of a tool, or of all tools; None if JP does not support the tool."""
         if keys[-1] == "*":  # the settings of all tools
             return self._select_nested(ALL_TOOLS_SHAPE, value, keys)
 
@@ -104,7 +105,10 @@ class SupportedSettings:
         return self._select_nested(TOOL_SHAPE, value, keys)
 
     def _convert_model(self, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
-        # A change may set only the name of a model. Its provider is in the whole configuration.
+        """Return the id of a model; None if JP does not have its provider.
+
+        A change may set only the name of a model: its provider is in the whole configuration.
+        """
         whole = look_up(self._config, keys)
         model = value if whole is None else whole
 

@@ -176,6 +176,7 @@ class AnthropicDecoder(Decoder):
         return block
 
     def _apply_delta(self, index: object, delta: WireObject | None, out: EventBuffer) -> None:
+        """Add a piece to the block with the server's `index`."""
         if delta is None:
             return
 

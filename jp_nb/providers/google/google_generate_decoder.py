@@ -142,6 +142,7 @@ class GenerateDecoder(ContinuedDecoder):
         out.add(Finished(reason, detail))
 
     def _add_part(self, part: WireObject, out: EventBuffer) -> None:
+        """Add a part: a call, or a text, each with or without a signature."""
         signature = part.get("thoughtSignature") or ""
         if not isinstance(signature, str):
             raise TypeError  # `StreamDecoder` reports it

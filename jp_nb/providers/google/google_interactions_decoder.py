@@ -174,6 +174,7 @@ class InteractionsDecoder(ContinuedDecoder):
         self.is_complete = False
 
     def _report_unknown(self, description: str) -> None:
+        """Name a part of the stream that this decoder does not know in the log, once."""
         if description not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
             self._unknown.add(description)
             _LOGGER.debug("google: unknown %.100s", description)
@@ -213,6 +214,7 @@ class InteractionsDecoder(ContinuedDecoder):
         return self._next_index - 1
 
     def _start_call(self, opened: OpenStep, out: EventBuffer) -> None:
+        """Report the start of a call, whose step may have the arguments already."""
         call = opened.wire
         self._has_answer = True
         call["id"] = call.get("id") or make_call_id(opened.index, self._request)
@@ -221,6 +223,7 @@ class InteractionsDecoder(ContinuedDecoder):
         out.hold(opened.arguments.held_chars)
 
     def _apply_delta(self, wire_index: Any, delta: WireObject | None, out: EventBuffer) -> None:
+        """Add a piece to the step with the server's index."""
         if delta is None:
             return
 

@@ -79,7 +79,7 @@ def _read_supported(value: JsonValue) -> bool | None:
 
 
 def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
-    # The fields of OpenAI, with the additions of compatible servers.
+    """Return a model with the fields of OpenAI, and with the additions of compatible servers."""
     top = as_object(entry.get("top_provider"))
     meta = as_object(entry.get("meta"))
     prices = as_object(entry.get("pricing"))

@@ -47,6 +47,7 @@ def build_request_fields(
 
 
 def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
+    """Return the members `tools` and `tool_choice`, as far as the server knows the choice."""
     tools = request.tools
     choice = request.tool_choice
     forced_tool = choice.removeprefix("tool:") if choice.startswith("tool:") else None
@@ -83,6 +84,7 @@ def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
 
 
 def _format_response_format(answer: AnswerSchema, profile: Profile) -> WireMessage:
+    """Return the member that asks for a structured answer. JSON mode has no schema there."""
     if profile.answer is None:
         return {"type": "json_object"}
     return {
@@ -96,6 +98,7 @@ def _format_response_format(answer: AnswerSchema, profile: Profile) -> WireMessa
 
 
 def _format_sampling(request: ModelRequest, profile: Profile, omitted: Omitted) -> WireMessage:
+    """Return the members for the model parameters, and add those that are not sent to `omitted`."""
     parameters = request.parameters
     top_k = parameters.top_k if profile.top_k else None
     standard = {

@@ -236,6 +236,7 @@ def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> F
 
 
 def _format_binary_parts(attachment: Attachment) -> list[WireMessage]:
+    """Return the parts of an image or a PDF; none for a text."""
     content = attachment.content
     name = format_attachment_name(attachment)
     if isinstance(content, str):

@@ -124,6 +124,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return super()._select_appended(model, parts & accepted)
 
     def _list_refused(self, model: str) -> frozenset[str]:
+        """Return the parts of a request that the server has refused for `model`."""
         return self._refused.get(model, frozenset())
 
     def _encode_body(

@@ -150,6 +150,7 @@ class ResponsesDecoder(Decoder):
                 self._apply_response_event(message, kind, out)
 
     def _apply_response_event(self, message: WireObject, kind: str, out: EventBuffer) -> None:
+        """Apply an event about the whole response, or an unknown one."""
         if kind in _STATUS_OF_LAST_EVENT:
             self._end_response(message.get("response") or {}, _STATUS_OF_LAST_EVENT[kind], out)
         elif kind == "error" or (not kind and "error" in message):

@@ -20,10 +20,13 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema, pass_schema
 from jp_nb.providers.schemas.tool_parameters import get_parameter_schema
 
 _ASSUMED_MAX_TOKENS: Final = 32_000
+"""Assumed length of an answer, to convert a number of tokens for reasoning into a level."""
 _EXTRAS: Final = frozenset(
     {"parallel_tool_calls", "service_tier", "prompt_cache_options", "prompt_cache_retention"}
 )
+"""Further parameters of the configuration that the API has."""
 _EFFORTS: Final[Mapping[str, str]] = {"xlow": "minimal", "auto": "medium"}
+"""OpenAI's names of the levels that have another name here."""
 NEXT_EFFORTS: Final[Mapping[str, str]] = {
     "max": "xhigh", "xhigh": "high", "none": "minimal", "minimal": "low"
 }  # fmt: skip
@@ -71,14 +74,16 @@ def build_request_fields(
 def _format_text(
     request: ModelRequest, answer: AnswerSchema | None, local: Local | None
 ) -> WireMessage:
+    """Return the member `text`, with the form of the answer; none if nothing is set."""
     fields: WireMessage = {}
     text: WireMessage = {}
 
     if answer is not None:
         text["format"] = format_text_format(answer)
         if local == "llamacpp":  # it reads only the member of Chat Completions
-            form = {key: text["format"].pop(key) for key in ("name", "schema", "strict")}
-            fields["response_format"] = {**text.pop("format"), "json_schema": form}
+            text_format = text.pop("format")
+            form = {key: text_format[key] for key in ("name", "schema", "strict")}
+            fields["response_format"] = {"type": text_format["type"], "json_schema": form}
 
     if "verbosity" in request.parameters.other:
         text["verbosity"] = request.parameters.other["verbosity"]
@@ -99,20 +104,22 @@ def format_text_format(answer: AnswerSchema) -> WireMessage:
 
 
 def _format_tools(request: ModelRequest, local: Local | None) -> WireMessage:
+    """Return the members `tools` and `tool_choice`."""
     tools = request.tools
     choice = request.tool_choice
+    forced_tool = choice.removeprefix("tool:") if choice.startswith("tool:") else None
     if not tools:
         return {}
 
-    name = choice.removeprefix("tool:")
-    if name != choice and local == "llamacpp":  # it ignores a named choice
-        tools = tuple(tool for tool in tools if tool.name == name) or tools
-        name = "required"
+    # llama.cpp ignores the name of a tool, so it gets only this tool.
+    if forced_tool is not None and local == "llamacpp":
+        tools = tuple(tool for tool in tools if tool.name == forced_tool) or tools
+        forced_tool = None
         choice = "required"
 
     wire_choice: str | WireMessage = choice
-    if name != choice:
-        wire_choice = {"type": "function", "name": name}
+    if forced_tool is not None:
+        wire_choice = {"type": "function", "name": forced_tool}
     return {
         "tools": [*map(format_responses_tool, tools)],
         "tool_choice": wire_choice,
@@ -139,6 +146,7 @@ def format_allowed_tools(names: Sequence[str], mode: str) -> WireMessage | str:
 def _format_reasoning(
     request: ModelRequest, refused: frozenset[str], omitted: Omitted
 ) -> WireMessage | None:
+    """Return the member `reasoning`; None or empty if it is not sent."""
     fields: WireMessage = {}
     reasoning = parse_reasoning(request.parameters.reasoning)
 
@@ -173,6 +181,7 @@ def format_responses_effort(
 def _format_sampling(
     request: ModelRequest, refused: frozenset[str], omitted: Omitted
 ) -> WireMessage:
+    """Return the members for the model parameters, and add those that are not sent to `omitted`."""
     parameters = request.parameters
     sampling: WireMessage = {}
 

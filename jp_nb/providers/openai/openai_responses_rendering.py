@@ -119,6 +119,7 @@ def _make_pdf_part(name: str, base64_data: str) -> WireMessage:
 def _make_text_and_image_parts(
     text: str, images: Sequence[Image], origin: str = ""
 ) -> list[WireMessage]:
+    """Return the parts of a message. `origin` follows the name of each image."""
     parts = [_make_text_part(text)] if text.strip() else []
     for image in images:
         parts.append(_make_text_part(f"[{image.noun}: {image.words}{origin}]"))

@@ -41,6 +41,7 @@ def format_arguments(arguments: Mapping[str, JsonValue]) -> JsonObject:
 
 
 def _long_numbers_as_text(value: JsonValue) -> JsonValue:
+    """Return a copy of `value` with its longest integers as texts."""
     match value:
         case bool():
             return value

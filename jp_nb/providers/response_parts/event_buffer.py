@@ -84,6 +84,7 @@ class EventBuffer:
         self._add_piece(index, None, text)
 
     def _add_piece(self, index: int, kind: TextKind | None, text: str) -> None:
+        """Add a piece to the text that grows. Another item, or another kind, begins a new text."""
         size = len(text)
         self.bytes += size if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         self.chars += size

@@ -82,6 +82,7 @@ class StreamedArguments:
         return self.held_chars - earlier_chars
 
     def _add_piece(self, piece: str) -> None:
+        """Keep a piece as a snapshot, as long as all pieces may be snapshots."""
         self._snapshot_is_object = None
         if self._pieces is not None:
             self._pieces.append(piece)
@@ -150,6 +151,7 @@ class _ObjectScan:
         return self._depth == 0 and not self._in_string
 
     def _read(self, text: str) -> None:
+        """Count the braces in `text` that are not in a string."""
         self._escape = ""
 
         for match in _STRUCTURE.finditer(text):

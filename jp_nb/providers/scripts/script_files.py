@@ -62,6 +62,7 @@ def load_script(name: str, folders: Sequence[Path], *, read: ReadScript = read_s
 
 
 def _read_file(file: Path | Traversable, read: ReadScript) -> bytes:
+    """Return the content of a script file; one of a folder is read by `read`."""
     try:
         if not isinstance(file, Path):
             return file.read_bytes()
@@ -140,6 +141,7 @@ def _list_files(place: Path | Traversable) -> Iterator[Path | Traversable]:
 
 
 def _is_script(file: Path, *, any_content: bool) -> bool:
+    """Return True for a readable file that has replies; with `any_content`, for each one."""
     try:
         with os.fdopen(open_regular(file), "rb") as content:
             begin = content.read(64 * 1024)  # enough to recognize the file

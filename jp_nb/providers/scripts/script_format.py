@@ -38,6 +38,8 @@ SCRIPTED_NAME: Final = "scripted"
 
 
 class _ScriptPart(BaseModel):
+    """A table of a script. Unknown keys are an error."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -150,6 +152,7 @@ class Script(_ScriptPart):
 
 
 def _format_first_error(error: ValidationError) -> str:
+    """Return the first error of a script with the path of its key, and a suggestion."""
     first = error.errors()[0]
     path = "".join(map(_format_key, first["loc"])).lstrip(".")
     message = first["msg"].removeprefix("Value error, ")
