@@ -182,11 +182,17 @@ def select_strict_tools(parameters: Sequence[Schema]) -> dict[int, JsonObject]:
 
 @dataclass(frozen=True, slots=True)
 class _StrictTool:
-    """The schema of a strict tool, and what it uses up of the limits of a request."""
+    """A strict tool, and how much of the limits of a request it uses up.
+
+    Attributes:
+        schema: The schema of its arguments as it is sent.
+        optional: The number of properties that are not required.
+        unions: The number of schemas with several types.
+    """
 
     schema: JsonObject
-    optional: int  # number of properties that are not required
-    unions: int  # number of schemas with several types
+    optional: int
+    unions: int
 
 
 @lru_cache(maxsize=256)

@@ -232,6 +232,7 @@ class InteractionsDecoder(ContinuedDecoder):
         match step.type, delta["type"]:
             # The kind of the delta counts: servers send texts within thoughts.
             case "model_output" | "thought", "text" | "thought_summary" as kind:
+                # A delta with a text of the answer has the fields of a content itself.
                 content = delta if kind == "text" else delta.get("content")
                 if content:
                     self._add_content(step, _KIND_OF_DELTA[kind], content, out)
@@ -353,8 +354,9 @@ class InteractionsDecoder(ContinuedDecoder):
         text = join_texts(steps, "content")
         self._answer.finish(first.index, out)
 
-        has_other_content = any(step.get("content") for step in steps)  # such as an image
+        # With a schema, the record has the data of the answer, whose text may have been different.
         is_expressible = steps == [make_output_step(text)] and not self._has_schema
+        has_other_content = any(step.get("content") for step in steps)  # such as an image
         if text and is_expressible:
             out.add(Flush(first.index))
         elif text:

@@ -32,14 +32,15 @@ from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
 class StreamedCallPiece:
     """A piece of a call: an element of `tool_calls` in a message of the stream.
 
-    A server may omit each of the fields, and give all calls the same `index`.
+    A server may omit each of the fields, and give all calls the same `index`. `has_empty_name` is
+    True if it sent an empty name, and False if it sent none.
     """
 
     index: Any = None
     id: str = ""
     name: str = ""
     arguments: Any = None
-    has_empty_name: bool = False  # the server sent an empty name; a missing one is False
+    has_empty_name: bool = False
 
     @property
     def is_empty(self) -> bool:

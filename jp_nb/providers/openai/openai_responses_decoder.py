@@ -225,7 +225,7 @@ class ResponsesDecoder(Decoder):
 
         An empty name counts only in the complete item: there, the model has chosen it.
         """
-        name = content.get("name")
+        name: Any = content.get("name")
         has_name = bool(name) or (is_complete and name == "")
         if item.call.is_started or not has_name:
             return

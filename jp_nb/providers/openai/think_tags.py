@@ -18,11 +18,16 @@ _CLOSE: Final = "</think>"
 class ThinkSplitter:
     """Separates reasoning that a chat template left in the text as a leading `<think>…</think>`.
 
-    Holds back what may be the beginning of a tag, which may be split between deltas.
+    A tag may be split between deltas, so text that may be the beginning of a tag is held back. The
+    splitter passes these states, some of which may be empty:
+
+    - `start`: white space before the opening tag. Any other text begins the answer at once.
+    - `thinking`: the text between the tags.
+    - `answer start`: line breaks after the closing tag, which are dropped.
+    - `answer`: all that follows.
     """
 
     def __init__(self, *, has_tags: bool = True) -> None:
-        # `answer start` is the line break after the closing tag.
         self._state: Literal["start", "thinking", "answer start", "answer"]
         self._state = "start" if has_tags else "answer"
         self._held = ""
@@ -64,6 +69,7 @@ class ThinkSplitter:
                 return pieces
             self._state = "answer start"
 
+        # The state is `answer start`.
         if text := text.lstrip("\n"):
             self._state = "answer"
             pieces.append(("message", text))

@@ -27,12 +27,19 @@ IMAGE_AND_PDF_TYPES: Final = IMAGE_TYPES | {PDF}
 
 @dataclass(frozen=True, slots=True)
 class FormattedAttachments:
-    """Attachments in a provider's format."""
+    """Attachments in a provider's format. An API has one of three places for them.
 
-    messages: tuple[bytes, ...] = ()  # encoded, before the context
-    system: str = ""  # the end of the system prompt
+    Attributes:
+        messages: Messages before those of the context, each as JSON.
+        system: Text at the end of the system prompt.
+        user_parts: Parts at the start of the first user message, as JSON, joined by commas.
+        omitted: The attachments that are not sent, each with the reason.
+    """
+
+    messages: tuple[bytes, ...] = ()
+    system: str = ""
     omitted: Omitted = field(default_factory=dict)
-    user_parts: bytes = b""  # encoded, for the first user message, joined by commas
+    user_parts: bytes = b""
 
 
 def split_attachments(
@@ -78,7 +85,9 @@ def encode_base64(content: bytes) -> str:
 
 
 _MARKUP: Final = re.compile("[<>&]")
+"""Characters that have a meaning in XML."""
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML does not allow."""
 
 
 def format_documents_xml(attachments: Iterable[Attachment]) -> str:
@@ -102,6 +111,7 @@ def format_documents_xml(attachments: Iterable[Attachment]) -> str:
         name = html.escape(_NO_XML.sub("\ufffd", source), quote=False)
         content = _NO_XML.sub("\ufffd", text)
         if _MARKUP.search(content):
+            # `]]>` would end the section, so it is divided between two sections.
             content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
 
         documents += (

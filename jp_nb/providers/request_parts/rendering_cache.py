@@ -41,7 +41,7 @@ class RenderingCache(Generic[RenderingT]):
         self._endpoint = endpoint
         self._make_rendering = make_rendering
         self._prepare = prepare
-        self._renderings: dict[RequestContext, RenderingT] = {}  # the last one was used last
+        self._renderings: dict[RequestContext, RenderingT] = {}  # in the order of their last use
 
     def choose(self, request: ModelRequest) -> RenderingT:
         """Return the rendering of the conversation with all items of `request`.

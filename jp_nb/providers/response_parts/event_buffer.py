@@ -73,7 +73,8 @@ class EventBuffer:
         self._pieces: list[str] = []
         self._max_bytes = max_bytes
         self._redactor = redactor
-        self._redacted: dict[int, _RedactedText] = {}  # by index
+        # The items of which an end may be held back, because the key may begin there, by index:
+        self._redacted: dict[int, _RedactedText] = {}
 
     def add_text(self, index: int, kind: TextKind, text: str) -> None:
         """Add a piece of text of item `index`. An item without any text has an empty piece."""

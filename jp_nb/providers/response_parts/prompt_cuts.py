@@ -41,12 +41,10 @@ _COMPACT: Final = "Or shorten the conversation: `%jp compact`."
 def is_local(url: str) -> bool:
     """Return True if `url` is an address of this machine or of a private network."""
     host = urlsplit(url).hostname or ""
-    if host.endswith((".local", ".internal", ".lan")) or "." not in host.strip("[]"):
-        return ":" not in host or ipaddress.ip_address(host).is_private
     try:
         return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return False
+    except ValueError:  # a name, such as `localhost` or `server.lan`
+        return "." not in host or host.endswith((".local", ".internal", ".lan"))
 
 
 def advise_context(software: str) -> str:
@@ -56,7 +54,7 @@ def advise_context(software: str) -> str:
 
 
 def count_least_tokens(messages: Iterable[bytes]) -> int:
-    """Return a number of tokens that each tokenizer needs for encoded `messages`.
+    """Return a number of tokens that every tokenizer needs at least for encoded `messages`.
 
     It is about half of the usual number, and 0 for images and for texts in other scripts.
     """
@@ -81,7 +79,8 @@ async def watch_prompt(
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Yield `events`, with a `PromptCut` before the end if the server read less than `sent`.
 
-    `on_cut` is called before it.
+    `sent` is a number of tokens that the whole prompt surely has. `on_cut` is called before the
+    notice.
     """
     usage = Usage()
     async with aclosing(events):
