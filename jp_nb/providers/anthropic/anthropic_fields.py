@@ -26,6 +26,7 @@ _MIN_BUDGET: Final = 1024
 """Smallest number of tokens for thinking that the API accepts."""
 _NO_THINKING: Final[WireMessage] = {"type": "disabled"}
 _BINDING_BETA: Final = "thinking-binding-controls"
+"""With this beta, the API drops thinking whose beginning has changed, and does not refuse it."""
 
 
 def build_request_fields(

@@ -60,15 +60,17 @@ _COUNTED: Final = frozenset(
     {"model", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"}
 )
 """Members of a request for a token count, besides the messages."""
-# Models that accept system messages only at the beginning.
 _NO_SYSTEM_MESSAGES: Final = re.compile(
     r"claude-(?:[23]|instant|(?:sonnet|haiku)-4|opus-4(?:-[0-7])?(?:-20\d{6})?$)"
 )
+"""Models that accept system messages only at the beginning."""
 _SYSTEM_MESSAGE: Final = b'{"role":"system"'
+"""The beginning of an encoded system message, which tells of a change of the head."""
 _TOOL_CHANGE_BETAS: Final = (
     "mid-conversation-tool-changes-2026-07-01",
     "inline-tools-2026-09-15",
 )
+"""Names in the header `anthropic-beta` that messages with changes of tools need."""
 _LOGGER: Final = logging.getLogger(__name__)
 
 

@@ -17,6 +17,7 @@ from jp_nb.agent.provider import ModelInfo
 
 EFFORT_LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
 _VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+"""The version in the name of a model, such as 4 and 6 in `claude-opus-4-6`."""
 _LONG_CONTEXT_BETA: Final = "context-1m"
 _SHORT_CONTEXT: Final = 200_000  # tokens
 MAX_PAGES_SHORT_CONTEXT: Final = 100
@@ -27,6 +28,7 @@ Source: https://platform.claude.com/docs/en/build-with-claude/pdf-support
 MAX_PAGES_LONG_CONTEXT: Final = 600
 """The same for a model with a larger context."""
 _ALWAYS_THINK: Final = re.compile(r"claude-(?:fable|mythos)-")
+"""Models that think also without being asked."""
 _MODERN_OUTPUT: Final = 32_000  # tokens, which every model since 4.0 can write
 _OLD_OUTPUT: Final = 8_192
 

@@ -23,17 +23,21 @@ _QUOTA: Final = re.compile(
     r"|credit balance is too low|quota exceeded",
     re.IGNORECASE,
 )
+"""Words of an error that mean that the account has no money or no tokens left."""
 _GOOGLE_LIMIT: Final = re.compile(r"PerMinute|\"retryDelay\"|[Pp]lease retry in")
+"""Words of Google for a limit that ends soon."""
 _TOO_LONG: Final = re.compile(
     r"context[ _-]?(?:length|window|size|limit)|maximum (?:context|prompt length|model length)"
     r"|(?:prompt|input) is too long|too many (?:input )?tokens|request_too_large|reduce the length"
     r"|exceeds the maximum number of tokens",
     re.IGNORECASE,
 )
+"""Words that mean that the request does not fit into the context of the model."""
 _MEDIA_WORD: Final = re.compile(
     r"(?<![a-z0-9_])(?:images?|image_url|vision|multi-?modal|mmproj|pdfs?|documents?)(?![a-z0-9_])",
     re.IGNORECASE,
 )
+"""Words for images and PDFs."""
 _UNSUPPORTED: Final = re.compile(
     r"not (?:yet )?support|n't support|unsupported|not (?:a |an )?(?:multi-?modal|vision)"
     r"|not (?:compiled|configured|able to (?:process|accept))|missing data"
@@ -41,10 +45,13 @@ _UNSUPPORTED: Final = re.compile(
     r"|no (?:vision|multi-?modal|image) (?:support|capabilit)",
     re.IGNORECASE,
 )
+"""Words that mean that the server cannot use a part of the request."""
 _REMAINING: Final = re.compile(
     r"x-ratelimit-remaining-([a-z-]{1,40})|anthropic-ratelimit-([a-z-]{1,40})-remaining"
 )
+"""Headers with the rest of a limit, such as `x-ratelimit-remaining-tokens`; a group names it."""
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
+"""Words of a proxy or router that could not reach the server of the model."""
 MEDIA_FAILURES: Final = (500, 501)
 """Statuses with which servers refuse a kind of input that their model does not take."""
 _SHORT_BODY_CHARS: Final = 300

@@ -20,6 +20,7 @@ MAX_RETRY_WAIT_S: Final = 30 * 86400.0
 """Maximum wait that a server may ask for. Longer waits are ignored."""
 
 _UNITS: Final[Mapping[str, float]] = {"d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
+"""Seconds in a unit."""
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[dhms])?", re.IGNORECASE)
 _NUMBER: Final = r"\d+(?:\.\d+)?"
 _HINT: Final = re.compile(
@@ -29,7 +30,9 @@ _HINT: Final = re.compile(
         \s*(seconds?|minutes?|hours?|milliseconds?)?""",
     re.IGNORECASE | re.VERBOSE,
 )
+"""A wait in the text of an error: its amount, such as `1m30s` or `12`, and a word for the unit."""
 _UNIT_PREFIXES: Final[Mapping[str, str]] = {"mil": "ms", "sec": "s", "min": "m", "hou": "h"}
+"""The unit for the first three letters of a word, such as `minutes`."""
 
 
 def parse_retry_after(
@@ -121,6 +124,7 @@ def find_wait(text: str) -> float | None:
 
 
 def _parse_positive(text: str) -> float | None:
+    """Return a number of seconds or milliseconds that can be a wait, or None."""
     value = _parse_number(text)
     return value if value is not None and 0 < value <= MAX_RETRY_WAIT_S * 1000 else None
 
