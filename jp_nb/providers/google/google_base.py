@@ -148,7 +148,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     def _repair(
         self, error: ProviderError, request: ModelRequest, rendering: GoogleRenderingT
     ) -> ProviderEvent | None:
-        """Return a `Retry` after removing the thoughts that the API has rejected; None if none can.
+        """Return a `Retry` without the rejected thoughts or signatures; None if none were sent.
 
         The error is about the signature of a thought, or about a thought that is missing. The
         dialect renders the conversation again without the rejected parts, and keeps this rendering
