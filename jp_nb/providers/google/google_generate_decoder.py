@@ -78,7 +78,7 @@ class _OpenCall:
     """An item with a call, which the next part may continue or repeat."""
 
     index: int
-    key: tuple[str, str]  # its id, which may be empty, and its name
+    key: tuple[str, str]  # the id, which may be empty, and the name of the tool
     arguments: StreamedArguments = field(default_factory=StreamedArguments)
     signature: str = ""
 
@@ -88,8 +88,8 @@ class GenerateDecoder(ContinuedDecoder):
 
     It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the chunks of the
     server, and adds events to `out`. At most one item is open at a time. A `Flush` event ends it,
-    and stores the signature of its last part as metadata. A call without an id gets one from a
-    digest of the request body, as in Chat Completions.
+    with the last signature of its parts as metadata. A call without an id gets one from a digest of
+    the request body, as in Chat Completions.
     """
 
     def __init__(self, schema: AnswerSchema | None = None, *, request: bytes = b"") -> None:
