@@ -30,6 +30,7 @@ MAX_NAME_BYTES = 200
 """Longest name of another file; leaves room for the suffix of a temporary file."""
 
 _OTHER_NAME = re.compile(r"\w[\w .-]*")
+"""Names that are safe on every system: no separators, and no dot at the beginning."""
 
 
 class Directory(NamedTuple):
@@ -42,8 +43,9 @@ class Directory(NamedTuple):
 def is_other_name(file: str) -> bool:
     """Return True if `file` may be the name of a file that JP did not write."""
     is_plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
-    short = len(replace_surrogates(file).encode()) <= MAX_NAME_BYTES
-    return is_plain and short and file.casefold() not in DIRECTORY_FILES and not is_temporary(file)
+    is_short = len(replace_surrogates(file).encode()) <= MAX_NAME_BYTES
+    is_of_jp = file.casefold() in DIRECTORY_FILES or is_temporary(file)
+    return is_plain and is_short and not is_of_jp
 
 
 def is_temporary(file: str) -> bool:
