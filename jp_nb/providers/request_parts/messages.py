@@ -50,7 +50,7 @@ class Rendering(ABC):
 
     A dialect fills in the abstract methods. `_add_request`, `_add_text`, `_add_reasoning`,
     `_add_call`, and `_add_result` add one item of the context, the *current item*, to `messages`.
-    They may read the last four attributes, which are about this item.
+    They may read `item_count` and the last three attributes, which are about this item.
 
     Attributes:
         provider: The provider whose signatures are sent back.
