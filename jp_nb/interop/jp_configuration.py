@@ -82,10 +82,12 @@ class JpConfiguration:
             is_flat = as_object(entry.get("spelling")).get("flat") is True
             return remove_spelling(stripped) if is_flat else stripped
 
-        # Another delta is replaced by the difference between JP's settings and ours.
+        # Another delta is replaced by the difference between JP's settings and ours. What JP does
+        # not support of ours was reported when it was set.
         wanted = SupportedSettings(self._ours, lambda *_: None).select(JP_SHAPE, self._ours, ())
         difference = find_difference(self._jp, wanted, touched=touched, note=report)
-        if not difference and (delta or unsets or entry.get("op") == "reset"):
+        had_content = bool(delta or unsets or entry.get("op") == "reset")
+        if had_content and not difference:
             return None
 
         self._jp = merge_partials(self._jp, difference)

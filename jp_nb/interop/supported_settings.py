@@ -12,6 +12,8 @@ from jp_nb.config.setting_paths import look_up
 from jp_nb.interop.jp_settings import (
     ALL_TOOLS_SHAPE,
     JP_PROVIDERS,
+    MODEL_SHAPE,
+    PLAIN_SHAPE,
     TOOL_SHAPE,
     SettingTable,
     Shape,
@@ -76,16 +78,17 @@ class SupportedSettings:
                 return self._convert_tool(value, keys)
             return self._select_nested(shape, value, keys)
 
-        match shape:
-            case "model":
-                return self._convert_model(value, keys)
-            case "plain" if has_strategy(value):
-                self._note(keys, "JP has no merge strategy here: only the value is written")
-                return value["value"]
-            case "list" if keys[-1] == "system_prompt_sections":
-                return _convert_sections(value)
-            case "free" if keys[-2:] == ("model", "parameters") and isinstance(value, dict):
-                return _convert_parameters(value)
+        if shape == MODEL_SHAPE:
+            return self._convert_model(value, keys)
+        if shape == PLAIN_SHAPE and has_strategy(value):
+            self._note(keys, "JP has no merge strategy here: only the value is written")
+            return value["value"]
+
+        # Two settings whose values JP reads only in a longer form.
+        if keys[-1] == "system_prompt_sections":
+            return _convert_sections(value)
+        if keys[-2:] == ("model", "parameters") and isinstance(value, dict):
+            return _convert_parameters(value)
         return value
 
     def _convert_tool(self, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:

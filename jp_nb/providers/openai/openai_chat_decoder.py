@@ -90,7 +90,7 @@ class ChatDecoder(Decoder):
         self._other_choices: list[WireObject] = []
         # Parts of the answer that are kept for a later event:
         self._details: list[dict[str, Any]] = []  # details of the open reasoning
-        self._refusal: list[str] = []  # pieces of its text
+        self._refusal: list[str] = []  # pieces of the text with which the model refuses
         # What has arrived so far:
         self._has_delta = False
         self._has_text = False

@@ -127,7 +127,7 @@ class ResponsesDecoder(Decoder):
         self._name = name
         self._request = request
         self._items = OutputItems()
-        self._refusal: list[str] = []  # pieces of its text
+        self._refusal: list[str] = []  # pieces of the text with which the model refuses
         self._logged: set[str] = set()  # unknown types of events and items
 
     def feed(self, message: WireObject, out: EventBuffer) -> None:
@@ -162,6 +162,7 @@ class ResponsesDecoder(Decoder):
             out.add(KeepAlive())  # such as `keepalive`
 
     def _log_unknown(self, kind: str) -> None:
+        """Name an unknown type of an event or item in the log, once."""
         if kind not in self._logged:
             self._logged.add(kind)
             _LOGGER.debug("%s sent an unknown event or item: %s", self._name, one_line(kind))
@@ -244,8 +245,9 @@ class ResponsesDecoder(Decoder):
         # Some servers send plain texts within items of reasoning. The event's family decides.
         item = self._items.find_open(message, kind) or self._items.find_open(message, ANY_TEXT)
         text = message.get("delta")
-        is_end = text is None and ("text" in message or "refusal" in message)
-        if item is None and is_end:
+        is_end_of_part = text is None and ("text" in message or "refusal" in message)
+
+        if item is None and is_end_of_part:
             ended = self._items.find_ended(message.get("item_id"), message.get("output_index"))
             if ended is not None:
                 return
@@ -254,7 +256,7 @@ class ResponsesDecoder(Decoder):
             item = self._items.open_item(message, kind)
 
         part = (family, message.get("summary_index", message.get("content_index")))
-        if is_end and not item.has_part(part):
+        if is_end_of_part and not item.has_part(part):
             text = message.get("text") or message.get("refusal")
         self._add_text(item, part, text or "", out)
 
