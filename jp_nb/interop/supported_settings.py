@@ -11,7 +11,9 @@ from jp_nb.config.partials.partial import Partial
 from jp_nb.config.setting_paths import look_up
 from jp_nb.interop.jp_settings import (
     ALL_TOOLS_SHAPE,
+    FREE_SHAPE,
     JP_PROVIDERS,
+    LIST_SHAPE,
     MODEL_SHAPE,
     PLAIN_SHAPE,
     TOOL_SHAPE,
@@ -85,9 +87,10 @@ class SupportedSettings:
             return value["value"]
 
         # Two settings whose values JP reads only in a longer form.
-        if keys[-1] == "system_prompt_sections":
+        if shape == LIST_SHAPE and keys[-1] == "system_prompt_sections":
             return _convert_sections(value)
-        if keys[-2:] == ("model", "parameters") and isinstance(value, dict):
+        is_of_model = shape == FREE_SHAPE and keys[-2:] == ("model", "parameters")
+        if is_of_model and isinstance(value, dict):
             return _convert_parameters(value)
         return value
 
