@@ -27,11 +27,15 @@ def store_in_history(shell: Any, source: str) -> Iterator[int]:
     outer_count = shell.execution_count
     outer_result = getattr(hook, "exec_result", None)
 
-    # The entry 0 is empty, and the running cell has one if it is stored in the history.
-    count = max(len(history.input_hist_raw), hook.prompt_count)
+    # `prompt_count` is the number that a value gets in `Out` now: that of the running cell. The
+    # next free number is the length of the history, whose entry 0 is empty.
+    running_count = hook.prompt_count
+    count = max(len(history.input_hist_raw), running_count)
     history.store_inputs(count, _transform(shell, source), source)
-    # IPython 9 counts a cell when it starts, and earlier releases when it ends.
-    shell.execution_count += count - hook.prompt_count
+
+    # IPython derives `prompt_count` from `execution_count`, which is the same number, or one more
+    # in IPython 9, which counts a cell when it starts. So shift it by the difference.
+    shell.execution_count += count - running_count
     hook.exec_result = None  # it belongs to the running cell
 
     try:
@@ -44,6 +48,7 @@ def store_in_history(shell: Any, source: str) -> Iterator[int]:
 
 
 def _transform(shell: Any, source: str) -> str:
+    """Return `source` as Python, in which magics are calls."""
     try:
         return str(shell.transform_cell(source))
     except Exception:  # a transformer of the user may raise anything, and so it does when it runs

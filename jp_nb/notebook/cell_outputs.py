@@ -1,5 +1,7 @@
 """Outputs of a running cell, kept for a page that opens while the cell runs.
 
+An *own* output is one that jp_nb displays, such as a turn. All others come from the user's code.
+
 `%load_ext` loads this module, so it imports little.
 
 Source: `docs/protocol.md`, "Outputs of a running cell".
@@ -26,7 +28,7 @@ Bundle = dict[str, Any]
 
 @dataclass(slots=True)
 class _KeptDisplay:
-    """A MIME bundle; `is_own` if jp_nb displays it, with a display id that a page can find."""
+    """A display. `is_own` is True if jp_nb displays it, with an id by which a page finds it."""
 
     display_id: str | None
     data: Bundle
@@ -135,8 +137,8 @@ class CellOutputs:
     def _find_displays(self, display_id: str | None) -> list[_KeptDisplay]:
         if display_id is None:
             return []
-        displays = [each for each in self._outputs if isinstance(each, _KeptDisplay)]
-        return [each for each in displays if each.display_id == display_id]
+        displays = [output for output in self._outputs if isinstance(output, _KeptDisplay)]
+        return [display for display in displays if display.display_id == display_id]
 
     def _add_text(self, name: str, text: str) -> None:
         last = self._outputs[-1] if self._outputs else None

@@ -46,6 +46,7 @@ def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
 
 
 def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:
+    """Parse the report of a cell. A page calls a cell busy if it runs, or waits for its turn."""
     kind: Any = cell.get("type")
     if kind not in _CELL_TYPES:
         kind = "raw"
@@ -92,6 +93,7 @@ def _read_output(output: Mapping[str, Any]) -> CellOutput:
 
 
 def _read_image(image: Mapping[str, Any]) -> Image | None:
+    """Return an image of an output; None if it has another type, or is no Base64."""
     kind = image.get("type")
     data = image.get("data")
     if kind not in MEDIA_TYPES or not isinstance(data, str):

@@ -54,7 +54,7 @@ def execute_code(
         # The kernel's loop is busy with the cell, so top-level `await` runs in a separate one. With
         # a factory, the runner does not replace the event loop of the thread.
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        stack.callback(_suspend_running_loop()(runner.close))
+        stack.callback(_close_runner, runner)
 
         for node, mode in _iter_statements(tree.body, shell.ast_node_interactivity):
             unit = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
@@ -111,13 +111,10 @@ def _display_without_history(shell: Any, capture: OutputCapture, *, quiet: bool)
         if value is None or quiet:
             return
 
-        capture.shows_value = True
-        try:
+        with capture.showing_value():
             data, metadata = shell.display_formatter.format(value)
             if data:
                 shell.display_pub.publish(data=data, metadata=metadata)
-        finally:
-            capture.shows_value = False
 
     outer = sys.displayhook
     if outer is shell.displayhook:
@@ -148,3 +145,8 @@ def _suspend_running_loop() -> Iterator[None]:
         asyncio._set_running_loop(loop)
         if loop is not None and task is not None:
             asyncio.tasks._enter_task(loop, task)
+
+
+def _close_runner(runner: asyncio.Runner) -> None:
+    with _suspend_running_loop():
+        runner.close()

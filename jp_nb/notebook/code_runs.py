@@ -34,7 +34,10 @@ RecordError = Callable[[BaseException, str], None]
 
 
 class OwnCell(Protocol):
-    """A cell whose code runs inside of another cell."""
+    """A cell whose code runs inside of another cell, and which gets the outputs.
+
+    `CellOfPage` (`page_document.py`) and `CellOfFile` (`file_cells.py`) implement it.
+    """
 
     @property
     def shows_in_turn(self) -> bool:
@@ -52,9 +55,14 @@ class OwnCell(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _CodeRunner:
-    """Runs code with the file name `name`.
+    """Runs code once.
 
-    With `outputs`, the code is that of a cell: values go into `Out`, and its error is an output.
+    Attributes:
+        code: The source.
+        name: The file name of the code in tracebacks.
+        record_error: Called with the error that ends the code.
+        outputs: The outputs of the cell whose source the code is. Then values go into `Out`, and
+            the error is an output of that cell. None for other code.
     """
 
     shell: Any
@@ -64,6 +72,7 @@ class _CodeRunner:
     outputs: RunOutputs | None = None
 
     def run(self) -> CodeRun:
+        """Run the code, and return its outputs and its error. Raise only `KeyboardInterrupt`."""
         figures = list_open_figures()
         in_history = self.outputs is not None
         error: BaseException | None = None
@@ -113,6 +122,10 @@ class _CodeRunner:
         return begin
 
     def _show_error(self, error: BaseException, begin: TracebackType | None, summary: str) -> None:
+        """Show the traceback from `begin` on, as IPython shows it.
+
+        `summary` is the type of the error and its message, such as `ValueError: no`.
+        """
         shell = self.shell
         if isinstance(error, SyntaxError) and begin is None:
             lines = shell.SyntaxTB.structured_traceback(type(error), error, [])

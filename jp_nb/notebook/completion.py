@@ -1,4 +1,7 @@
-"""Complete `%jp` lines and `%%jp` cells with IPython.
+"""Complete `%jp` lines and `%%jp` cells with Tab in IPython.
+
+The last word of a line is completed, up to the cursor. `completion_offers.py` completes a word as
+one kind of name, and `completion_names.py` has the names.
 
 Nothing is evaluated or run. After the name of a provider, its list of models may be requested in
 the background.
@@ -37,8 +40,11 @@ _ASK = Subcommand("", "", "", options=ASK_OPTIONS)
 
 _CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")
 _MAGIC = re.compile(r"\s*(?P<mark>%%?)jp\s+(?P<asks>q\s)?")
+"""Matches `%jp `, `%%jp `, and `%jp q ` (`asks`), after which the text of a request follows."""
 _MENTION = re.compile(r"(?:^|[\s(\[{\"'>])@(?P<name>[\w./~-]*)$")
+"""Matches `@data` at the cursor: a variable or a file."""
 _PLACEHOLDER = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
+"""Matches `{{data` at the cursor: a variable."""
 
 
 def complete_cell(cell: str, line: int, column: int, names: Names) -> TabCompletions:
@@ -66,6 +72,7 @@ def complete_line(before: str, names: Names) -> TabCompletions:
     if magic["asks"] and magic["mark"] == "%":
         return _limit(_complete_text(before, names))
 
+    # In `%%jp q `, the `q` is no subcommand but a word.
     start = magic.start("asks") if magic["asks"] else magic.end()
     words, typed = _split_words(before, start)
     word = _join_chars(typed)
@@ -86,8 +93,9 @@ def _escape_completions(completions: TabCompletions, typed: Sequence[_TypedChar]
     _, position, quote = typed[completions.start]
     escaped = {}
     for text in completions.texts:
-        if form := _escape(text, quote):
-            escaped[text] = form
+        typable = _escape(text, quote)
+        if typable:
+            escaped[text] = typable
 
     notes = {escaped[text]: note for text, note in completions.notes.items() if text in escaped}
     return TabCompletions(position, [*escaped.values()], notes)
@@ -112,7 +120,7 @@ def _complete_text(before: str, names: Names) -> TabCompletions:
 
     # `@data` becomes `{{data}}`, and `@notes.md` becomes its path as code.
     typed = mention["name"]
-    start = mention.start("name") - 1
+    start = mention.start("name") - 1  # with the `@`
     hidden = () if typed.startswith("_") else ("_",)
     variables = [name for name in names.variables if not name.startswith(hidden)]
     notes: dict[str, str] = {}
@@ -200,39 +208,54 @@ def _escape(text: str, quote: str) -> str | None:
 def _complete_word(
     command: Subcommand, earlier: Sequence[str], text: str, names: Names
 ) -> TabCompletions:
-    """Complete the word `text`, after the words `earlier`."""
+    """Complete the word `text`, after the words `earlier`.
+
+    It is the value of an option, a flag, or an argument of the command. If nothing was typed yet
+    and no argument fits, all flags are offered.
+    """
     options: dict[str, MagicOption] = {}  # by flag
     for option in command.options:
         options |= dict.fromkeys(option.flags, option)
-    flags_with_value = {flag for flag, option in options.items() if option.takes}
+    options_with_value = {flag: option for flag, option in options.items() if option.takes}
 
-    if earlier and earlier[-1] in flags_with_value:  # `-m TEXT`
-        last = options[earlier[-1]]
-        completions = _complete_offer(last.choices or last.offers, text, names)
-        if completions.texts or not last.has_optional_value:
+    previous = options_with_value.get(earlier[-1]) if earlier else None
+    if previous is not None:  # `-m TEXT`
+        completions = _complete_value(previous, text, names)
+        if completions.texts or not previous.has_optional_value:
             return completions
 
     flag, equals, value = text.partition("=")
     if flag.startswith("--") and equals:  # `--model=TEXT`
-        if flag not in flags_with_value:
+        if flag not in options_with_value:
             return TabCompletions(len(text), [])
-        completions = _complete_offer(options[flag].choices or options[flag].offers, value, names)
+        completions = _complete_value(options_with_value[flag], value, names)
         return TabCompletions(completions.start + len(flag) + 1, completions.texts)
 
     flags = match_prefix(text, options)
     if text.startswith("-"):
         return flags
 
-    arguments = [
-        word
-        for previous, word in zip(["", *earlier], earlier, strict=False)
-        if previous not in flags_with_value and not word.startswith("-")
-    ]
+    arguments = _list_arguments(earlier, options_with_value)
     if not command.accepts_word_count(len(arguments) + 1):
         return TabCompletions(len(text), []) if text else flags
 
     completions = _complete_offer(_find_offer(command, arguments), text, names)
     return completions if completions.texts or text else flags
+
+
+def _complete_value(option: MagicOption, text: str, names: Names) -> TabCompletions:
+    return _complete_offer(option.choices or option.offers, text, names)
+
+
+def _list_arguments(
+    words: Sequence[str], options_with_value: Mapping[str, MagicOption]
+) -> list[str]:
+    """Return the words that are neither flags nor values of options."""
+    return [
+        word
+        for previous, word in zip(["", *words], words, strict=False)
+        if previous not in options_with_value and not word.startswith("-")
+    ]
 
 
 def _find_offer(
@@ -251,7 +274,7 @@ def _find_offer(
 def _complete_offer(
     offer: Offer | tuple[str, ...] | Mapping[str, Offer | None] | None, text: str, names: Names
 ) -> TabCompletions:
-    """Complete `text` as one kind of offer, or as one of several words."""
+    """Complete `text` as one kind of name, such as "model", or as one of the words in `offer`."""
     if offer is None:
         return TabCompletions(len(text), [])
     if isinstance(offer, str):

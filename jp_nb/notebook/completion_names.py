@@ -1,4 +1,4 @@
-"""The names of a session that can complete a line: tools, models, files, variables.
+"""The names of a session that Tab offers on a line: tools, models, files, variables.
 
 Nothing is evaluated or run. After the name of a provider, its list of models may be requested in
 the background.
@@ -37,9 +37,10 @@ _log = logging.getLogger(__name__)
 
 
 class Names:
-    """Snapshot of the names in a session, for one completion.
+    """The names in a session, for one completion of a line.
 
-    Names are read once, when the line needs them. Unreadable files and records have none.
+    Each kind of names is read when the line needs it, at most once. Unreadable files and records
+    have no names.
     """
 
     def __init__(self, session: Session) -> None:
@@ -47,15 +48,17 @@ class Names:
 
     @cached_property
     def _config(self) -> AppConfig:
+        """The effective configuration; the default one if it is not valid."""
         return _try(lambda: self.session.config, AppConfig())
 
     @cached_property
-    def _dumped(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
+        """The effective configuration as a tree of tables."""
         return self._config.model_dump(mode="json", exclude_none=True)
 
     def keys(self, path: str) -> Sequence[str]:
         """Return the keys below `path` in the effective configuration, or the indexes of a list."""
-        value = look_up(self._dumped, parse_path(path))
+        value = look_up(self._settings, parse_path(path))
         if isinstance(value, list):
             return [str(number) for number in range(len(value))]
         return list(value) if isinstance(value, dict) else []
@@ -74,12 +77,12 @@ class Names:
 
     @cached_property
     def providers(self) -> Sequence[str]:
-        """Providers, and the servers of the configuration."""
+        """Providers, and the model servers that the user has named in the configuration."""
         return [*PROVIDER_NAMES, *sorted(self.keys(SERVERS_PATH))]
 
     @cached_property
     def mcp_servers(self) -> Sequence[str]:
-        """MCP servers of the configuration."""
+        """MCP servers of the configuration, which have tools."""
         return sorted(self._config.providers.mcp)
 
     @cached_property
@@ -108,16 +111,11 @@ class Names:
             folders += [root / path / folder for path in self._config.config_load_paths]
 
         entries: list[str] = []
-        nothing: list[str] = []
         for place in folders:
-            entries += _try(partial(_list_folder, place), nothing)
+            entries += _try(partial(_list_folder, place), list[str]())
 
-        suffixes = {entry: Path(entry).suffix for entry in entries}
-        return [
-            entry.removesuffix(suffix)
-            for entry, suffix in suffixes.items()
-            if entry.endswith("/") or (suffix and suffix in CONFIG_SUFFIXES)
-        ]
+        names = (_read_config_name(entry) for entry in dict.fromkeys(entries))
+        return [name for name in names if name is not None]
 
     def entries(self, folder: str) -> Sequence[str]:
         """Return the names in `folder`, a path from the notebook's folder; folders end with `/`."""
@@ -137,7 +135,7 @@ class Names:
 
     @cached_property
     def answers(self) -> Sequence[str]:
-        """Ids of answered questions, newest first."""
+        """Ids of answered questions, newest first, also of those that others have answered."""
         history = _try(
             lambda: self.session.active.questions.read_history(includes_foreign=True), None
         )
@@ -145,7 +143,7 @@ class Names:
 
     @cached_property
     def variables(self) -> Sequence[str]:
-        """Names of the user's variables."""
+        """Names of the user's variables, without those of IPython."""
         hidden = getattr(get_ipython(), "user_ns_hidden", {})
         names = list(self.session.host.namespace)
         return [name for name in names if isinstance(name, str) and name not in hidden]
@@ -163,6 +161,18 @@ class Names:
         values = self.session.host.namespace
         names = (name for name in self.variables if not name.startswith("_"))
         return [name for name in names if is_schema_like(values.get(name))]
+
+
+def _read_config_name(entry: str) -> str | None:
+    """Return the name of an entry of a folder for `-c`; None if it is no configuration file.
+
+    That is `writing` for `writing.toml`. A folder keeps its `/`.
+    """
+    if entry.endswith("/"):
+        return entry
+
+    suffix = Path(entry).suffix
+    return entry.removesuffix(suffix) if suffix and suffix in CONFIG_SUFFIXES else None
 
 
 def _has_rows(value: Any) -> bool:

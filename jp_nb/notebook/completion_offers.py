@@ -1,5 +1,8 @@
 """Complete one word as a path of a setting, an assignment, a model, a file, or another kind.
 
+A path such as `conversation.tools[a.b].run` consists of *keys*. The schema of the configuration has
+a *node* for each path. Each function gets the word up to the cursor, and the names of the session.
+
 Source: `docs/guide.md`.
 """
 
@@ -28,9 +31,12 @@ from jp_nb.notebook.magic_options import Offer
 
 @dataclass(frozen=True, slots=True)
 class TabCompletions:
-    """Completions of a line, best first. They replace the text from `start` to the cursor.
+    """Completions of a word or a line, best first.
 
-    `notes` are shown beside the texts, by the text.
+    Attributes:
+        start: The position in the word or line from which the completions replace it.
+        texts: The completions.
+        notes: Texts to show beside completions, by the completion.
     """
 
     start: int
@@ -44,6 +50,7 @@ def match_prefix(text: str, names: Iterable[str], start: int = 0) -> TabCompleti
 
 
 def _combine(first: TabCompletions, second: TabCompletions) -> TabCompletions:
+    """Return both completions if they replace the same text, else only those of one."""
     if first.start == second.start:
         return TabCompletions(first.start, [*first.texts, *second.texts])
     return first if first.texts else second
@@ -59,6 +66,7 @@ def _list_models(text: str, names: Names) -> list[str]:
 
 
 def _complete_config_file(text: str, names: Names) -> TabCompletions:
+    """Complete the name of a configuration file, or the path of one, as after `@` or `./`."""
     if not text.startswith(("@", ".", "/", "~")):
         return _complete_file(text, names.config_files, suffixes=("",))
 
@@ -81,6 +89,7 @@ def complete_path(text: str, names: Names) -> TabCompletions:
 def _complete_file(
     text: str, entries: Callable[[str], Sequence[str]], *, suffixes: tuple[str, ...]
 ) -> TabCompletions:
+    """Complete a path with the `entries` of its folder that are folders or have a suffix."""
     start = text.rfind("/") + 1
     names = [name for name in entries(text[:start]) if name.endswith(("/", *suffixes))]
     if not text.startswith(".", start):
@@ -94,8 +103,9 @@ _TOOLS = "conversation.tools"
 
 def _complete_path(text: str, names: Names) -> TabCompletions:
     """Complete the last key in a path of a setting, such as `conversation.tools.re` or `a[b`."""
+    # The boundaries of keys. A key in brackets may contain dots and brackets, so the last boundary
+    # after a path of the schema counts.
     boundaries = list(re.finditer(r"^|[.\[]", text))
-    # A key in brackets may contain dots, so the last boundary after a known path counts.
     for boundary in reversed(boundaries):
         above = text[: boundary.start()]
         if boundary[0] == "[":
@@ -113,7 +123,11 @@ def _complete_path(text: str, names: Names) -> TabCompletions:
 def _complete_key(
     text: str, node: SchemaNode, above: str, start: int, names: Names
 ) -> TabCompletions:
-    """Complete a key below `node`, after the dot or bracket in `text` at `start`."""
+    """Complete a key below `node`, after the dot or bracket in `text` at `start`.
+
+    `above` is the path of `node`; "" for the root. Keys such as `a.b`, which may not follow a dot,
+    are written in brackets. If there are some, all completions also replace the dot.
+    """
     separator = text[start : start + 1] if above else ""
     if separator == "[" and node.kind == "table":  # its keys are written with dots
         return TabCompletions(len(text), [])
@@ -123,7 +137,6 @@ def _complete_key(
     typed = typed.removeprefix('"') if is_quoted else typed
     keys = [key for key in _list_keys(node, above, names) if key.startswith(typed)]
 
-    # Keys that may follow a dot. Others are written in brackets: `tools[a.b]`.
     plain_keys = [key for key in keys if separator != "[" and _PLAIN_KEY.fullmatch(key)]
     texts: list[str] = []
     for key in plain_keys:
@@ -133,10 +146,10 @@ def _complete_key(
     if separator != "[" and not bracket_keys:
         return TabCompletions(start + len(separator), texts)
 
-    texts = [f".{text}" for text in texts]  # brackets replace the dot
+    texts = [f".{text}" for text in texts]
     for key in bracket_keys:
-        needs_quotes = is_quoted or "]" in key or parse_path(f"x[{key}]")[1:] != (key,)
-        # The shell-like splitting removes quotes.
+        is_read_back = "]" not in key and parse_path(f"x[{key}]")[1:] == (key,)
+        needs_quotes = is_quoted or not is_read_back
         index = json.dumps(key, ensure_ascii=False) if needs_quotes else key
         texts += _list_forms(key, f"[{index}]", node, above, names)
 
@@ -154,7 +167,11 @@ def _list_keys(node: SchemaNode, above: str, names: Names) -> list[str]:
 
 
 def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names) -> list[str]:
-    """Return `shown` with a dot if another key must follow, and in both forms if one may follow."""
+    """Return `shown` with a dot if another key must follow, and in both forms if one may follow.
+
+    `shown` is the key as it is typed, such as `[a.b]`. A table with a *short form* may have a text
+    in place of keys: `model = "fast"` in place of `model.id = "fast"`.
+    """
     child = node.child(key)
     if child is None:
         return []
@@ -174,6 +191,7 @@ _KNOWN_WORDS = dict.fromkeys(
 )
 """Words that validators of some settings accept, but that their annotations do not list."""
 _ARBITRARY_WORD = "no_such_word"
+"""A setting that accepts this word accepts any text."""
 
 
 def _complete_assignment(text: str, names: Names) -> TabCompletions:
@@ -181,11 +199,13 @@ def _complete_assignment(text: str, names: Names) -> TabCompletions:
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
     node = find_node(path) if path else None
-    if node is None or text.lstrip().startswith("{"):
+    is_json_object = text.lstrip().startswith("{")
+    if node is None or is_json_object:
         return TabCompletions(len(text), [])
 
     start = len(left) + 1
-    if ":" in left[len(path) :]:  # `path:=json`
+    is_json_value = ":" in left[len(path) :]  # `path:=json`
+    if is_json_value:
         words = [word for word in node.choices if word in ("true", "false")]
         if node.optional:
             words.append("null")
@@ -196,17 +216,20 @@ def _complete_assignment(text: str, names: Names) -> TabCompletions:
         start += len(text[start:]) - len(text[start:].lstrip())
         node = node.item
 
-    if node.table is ModelId:
-        values = _list_models(text[start:], names)
-    elif parse_path(path)[-1] == "tool_choice":
-        values = ["auto", "none", "required", *names.tools]
-    elif node.kind in ("map", "list", "json") or _accepts(node, _ARBITRARY_WORD):
-        values = node.choices
-    else:
-        known = (word for word in _KNOWN_WORDS if _accepts(node, word))
-        values = list(dict.fromkeys([*node.choices, *known]))
+    return match_prefix(text, _list_values(path, node, text[start:], names), start)
 
-    return match_prefix(text, values, start)
+
+def _list_values(path: str, node: SchemaNode, typed: str, names: Names) -> Sequence[str]:
+    """Return the values to offer for the setting at `path`, or for an item of it."""
+    if node.table is ModelId:
+        return _list_models(typed, names)
+    if parse_path(path)[-1] == "tool_choice":
+        return ["auto", "none", "required", *names.tools]
+    if node.kind in ("map", "list", "json") or _accepts(node, _ARBITRARY_WORD):
+        return node.choices
+
+    known = (word for word in _KNOWN_WORDS if _accepts(node, word))
+    return list(dict.fromkeys([*node.choices, *known]))
 
 
 def _accepts(node: SchemaNode, word: str) -> bool:
@@ -219,6 +242,7 @@ def _accepts(node: SchemaNode, word: str) -> bool:
 
 
 def _complete_tool(text: str, names: Names) -> TabCompletions:
+    """Complete the name of a tool, or of a toolset with the number of its tools."""
     sizes = names.toolsets
     notes = {name: f"{size} tools" for name, size in sizes.items()}
     notes |= {name: "1 tool" for name, size in sizes.items() if size == 1}

@@ -40,13 +40,17 @@ TEXT_OMITTED: Final = (
 
 
 class FileCells:
-    """The cells of the notebook file, as they are after the changes of this kernel."""
+    """The cells of the notebook file, as they are after the changes of this kernel.
+
+    The runner passes the cells before (`CellSnapshot`). This kernel reports each change as an event
+    of the run, from which the runner makes the notebook.
+    """
 
     def __init__(self, snapshot: CellSnapshot) -> None:
         cells = enumerate(snapshot["cells"], 1)
         self._cells = tuple(_read_cell(number, cell) for number, cell in cells)
         self._may_run = snapshot["run_inserted"]
-        self._inserted_count = 0
+        self._inserted_count = 0  # for the ids of new cells
         self._counts: dict[str, int] = {}  # execution counts of cells that ran in a turn, by id
 
         # The last change, and the ids of its new cells by their keys, such as `new:1`.
@@ -65,9 +69,9 @@ class FileCells:
         The kernel knows the source of an executed cell, but not its id.
         """
         started = read_started_cells()
-        known = {cell.source: cell for cell in executed}
+        executed_by_source = {cell.source: cell for cell in executed}
         cells = tuple(
-            _with_state(cell, started, known, self._counts.get(cell.cell_id))
+            _with_state(cell, started, executed_by_source, self._counts.get(cell.cell_id))
             for cell in self._cells
         )
         return NotebookCells(cells, "file")
@@ -140,6 +144,7 @@ class CellOfFile:
 
 
 def _is_new(key: str) -> bool:
+    """Return True if a step names a cell by its key, such as `new:1`, because it has no id yet."""
     return key.startswith("new:")
 
 
@@ -160,9 +165,14 @@ def _read_cell(number: int, cell: SnapshotCell) -> DocumentCell:
 def _with_state(
     cell: DocumentCell,
     started: list[str],
-    known: Mapping[str, NotebookCell],
+    executed_by_source: Mapping[str, NotebookCell],
     count_in_turn: int | None,
 ) -> NotebookCell:
+    """Return a cell with its state and execution count.
+
+    `started` are the ids of the cells that the runner has started, the running one last.
+    `count_in_turn` is the execution count if the cell ran in a turn, where no runner starts it.
+    """
     listed = NotebookCell(cell.number, cell.source, cell.kind, cell.cell_id)
     if count_in_turn is not None:
         return replace(listed, execution_count=count_in_turn, state="ran")
@@ -170,7 +180,7 @@ def _with_state(
         return listed
 
     state: CellState = "running" if cell.cell_id == started[-1] else "ran"
-    ran = known.get(cell.source)
+    ran = executed_by_source.get(cell.source)
     count = None if ran is None else ran.execution_count
     if ran is not None and state == "ran":
         state = ran.state

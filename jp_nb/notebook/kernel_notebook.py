@@ -42,8 +42,15 @@ _CELL_NUMBER: Final = re.compile("[0-9]{1,6}")  # a longer text of digits is an 
 class KernelNotebook:
     """Access of tools to the cells and variables of a notebook; implements `NotebookAccess`.
 
-    `executed` are the cells that this kernel executed. `record_error` is called with the exception
-    and the code if the code that a tool runs fails. `file` are the cells of a headless run.
+    The cells are in the `file` in a headless run, else in the page if `store` is a `LiveStore`. If
+    there is neither, only the `executed` cells are known, and none can be edited.
+
+    Attributes:
+        shell: The IPython shell.
+        store: The storage backend of the record, which also exchanges messages with the page.
+        executed: The cells that this kernel executed.
+        record_error: Called with the exception and the code if code that a tool runs fails.
+        file: The cells of the notebook file; None if its runner gives none.
     """
 
     shell: Any
@@ -96,6 +103,9 @@ class KernelNotebook:
 
     async def document(self) -> DocumentCells:
         """Return the cells that may be edited.
+
+        In a console or a page without the extension, the document is empty: then a tool can only
+        give new cells to the user (`offer`).
 
         Raises:
             ToolError: Nothing can be edited here.

@@ -32,6 +32,7 @@ class MagicOption:
         into: Name of the parsed value; by default the long flag.
         parse: For an option that can be repeated: makes a value of the flag and the text after it.
             The values of all options with the same `into` form one list, in their order.
+        offers: Kind of completions of the value.
         beside: Other words on the line, for the help.
     """
 
@@ -51,8 +52,15 @@ class MagicOption:
 
     @property
     def has_optional_value(self) -> bool:
-        """True if no value has to follow."""
-        return not self.takes or self.takes.startswith("[")
+        """True if a value may follow, but need not."""
+        return self.takes.startswith("[")
+
+    @property
+    def value_count(self) -> Literal[0, "?"] | None:
+        """The number of values as `nargs` of `argparse`: 0, "?" (0 or 1), or None (1)."""
+        if not self.takes:
+            return 0
+        return "?" if self.has_optional_value else None
 
     @property
     def usage(self) -> str:
@@ -74,11 +82,13 @@ class Subcommand:
         action: `module:function`. The module is in `jp_nb.notebook`, and the function takes an
             `Invocation` (`jp_nb/notebook/commands/__init__.py`).
         takes: Names of the words after the subcommand, such as `DIR`. Optional words are in
-            separate brackets; `…` marks several words.
+            separate brackets; `…` marks several words. Empty if no words may follow.
         takes_description: Description of these words for errors.
+        offers: Kind of completions of these words.
         verbs: The allowed first words, with the completions of the word after each.
-        is_text: The rest of the line is text, with its quotes.
-        assigns: A word such as `path=value` is a `-c`.
+        options: The options of the subcommand.
+        is_text: The rest of the line is text, with its quotes. The action reads it, not the parser.
+        assigns: A word such as `path=value` is a change of the configuration, as after `-c`.
     """
 
     name: str

@@ -50,7 +50,10 @@ NOT_THERE: Final = "When it was asked again, the page did not have this change."
 
 @dataclass(frozen=True, slots=True)
 class _PageState:
-    """The cells of the page, and the last operation that changed them, with the new ids."""
+    """The cells of the page, and the last operation that changed them.
+
+    `ids` has the ids of the cells that this operation has inserted, by their keys, such as `new:1`.
+    """
 
     cells: tuple[DocumentCell, ...]
     operation: str = ""
@@ -94,8 +97,10 @@ class PageDocument:
     async def change(self, change: CellChange) -> ChangeResult:
         """Let the page apply `change`, and return its answer."""
         operation = change.operation or uuid.uuid4().hex
-        present = {cell.cell_id: cell.source for cell in change.expected}
-        steps: list[Any] = [_format_step(step, present.get(step.cell)) for step in change.steps]
+        present_sources = {cell.cell_id: cell.source for cell in change.expected}
+        steps: list[Any] = [
+            _format_step(step, present_sources.get(step.cell)) for step in change.steps
+        ]
         expected: list[Any] = [
             {
                 "id": cell.cell_id,
@@ -108,20 +113,21 @@ class PageDocument:
         ]
 
         try:
-            asked = self.store.requests.ask_edit(operation, steps, expected)
-            text = await _wait(asked, CHANGE_TIMEOUT_S)
+            answer = self.store.requests.ask_edit(operation, steps, expected)
+            text = await _wait(answer, CHANGE_TIMEOUT_S)
             changed = _read_answer(text, operation)
         except TimeoutError:
             return await self._find_outcome(operation)
         except StorageError as exc:
             return ChangeResult("unknown", operation=operation, note=f"{exc}.")
 
+        # In a shared document, an edit of another user may arrive meanwhile.
         if changed.outcome != "applied" or not self.store.requests.is_shared:
             return changed
         return await self._find_merged(change, changed)
 
     async def _find_merged(self, change: CellChange, changed: ChangeResult) -> ChangeResult:
-        """Compare the cells once more: an edit of another page may have arrived later."""
+        """Compare the cells once more: an edit of another page may have been merged later."""
         await asyncio.sleep(MERGE_S)
         try:
             state = await self._read_state()
@@ -136,7 +142,7 @@ class PageDocument:
 
         user = ANOTHER_USER
         others = self.store.requests.list_other_users()
-        if len(others) == 1:
+        if len(others) == 1:  # it can only have been this one
             user = format_user_name(others[0])
         return replace(changed, merged=merged, merged_by=user)
 
@@ -170,7 +176,7 @@ def _format_step(step: EditStep, present: str | None) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class CellOfPage:
-    """A cell of the open page that runs inside of a turn. Implements `OwnCell`."""
+    """A cell of the open page that runs inside of a turn. Implements `OwnCell` (`code_runs.py`)."""
 
     store: LiveStore
     cell_id: str
@@ -188,8 +194,8 @@ class CellOfPage:
             stored = outputs.to_json()
 
         try:
-            asked = self.store.requests.ask_to_store_run(self.cell_id, self.source, count, stored)
-            answer = _read_object(asked.result(CHANGE_TIMEOUT_S))
+            reply = self.store.requests.ask_to_store_run(self.cell_id, self.source, count, stored)
+            answer = _read_object(reply.result(CHANGE_TIMEOUT_S))
         except (StorageError, TimeoutError):
             return False
         return answer.get("outcome") == "stored" and outputs.is_complete
@@ -205,6 +211,7 @@ async def _wait(answer: Future[str], timeout_s: float) -> str:
 
 
 def _read_object(text: str) -> JsonObject:
+    """Parse an answer of the page, or raise `StorageError` if it is no JSON object."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as exc:
@@ -230,7 +237,7 @@ def _read_cell(number: int, cell: Any) -> DocumentCell:
     if not isinstance(cell_id, str) or not isinstance(source, str):
         raise StorageError(MALFORMED_DOCUMENT)
 
-    kind: CellKind = next((each for each in CELL_KINDS if each == cell.get("type")), "raw")
+    kind: CellKind = next((known for known in CELL_KINDS if known == cell.get("type")), "raw")
     tags = cell.get("tags")
     if not isinstance(tags, list):
         tags = []
@@ -255,7 +262,11 @@ def _read_ids(ids: Any) -> dict[str, str]:
 
 
 def _read_answer(text: str, operation: str) -> ChangeResult:
-    """Return the page's answer about `operation`. Any other answer says nothing about it."""
+    """Return the page's answer about `operation`.
+
+    Raises:
+        StorageError: It is no such answer, or the page did not apply the change.
+    """
     answer = _read_object(text)
     if answer.get("operation") != operation:
         raise StorageError("The page answered about another change")

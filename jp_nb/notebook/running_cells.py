@@ -23,7 +23,13 @@ MAX_ENDED: Final = 32
 
 @dataclass(slots=True)
 class RunningCell:
-    """A running cell, its outputs so far, and the functions that are called when it ends."""
+    """A cell that runs, or that has ended while no page showed its outputs.
+
+    Attributes:
+        request: The Jupyter message `execute_request` that runs the cell.
+        outputs: Its outputs so far.
+        at_end: Functions that are called when it ends.
+    """
 
     request: Mapping[str, Any]
     outputs: CellOutputs = field(default_factory=CellOutputs)
@@ -56,8 +62,11 @@ class RunningCells:
 
     It also replaces `send` of the kernel's session, through which all outputs leave the kernel.
 
+    `_lock` guards the cells, and each cell has a lock for its outputs. A thread that needs both
+    takes `_lock` first. Private methods are called with `_lock` held.
+
     Attributes:
-        send: The method of the session that it replaces.
+        send: The method of the session that it replaces; None if the kernel has no session.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -90,6 +99,12 @@ class RunningCells:
         installed = kernel._publish_status = cls(kernel)
         return installed
 
+    @classmethod
+    def find(cls, kernel: Any) -> RunningCells | None:
+        """Return the publisher of `kernel` if `of` has installed it. Any thread may call it."""
+        publish = getattr(kernel, "_publish_status", None)
+        return publish if isinstance(publish, cls) else None
+
     def __call__(self, status: str, channel: str, parent: Any = None) -> None:
         """Publish `status` for the request `parent`, and `busy` again if other cells still run."""
         request = parent or self._kernel.get_parent(channel) or {}
@@ -99,6 +114,7 @@ class RunningCells:
             elif status == "idle":
                 self._end(get_message_id(request))
 
+            # Another cell still runs only if one ended, and others are left.
             if status != "idle" or not self._cells or not get_message_id(request):
                 return self._publish(status, channel, parent)
 
@@ -107,7 +123,8 @@ class RunningCells:
             header = {**request["header"], "msg_type": "kernel_info_request"}
             self._publish(status, channel, {**request, "header": header})
             # Other pages and servers use every status.
-            self._publish("busy", "shell", next(reversed(self._cells.values())).request)
+            latest_cell = next(reversed(self._cells.values()))
+            self._publish("busy", "shell", latest_cell.request)
 
     def set_output(
         self,
@@ -157,8 +174,9 @@ class RunningCells:
         With the id of a `request`, do so only for its cell.
         """
         with self._lock:
-            for name, cell in self._cells.items():
-                if cell.cell_id and cell.outputs.has_own and request in ("", name):
+            for request_id, cell in self._cells.items():
+                is_selected = request in ("", request_id)
+                if is_selected and cell.cell_id and cell.outputs.has_own:
                     send(cell)
 
     def for_each_unseen(self, send: Callable[[RunningCell], None]) -> None:
@@ -185,11 +203,13 @@ class RunningCells:
             return frozenset(cell.cell_id for cell in self._cells.values()) - {""}
 
     def _add(self, request: Any) -> None:
+        """Add the cell that `request` runs. Other requests run none."""
         name = get_message_id(request)
         if name and request["header"].get("msg_type") == "execute_request":
             self._cells.setdefault(name, RunningCell(request))
 
     def _end(self, request: str) -> None:
+        """Remove the cell that the request with this id ran, and keep its outputs as unseen."""
         ended = self._cells.pop(request, None)
         if ended is None:
             return

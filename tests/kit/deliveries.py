@@ -204,8 +204,8 @@ class KnownPages:
 
     def take_lacking(self) -> list[tuple[str, str]]:
         """Return the pages that lack outputs since the last call, with the request of the cell."""
-        found = [(lacking.page, lacking.request) for lacking in self._pages.lacking]
-        self._pages.lacking.clear()
+        found = [(lacking.page, lacking.request) for lacking in self._pages.lacking_pages]
+        self._pages.lacking_pages.clear()
         return found
 
     def writes_outputs(self, page: str, session: str) -> bool:

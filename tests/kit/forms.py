@@ -125,7 +125,7 @@ class FormUser:
     @property
     def reply_box(self) -> Any:
         """The text box of the menu."""
-        return self._form._reply_box
+        return self._form._get_menu().reply_box
 
     @property
     def labels(self) -> list[str]:

@@ -54,12 +54,13 @@ class _Tools:
         self.others_printed = False
         return printed
 
-    def take(self, *, of_function: bool) -> list[Any]:
-        if not of_function:
-            return []
+    def take_of_function(self) -> list[Any]:
         taken = self.held
         self.held = []
         return taken
+
+    def take_of_others(self) -> list[Any]:
+        return []
 
 
 class TurnScreen:

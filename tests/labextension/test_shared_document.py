@@ -215,7 +215,7 @@ ANSWERS = """([cell, count]) => document.querySelectorAll(".jp-Notebook .jp-Cell
 COUNT_BYES = """from jp_nb.session import require_session
 store = require_session().active.store
 receivers = get_ipython().kernel.control_handlers["comm_msg"].receivers
-comm_id, receive, types = store._link.comm_id, store._receive, []
+comm_id, receive, types = store._link.comm_id, store._receiver.receive, []
 receivers[comm_id] = lambda data: (types.append(data["type"]), receive(data))
 """
 

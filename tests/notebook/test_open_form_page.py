@@ -96,7 +96,7 @@ def clear_told_again():
     from jp_nb.notebook.page.known_pages import LackingPage
     from jp_nb.notebook.page.live_store import LiveStore
     (store,) = [each for each in gc.get_objects() if isinstance(each, LiveStore)]
-    page = store._pages.followed.page
+    page = store._link.pages.followed.page
     store._outputs.send_outputs(LackingPage(page))  # as to a page that is slow to say hello
     work()
     clear_output()

@@ -27,6 +27,7 @@ from jp_nb.toolkit.editing.edit_review import EditReview
 from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
 MAX_LISTED_BLOCKS = 30  # limit of code blocks that an error lists
+MAX_SUSPECT_LINES = 10  # limit of lines that a warning names
 
 
 def insert_code(call: Invocation) -> None:
@@ -71,14 +72,15 @@ def _find_tool_call(call: Invocation) -> tuple[str, str]:
 def _warn_of_hidden_characters(text: str) -> None:
     """Name the lines with characters that are invisible, or look like others."""
     lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
-    hidden = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
-    if not hidden:
+    suspect = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
+    if not suspect:
         return
 
-    more = f" and {len(hidden) - 10} more" if len(hidden) > 10 else ""
-    contain = f"lines {', '.join(hidden[:10])}{more} contain"
-    if len(hidden) == 1:
-        contain = f"line {hidden[0]} contains"
+    more_count = len(suspect) - MAX_SUSPECT_LINES
+    more = f" and {more_count} more" if more_count > 0 else ""
+    contain = f"lines {', '.join(suspect[:MAX_SUSPECT_LINES])}{more} contain"
+    if len(suspect) == 1:
+        contain = f"line {suspect[0]} contains"
     print(
         f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
         "look like other characters."
@@ -91,7 +93,8 @@ def _page_can_edit(call: Invocation, kernel: Any) -> bool:
     if kernel is None or not isinstance(store, LiveStore):
         return False
     running = RunningCell(kernel.get_parent("shell"))
-    return store.requests.check_edits(running.session) is None
+    refusal = store.requests.check_edits(running.session)
+    return refusal is None
 
 
 def _make_review(text: str, description: str, document: DocumentCells) -> EditReview:

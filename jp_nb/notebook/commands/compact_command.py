@@ -47,7 +47,10 @@ def compact_context(call: Invocation) -> None:
 
 def _explain_empty_plan(options: CompactionOptions, turn_count: int) -> str:
     first = options.first
-    if first is None or first.kind != "turn" or first.amount < turn_count:
+    begins_after_last_turn = (
+        first is not None and first.kind == "turn" and first.amount >= turn_count
+    )
+    if first is None or not begins_after_last_turn:
         return NOTHING_TO_COMPACT
 
     number = to_shown_turn(int(first.amount))
@@ -56,20 +59,20 @@ def _explain_empty_plan(options: CompactionOptions, turn_count: int) -> str:
 
 def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
     used_options = {name for name, value in vars(call.options).items() if value}
-    if used_options - {"undo", "dry_run", "words"}:
+    if used_options - {"undo", "dry_run"}:
         raise UsageError(
             "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
         )
 
     undone = compaction.find_last() if call.options.dry_run else compaction.undo()
-    words = format_compactions(undone)
+    described = format_compactions(undone)
     if not undone:
         print("jp_nb: There is no compaction to undo. All turns are sent in full.")
     elif call.options.dry_run:
-        print(f"jp_nb: This would undo the last compaction ({words}).")
+        print(f"jp_nb: This would undo the last compaction ({described}).")
     else:
         tokens = f"{compaction.estimate_tokens():,} tokens"
-        print(f"jp_nb: Undid the last compaction ({words}). Messages now take about {tokens}.")
+        print(f"jp_nb: Undid the last compaction ({described}). Messages now take about {tokens}.")
 
 
 def read_compaction_options(options: Namespace) -> CompactionOptions:
@@ -80,9 +83,9 @@ def read_compaction_options(options: Namespace) -> CompactionOptions:
         raise UsageError("Use `--to` or `--keep-last`, not both.")
 
     rules = _read_rules(options)
-    # They stay text, as in the configuration. Here they are only checked.
-    _read_bound("--keep-first", options.keep_first)
-    _read_bound("--keep-last", options.keep_last, may_be_last=False)
+    # These two stay text, as in the configuration.
+    _check_bound("--keep-first", options.keep_first)
+    _check_bound("--keep-last", options.keep_last, may_be_last=False)
 
     return CompactionOptions(
         rules=rules,
@@ -103,7 +106,7 @@ def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
 
     rule: dict[str, object] = {"reasoning": "strip"} if options.reasoning else {}
     if options.tools:
-        rule["tool_calls"] = options.tools[-1]
+        rule["tool_calls"] = options.tools[-1]  # of a repeated option, the last one counts
 
     if options.summarize:
         rule["summary"] = {"model": {"id": options.model}} if options.model else {}
@@ -118,9 +121,16 @@ def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
 
 
 def _read_turn(flag: str, text: str | None) -> TurnBound | None:
-    bound = _read_bound(flag, text)
-    # A plain number is the number of a turn in `%jp log`.
-    if bound is None or bound.kind != "count":
+    """Return the turn in the text of an option; None without the option.
+
+    `parse_bound` reads a plain number as a count of turns, as the configuration needs it. Here it
+    is the number of a turn in `%jp log`, from 1.
+    """
+    if text is None:
+        return None
+
+    bound = _parse_bound(flag, text, may_be_last=True)
+    if bound.kind != "count":
         return bound
     if not bound.amount:
         raise UsageError(f"`{flag}`: there is no turn 0. Turns are counted from 1, as in `%jp log`")
@@ -128,8 +138,15 @@ def _read_turn(flag: str, text: str | None) -> TurnBound | None:
     return TurnBound("turn", to_stored_turn(int(bound.amount)))
 
 
-def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> TurnBound | None:
+def _check_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> None:
+    """Raise `UsageError` if the text of an option is no number of turns or other bound."""
+    if text is not None:
+        _parse_bound(flag, text, may_be_last=may_be_last)
+
+
+def _parse_bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
+    """Parse the text of the option `flag`. The bound `last` is that of the last compaction."""
     try:
-        return None if text is None else parse_bound(text, may_be_last=may_be_last)
+        return parse_bound(text, may_be_last=may_be_last)
     except ValueError as exc:
         raise UsageError(f"`{flag}`: {exc}") from exc

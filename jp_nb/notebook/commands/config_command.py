@@ -5,8 +5,9 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from jp_nb.config.assignments import format_setting_value
 from jp_nb.config.directives import Directive
@@ -24,6 +25,7 @@ from jp_nb.session.session import Session
 from jp_nb.text import plain
 
 MAX_CONFIRMED_PATHS: Final = 3  # limit of paths in the confirmation of a change
+MAX_CONFIRMED_CHARS: Final = 80  # longer values are not in the confirmation
 
 FileLayer = Literal["user", "workspace"]
 
@@ -72,7 +74,7 @@ def _change_conversation(session: Session, changes: Sequence[Directive]) -> None
     for delta in new_deltas:
         changed |= dict.fromkeys(delta.claims)
 
-    # A changed table has its fields in its value.
+    # The value of a changed table has its fields, so the paths inside of it are not listed.
     tables = tuple(f"{path}." for path in changed)
     paths = [path for path in changed if not path.startswith(tables)]
     if paths:
@@ -83,13 +85,13 @@ def _change_conversation(session: Session, changes: Sequence[Directive]) -> None
 
 def _describe_changes(session: Session, paths: Sequence[str]) -> str:
     """Return a line about the settings at `paths`, with the new values that are short."""
-    value_at = _value_reader(session)
+    values = _read_effective_values(session)
     parts = []
     for path in paths[:MAX_CONFIRMED_PATHS]:
-        value = value_at(path)
-        if value == "null":
+        value = values.format(path)
+        if not values.is_set(path):
             parts.append(f"{path} unset")
-        elif len(value) <= 80:
+        elif len(value) <= MAX_CONFIRMED_CHARS:
             parts.append(f"{path} = {value}")
         else:
             parts.append(path)
@@ -112,13 +114,13 @@ def _format_change(change: Directive) -> str:
 
 def _show_values(call: Invocation, paths: Sequence[str]) -> None:
     sources = call.session.settings.explain(paths)
-    value_at = _value_reader(call.session)
+    values = _read_effective_values(call.session)
     rows = []
 
     for path in paths:
         source = _find_effective_source(sources[path])
         set_by = _describe_source(source, path) if source else "default"
-        rows.append((path, value_at(path), set_by))
+        rows.append((path, values.format(path), set_by))
 
     call.show(make_table(("path", "value", "set by"), rows))
 
@@ -127,13 +129,13 @@ def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
     """Show all sources of the settings at `paths`, weakest first, and the effective values."""
     rows: list[tuple[str, str, str]] = []
     settings = call.session.settings
-    value_at = _value_reader(call.session)
+    values = _read_effective_values(call.session)
 
     for path in paths:
         # A setting of a tool that is unset has the value for all tools.
-        path_for_all = _path_for_all_tools(path)
+        path_for_all = _find_path_for_all_tools(path)
         explained_paths = [path]
-        if path_for_all and value_at(path) == "null":
+        if path_for_all and not values.is_set(path):
             explained_paths.append(path_for_all)
 
         for explained in explained_paths:
@@ -141,12 +143,12 @@ def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
                 value = "reverted" if source.is_reverted else format_masked(explained, source.value)
                 rows.append((explained, _describe_source(source, explained), value))
 
-        rows.append((path, "effective", value_at(explained_paths[-1])))
+        rows.append((path, "effective", values.format(explained_paths[-1])))
 
     call.show(make_table(("path", "set by", "value"), rows))
 
 
-def _path_for_all_tools(path: str) -> str | None:
+def _find_path_for_all_tools(path: str) -> str | None:
     """Return the path in `conversation.tools.*` that applies if the setting of a tool is unset."""
     match parse_path(path):
         case ("conversation", "tools", name, field, *rest) if name != STAR and field in DEFAULTABLE:
@@ -154,32 +156,60 @@ def _path_for_all_tools(path: str) -> str | None:
     return None
 
 
-def _value_reader(session: Session) -> Callable[[str], str]:
-    """Return a function that formats the effective value at a path, without secrets."""
-    try:
-        config = session.config.model_dump(mode="json", exclude_none=True)
-    except ConfigError as exc:
-        partial = session.settings.read_valid_partial()
-        print(f"jp_nb: The configuration is not valid: {plain(str(exc))}")
-        return lambda path: f"{format_masked(path, get_path(partial, path))} (not validated)"
+@dataclass(frozen=True, slots=True)
+class _EffectiveValues:
+    """The effective values of all settings, as a tree of tables.
 
-    return lambda path: format_setting_value(mask_secrets(get_path(config, path), parse_path(path)))
+    `is_validated` is False if the configuration is not valid. Then a value is shown as it was
+    written.
+    """
+
+    tree: Mapping[str, Any]
+    is_validated: bool
+
+    def is_set(self, path: str) -> bool:
+        """Return True if the setting has a value."""
+        return get_path(self.tree, path) is not None
+
+    def format(self, path: str) -> str:
+        """Return the value at `path` as text, without secrets."""
+        value = get_path(self.tree, path)
+        if self.is_validated:
+            return format_setting_value(mask_secrets(value, parse_path(path)))
+        return f"{format_masked(path, value)} (not validated)"
+
+
+def _read_effective_values(session: Session) -> _EffectiveValues:
+    """Return the effective values. If the configuration is not valid, tell the user why."""
+    try:
+        tree = session.config.model_dump(mode="json", exclude_none=True)
+    except ConfigError as exc:
+        print(f"jp_nb: The configuration is not valid: {plain(str(exc))}")
+        return _EffectiveValues(session.settings.read_valid_partial(), is_validated=False)
+
+    return _EffectiveValues(tree, is_validated=True)
 
 
 def _find_effective_source(sources: Sequence[Provenance]) -> Provenance | None:
-    """Return the last of `sources` that determines the value, if there is one.
+    """Return the one of `sources`, weakest first, that determines the value; None for the default.
 
-    A file has precedence over the base configuration of a conversation that began with the file's
-    value. If the conversation reverted its own value, the source below applies.
+    It is the last one, except in two cases:
+
+    - The conversation has reverted its value. Then the last source outside of it applies.
+    - The conversation began with the value that a file has. Then the file is named, because the
+      value changes with the file.
     """
-    last = sources[-1] if sources else None
-    sources_below = [source for source in sources if source.source not in (BASE, CONVERSATION)]
-    last_below = sources_below[-1] if sources_below else None
-    if last is None or last.is_reverted:
-        return last_below
+    if not sources:
+        return None
 
-    if last.source == BASE and last_below is not None and last_below.value == last.value:
-        return last_below
+    last = sources[-1]
+    outside = [source for source in sources if source.source not in (BASE, CONVERSATION)]
+    last_outside = outside[-1] if outside else None
+    if last.is_reverted:
+        return last_outside
+
+    if last.source == BASE and last_outside is not None and last_outside.value == last.value:
+        return last_outside
     return last
 
 

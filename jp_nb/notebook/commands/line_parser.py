@@ -1,5 +1,7 @@
 """Parse the lines of `%%jp` and `%jp SUBCOMMAND` by the tables in `subcommands.py`.
 
+`magic_options.py` explains the fields of a table.
+
 Source: `docs/guide.md`.
 """
 
@@ -17,7 +19,10 @@ from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE
 
 
 class OptionParser(argparse.ArgumentParser):
-    """Argument parser that raises `UsageError` instead of ending the process."""
+    """Argument parser that raises `UsageError` instead of ending the process.
+
+    With `words`, it also accepts other words than options, as the attribute `words` of the result.
+    """
 
     def __init__(self, options: Sequence[MagicOption], *, usage: str, words: bool = False) -> None:
         super().__init__(add_help=False, allow_abbrev=False)
@@ -41,16 +46,17 @@ def _make_settings(option: MagicOption) -> dict[str, Any]:
 
     if option.parse is not None:
         settings |= {"action": _AppendParsed, "parse": option.parse, "default": []}
-        settings["nargs"] = None
-        if option.has_optional_value:
-            settings["nargs"] = "?" if option.takes else 0
+        settings["nargs"] = option.value_count
     elif not option.takes:
         settings["action"] = "store_true"
     return settings
 
 
 class _AppendParsed(argparse.Action):
-    """Append the parsed value to a list that several options share, in their order."""
+    """Append the parsed value to a list that several options share, in their order.
+
+    `parse` gets the flag, and the text after it; None if there is no text.
+    """
 
     def __init__(self, *args: Any, parse: Callable[[str, str | None], object], **rest: Any) -> None:
         super().__init__(*args, **rest)
@@ -77,7 +83,10 @@ def _make_ask_parser() -> OptionParser:
 
 
 def parse_subcommand(subcommand: Subcommand, text: str) -> argparse.Namespace:
-    """Parse the options of `subcommand`, and other words as `words`, or raise `UsageError`."""
+    """Parse the options of `subcommand`, and other words as `words`, or raise `UsageError`.
+
+    The action of a subcommand that `is_text` gets no words: it reads the text itself.
+    """
     words = [] if subcommand.is_text else split_words(text)
     if subcommand.assigns:
         words = list(_mark_assignments(words, subcommand.options))
@@ -98,13 +107,19 @@ def parse_subcommand(subcommand: Subcommand, text: str) -> argparse.Namespace:
 
 
 def make_usage_error(subcommand: Subcommand, text: str, limit: str = "") -> UsageError:
-    """Return the error for wrong arguments `text` of `subcommand`."""
+    """Return the error for wrong arguments `text` of `subcommand`.
+
+    `limit` follows the description of the right ones, such as ", at least 1".
+    """
     expected = f"{subcommand.takes_description}{limit}"
     return UsageError(f"`%jp {subcommand.name}` takes {expected}, but got {text!r}.")
 
 
 def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> Iterator[str]:
-    """Insert `-c` before each assignment, so that it has an order among the options."""
+    """Insert `-c`, the flag of a change, before each assignment such as `path=value`.
+
+    So the changes have one order, in which they apply: that of the words and options on the line.
+    """
     from jp_nb.config.assignments import is_assignment  # loads the configuration tree
 
     flags_with_value = set[str]()

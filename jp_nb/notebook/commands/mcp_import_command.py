@@ -86,6 +86,12 @@ def _make_report(call: Invocation, found: ServerFiles) -> Report:
 
 
 def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[ImportPlan, Target]:
+    """Ask which servers to add, to which file, and where their keys go.
+
+    Raises:
+        PromptCancelled: The user chose no server.
+        UsageError: Keys would be copied into a file of the workspace.
+    """
     by_label = {choice.label: choice for choice in choices}
     options = [Option(value=label, label=escape_invisible(label)) for label in by_label]
     suggested = [choice.label for choice in choices if choice.is_suggested]
@@ -108,7 +114,8 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
         text = "Some entries contain keys as text. Where do the keys go?"
         questions.append(Question.select("keys", text, key_places).with_default("variables"))
 
-    exclusive = [question.with_exclusive() for question in questions]  # no model answers them
+    # Only the user may answer these questions, not a model.
+    exclusive = [question.with_exclusive() for question in questions]
     answers = call.session.turns.cell_questions.ask(exclusive, label="Import", tool=None)
     chosen = [by_label[label] for label in answers["servers"] or () if label in by_label]
     if not chosen:
@@ -127,6 +134,7 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
 
 
 def _make_private(path: Path) -> None:
+    """Let only the user read a file with keys."""
     try:
         os.chmod(path, _PRIVATE)
     except OSError as exc:

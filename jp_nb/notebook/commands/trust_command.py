@@ -65,10 +65,8 @@ def _list_setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]
     """Return the settings that a record would set if it were trusted: path and value."""
     rows = []
     for path, value in sorted(ignored.items()):
-        if path.startswith("("):  # a note about settings, such as `NOT_FOLLOWED`
-            shown = escape_invisible(path)
-        else:
-            shown = format_consent_value(path, value)
+        is_note = path.startswith("(")  # a remark about settings, such as `NOT_FOLLOWED`
+        shown = escape_invisible(path) if is_note else format_consent_value(path, value)
         rows.append((spell_invisible(path), shown))
 
     return rows
@@ -83,6 +81,7 @@ def _list_moved_rows(call: Invocation) -> list[tuple[str, str, str]]:
 
 
 def _trust_workspace(call: Invocation) -> None:
+    """Run `%jp trust --workspace`: ask about its files, and about a folder that was moved."""
     files = call.session.files
     if call.options.revoke:
         for line in trust_module.revoke_consent(files.folder):
@@ -117,6 +116,7 @@ def _trust_workspace(call: Invocation) -> None:
 
 
 def _ask_for_trust(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Show a table of settings, and ask the user whether to trust them."""
     call.show(make_table(head, rows, limit=sys.maxsize))  # the user must see everything
     text = "Trust the settings above? They can run code and send data to other hosts."
     questions = [Question.boolean("trust", text)]

@@ -48,17 +48,25 @@ class _Output:
 class OutputCapture:
     """The outputs of one run of code, in the state that a page shows at its end.
 
-    Attributes:
-        shows_value: True while the value of an expression is displayed.
+    The first and the last `MAX_RUN_OUTPUTS` outputs are kept.
     """
 
     def __init__(self) -> None:
-        self.shows_value = False
+        self._shows_value = False  # True inside of `showing_value`
         self._first: list[_Output] = []
         self._last: deque[_Output] = deque(maxlen=MAX_RUN_OUTPUTS)
-        self._count = 0  # of all outputs
+        self._count = 0  # of all outputs, also of those that are not kept
         self._image_count = 0
-        self._clears_next = False
+        self._clears_next = False  # the next output replaces all earlier ones
+
+    @contextmanager
+    def showing_value(self) -> Iterator[None]:
+        """Count the displays inside of the block as the value of an expression."""
+        self._shows_value = True
+        try:
+            yield
+        finally:
+            self._shows_value = False
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
         """Add the content of an iopub message of the type `kind`."""
@@ -113,8 +121,11 @@ class OutputCapture:
         self._clears_next = False
 
     def _fill(self, output: _Output, content: Mapping[str, Any]) -> None:
+        """Set the content of a display to that of a message."""
         bundle = content.get("data") or {}
-        output.kind = "result" if self.shows_value else output.kind
+        if self._shows_value:
+            output.kind = "result"
+
         output.text = BoundedText()
         output.images = ()
         output.text.add(_extract_text(bundle))

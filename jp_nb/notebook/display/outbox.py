@@ -21,9 +21,13 @@ BATCH_INTERVAL_S: Final = 0.1
 
 @dataclass(slots=True)
 class _QueuedMessage:
-    """A message in the queue; `texts` are those of a `stream` message.
+    """A message in the queue.
 
-    With `ends_batch`, the batch is sent at once. No messages are dropped or joined across it.
+    Attributes:
+        published: The message, to compare it with others.
+        send: Sends the message to a socket.
+        texts: The texts of a `stream` message, to which later text is added.
+        ends_batch: True if the batch is sent at once. No messages are dropped or joined across it.
     """
 
     published: Published
@@ -33,13 +37,17 @@ class _QueuedMessage:
 
     @property
     def stream(self) -> tuple[Any, Mapping[str, Any]] | None:
+        """The name of the stream, and the header of its request; None for other messages."""
         if self.published.kind != "stream":
             return None
         return self.published.content.get("name"), self.published.parent
 
 
 class Outbox:
-    """Replacement of `Session.send` while a turn runs. Thread-safe; the queue has no lock.
+    """Replacement of `Session.send` while a turn runs.
+
+    Any thread may send. The queue needs no lock, because appending to a deque and removing from it
+    are atomic, and only ipykernel's publishing thread removes.
 
     - Messages that change the outputs of the cell, and entries of the record, wait for the next
       batch. Consecutive text of one stream becomes one message. Only the newest update of a
@@ -47,7 +55,7 @@ class Outbox:
     - Other messages of the cell, such as those of widgets, end the batch, which is sent at once:
       the widgets of a form must exist before the page shows the form.
     - Messages of other requests, and the kernel's status, are sent directly.
-    - ipykernel's publishing thread sends all messages of the cell in the order of the calls.
+    - The publishing thread sends all messages of the cell in the order of the calls.
 
     `request` is the id of the request that runs the cell.
     """
@@ -89,6 +97,7 @@ class Outbox:
     def _send_or_queue(
         self, published: Published, stream: Any, message: Any, *args: Any, **kwargs: Any
     ) -> Any:
+        """Send a message or queue it, by the rules of the class; return the sent message."""
         of_cell = published.is_about(self._request)
         changes_outputs = of_cell and published.kind in OUTPUT_CHANGES
         waits = changes_outputs or is_batchable(published.kind, published.content)
@@ -99,9 +108,9 @@ class Outbox:
         if is_independent or is_forked:
             return self._send(stream, message, *args, **kwargs)
 
-        if not waits and not any(stream is known for known in self._iopub_streams):
-            # It bypasses the publishing thread, so the earlier messages must be sent first.
-            self.release()
+        bypasses_thread = not any(stream is known for known in self._iopub_streams)
+        if not waits and bypasses_thread:
+            self.release()  # the earlier messages must be sent first
             return self._send(stream, message, *args, **kwargs)
 
         if published.kind == "stream":
@@ -142,7 +151,8 @@ class Outbox:
         queued = _QueuedMessage(published, send, [str(published.content.get("text", ""))])
         return queued
 
-    def _release_in_time(self) -> None:  # in the publishing thread, as `_release`
+    def _release_in_time(self) -> None:
+        """Send the queue now, or when the interval is over; in the publishing thread."""
         wait = self._next_batch_at - monotonic()
         if wait > 0:
             self._thread.io_loop.call_later(wait, self._release)
@@ -150,6 +160,7 @@ class Outbox:
             self._release()
 
     def _release(self) -> None:
+        """Send the queue in batches; in the publishing thread."""
         self._scheduled_until = 0.0  # before the queue is read: later messages need a new batch
         messages = [self._queue.popleft() for _ in range(len(self._queue))]
         if not messages or self._thread.socket is None:

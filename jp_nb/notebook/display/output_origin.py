@@ -1,4 +1,7 @@
-"""Tell the output of a turn from the output of its tools."""
+"""Tell the output of a turn from the output of its tools.
+
+The output of the turn is *ours*: jp_nb displays it, and no tool or code of the user.
+"""
 
 from __future__ import annotations
 
@@ -30,5 +33,5 @@ def mark_as_ours() -> Iterator[None]:
 
 
 def is_ours() -> bool:
-    """Return True inside of `mark_as_ours`."""
+    """Return True if this thread displays output of the turn, inside of `mark_as_ours`."""
     return getattr(_OURS, "inside", False)

@@ -26,6 +26,7 @@ class _CallText:
     """The text of one call.
 
     Attributes:
+        text: All of it.
         is_new: True if the text changed since the last `take`.
         clears_next: True if the next text replaces all earlier text.
     """
@@ -53,7 +54,7 @@ class PrintedTexts:
         self._lock = RLock()  # the garbage collector may run code that prints
         self._is_open = False
         self._process = os.getpid()
-        self._restores: list[Callable[[], None]] = []
+        self._restores: list[Callable[[], None]] = []  # give each stream its own `write` back
 
     def open(self) -> None:
         """Start to take the text of calls."""
@@ -104,6 +105,7 @@ class PrintedTexts:
         self.changed()
 
     def _take_from(self, stream: Any) -> None:
+        """Replace `write` of a stream until `close`."""
         outer: Callable[[str], int | None] = stream.write
         replaced = stream.__dict__.get("write")
 
@@ -125,7 +127,7 @@ class PrintedTexts:
         self._restores.append(restore)
 
     def _add(self, text: str) -> bool:
-        # Return False if the text does not belong to a call.
+        """Add text to the call that prints it; return False if no open call does."""
         call_id = self._get_current_call()
         if not call_id:
             return False
@@ -149,11 +151,14 @@ class PrintedTexts:
         return True
 
     def _get_current_call(self) -> str:
-        # Return "" outside of tools, and for the function on the cell's thread.
+        """Return the id of the call whose code runs in this thread; "" if its text is not taken.
+
+        That is so for the function on the cell's thread, for text of jp_nb itself (`is_ours`), and
+        in a forked process, which has a copy of the texts that no front end shows.
+        """
         run = CURRENT_RUN.get()
         if run is None or run.call_id == self.function:
             return ""
-        # A forked process has a copy of the texts, which no front end shows.
         if is_ours() or os.getpid() != self._process:
             return ""
 
@@ -161,6 +166,7 @@ class PrintedTexts:
 
 
 def _take(call: _CallText | None) -> str | None:
+    """Return the whole text of a call if it has changed since the last time."""
     if call is None or not call.is_new:
         return None
     call.is_new = False

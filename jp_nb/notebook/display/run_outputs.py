@@ -67,9 +67,13 @@ class _RunOutput:
 
 
 class RunOutputs:
-    """Collects the outputs of a cell with this `count`, and shows them in the turn if it `shows`.
+    """Collects the outputs of a cell, and shows them in the turn if it `shows`.
 
-    Any thread may print. The lock guards the outputs; nothing is flushed while it is held.
+    The cell is the *own cell* of the code. It has the execution `count`. The running cell, whose
+    turn runs the code, has the outputs meanwhile.
+
+    Any thread may print. The lock guards the outputs. Private methods are called with it held,
+    except `_collect_or_send`. Streams must not be flushed while it is held.
 
     Attributes:
         is_complete: False if there were more outputs than can be stored.
@@ -79,20 +83,26 @@ class RunOutputs:
         self.is_complete = True
         self._count = count
         self._shows = shows
+
+        # The running cell, and the way in which its outputs leave the kernel.
         self._cells = RunningCells.of(kernel)
         self._request = kernel.get_parent("shell")
         self._request_id = get_running_request(kernel)
         self._session = kernel.session
         self._socket = kernel.iopub_socket
         self._send: Callable[..., Any] = self._session.send
+
+        # The outputs that are not cleared, and the number of all outputs, for their display ids.
         self._lock = RLock()
         self._outputs: list[_RunOutput] = []
         self._prefix = f"jp-nb-run-{uuid4().hex}"
         self._output_count = 0
-        self._chars = 0
+        self._chars = 0  # of all `_outputs`
         self._clears_next = False  # the next output replaces all earlier ones
+
+        # The time of the next update of printed text, and the timer if text waits for it.
         self._next_text_at = 0.0
-        self._timer: Timer | None = None  # while printed text waits for its next update
+        self._timer: Timer | None = None
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
@@ -145,6 +155,7 @@ class RunOutputs:
     # --- messages ----------------------------------------------------------------------------
 
     def _collect_or_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        """Collect an output of the code, or send another message. It replaces `Session.send`."""
         published = Published.read(message, *args, **kwargs)
         is_output = published.kind in OUTPUT_CHANGES and published.is_about(self._request_id)
         if not is_output or is_ours() or _is_of_jp_nb(published):
@@ -174,6 +185,7 @@ class RunOutputs:
         return True
 
     def _add_text(self, name: str, text: str) -> None:
+        """Add text that was printed to the stream `name`, to its output if that is the last one."""
         last = self._outputs[-1] if self._outputs else None
         is_same_stream = last is not None and last.stored.get("name") == name
         if last is None or not is_same_stream or self._clears_next:
@@ -199,6 +211,7 @@ class RunOutputs:
         self._timer.start()
 
     def _show_waiting_text(self) -> None:
+        """Show the text for which the timer has waited; in the timer's thread."""
         with self._lock:
             if self._timer is not None:
                 self._show_text()
@@ -213,7 +226,7 @@ class RunOutputs:
         # Only the last output gets text, and the one before it got some until the last one began.
         for output in self._outputs[-2:]:
             name = output.stored.get("name")
-            if name is None:  # it is not a stream
+            if name is None:  # a display, no stream
                 continue
 
             text = str(output.shown_text)
@@ -223,6 +236,7 @@ class RunOutputs:
                 self._show(output)
 
     def _add_display(self, published: Published) -> None:
+        """Add a display, or the value of the last expression."""
         content = published.content
         data = dict(read_mapping(content.get("data")))
         metadata = dict(read_mapping(content.get("metadata")))
@@ -262,6 +276,10 @@ class RunOutputs:
         user_id: str | None = None,
         is_shown: bool = True,
     ) -> _RunOutput:
+        """Add an output after those before it, whose text is shown first.
+
+        `stored` is its JSON in the notebook, and `bundle` the MIME bundle that the turn shows.
+        """
         if self._clears_next:
             self._clear()
         self._show_text()
@@ -304,19 +322,20 @@ class RunOutputs:
         *,
         update: bool,
     ) -> None:
+        """Send a display of the running cell, which a reloaded page gets too."""
         if not self._shows or (update and not output.is_shown):
             return
 
         data = dict(bundle)
-        about = dict(metadata)
+        sent_metadata = dict(metadata)
         if self._cells is not None:
             display_id = output.display_id
-            self._cells.set_output(self._request, display_id, data, about, update=update)
+            self._cells.set_output(self._request, display_id, data, sent_metadata, update=update)
 
         kind = "update_display_data" if update else "display_data"
         content = {
             "data": data,
-            "metadata": about,
+            "metadata": sent_metadata,
             "transient": {"display_id": output.display_id},
         }
         topic = b"display_data"
@@ -324,7 +343,10 @@ class RunOutputs:
 
 
 def _is_of_jp_nb(published: Published) -> bool:
-    """Return True for outputs of jp_nb, such as the form of a question that the code asks."""
+    """Return True for outputs of jp_nb, such as the form of a question that the code asks.
+
+    `OutputFactory` marks them in their metadata.
+    """
     metadata = read_mapping(published.content.get("metadata"))
     return bool(read_mapping(metadata.get("jp_nb")))
 

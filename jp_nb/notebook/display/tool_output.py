@@ -29,12 +29,13 @@ class ClearOutput(Protocol):
 class ToolOutput:
     """Watcher of the output of tools while a turn runs.
 
-    Output of a function on the cell's thread is distinguished from output of other tools. Output
-    inside of `mark_as_ours` belongs to the turn.
+    Output of a *function*, which runs on the cell's thread, is distinguished from output of *other*
+    tools. Output inside of `mark_as_ours` belongs to the turn.
 
     Args:
-        hold: Hold the output until `take`, because in a headless run the order of final outputs
-            matters. Otherwise it is sent in batches with all output of the cell.
+        hold: Hold the output until `take_of_function` or `take_of_others`, because in a headless
+            run the order of final outputs matters. Otherwise it is sent in batches with all output
+            of the cell.
         interval: Shortest time between two batches, in seconds.
 
     Attributes:
@@ -52,11 +53,11 @@ class ToolOutput:
         self._holds = hold
         self._session = kernel.session
         self._replaced: Callable[..., Any] | None = None  # `send` of the session until `close`
-        self._cell = get_running_request(kernel)
-        self._outbox = None if hold else Outbox.of(kernel, self._cell, interval)
+        self._request = get_running_request(kernel)  # the id of the request that runs the cell
+        self._outbox = None if hold else Outbox.of(kernel, self._request, interval)
         self._send: Callable[..., Any] = (self._outbox or self._session).send
         self._function_runs = False
-        self._figures: frozenset[int] = frozenset()
+        self._figures: frozenset[int] = frozenset()  # figures that were open before the function
         self._of_function = _HeldOutput()
         self._of_others = _HeldOutput()
 
@@ -108,15 +109,19 @@ class ToolOutput:
         """Return True if other tools have shown anything since the last call."""
         return self._of_others.take_new()
 
-    def take(self, *, of_function: bool) -> list[SendOutput]:
-        """Return the held output, as functions that send it."""
-        held = self._of_function if of_function else self._of_others
-        return held.take()
+    def take_of_function(self) -> list[SendOutput]:
+        """Remove and return the held output of functions, as functions that send it."""
+        return self._of_function.take()
+
+    def take_of_others(self) -> list[SendOutput]:
+        """Remove and return the held output of other tools, as functions that send it."""
+        return self._of_others.take()
 
     def _watch_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send or hold a message. This replaces `Session.send`, and returns the sent message."""
         send = partial(self._send, stream, message, *args, **kwargs)
         published = Published.read(message, *args, **kwargs)
-        is_output = published.kind in OUTPUT_CHANGES and published.is_about(self._cell)
+        is_output = published.kind in OUTPUT_CHANGES and published.is_about(self._request)
         if not (self.watches and is_output) or is_ours():
             return send()
 
@@ -142,14 +147,19 @@ class ToolOutput:
 
 
 class _HeldOutput:
-    """Output of tools that was not sent yet. Clearing affects only this output."""
+    """Output of tools that was not sent yet. Clearing affects only this output.
+
+    Attributes:
+        is_new: True if there was output since the last `take_new`, held or sent.
+    """
 
     def __init__(self) -> None:
         self.is_new = False
         self._sends: list[SendOutput] = []
-        self._clears_next = False
+        self._clears_next = False  # the next output replaces all earlier ones
 
     def take_new(self) -> bool:
+        """Return `is_new`, and set it to False."""
         flush_streams()
         is_new = self.is_new
         self.is_new = False

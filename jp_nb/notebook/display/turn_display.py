@@ -7,8 +7,9 @@ those that have changed.
 Output of tools appears between the parts. So the events queue has two more kinds of entries: the
 start of a new part below such output, and the text that a call has printed.
 
-Events come from the agent's thread, and the cell's thread publishes. While a function of a tool
-occupies the cell's thread, the agent's thread publishes instead.
+Events come from the agent's thread, and the cell's thread publishes. While a *function* of a tool
+occupies the cell's thread, the agent's thread publishes instead. A *batch* consists of the tool
+calls of one response of the model (`call_batch.py`).
 
 Source: `docs/protocol.md`.
 """
@@ -37,6 +38,7 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
+from jp_nb.notebook.display.call_batch import CallBatch
 from jp_nb.notebook.display.cell_output import Publish
 from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.notebook.display.tool_output import SendOutput, ToolOutput
@@ -54,7 +56,13 @@ STATUS_DELAY_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _NewPart:
-    """Start of a new part, below the output of tools and the images of their results."""
+    """Start of a new part, below the output of tools and the images of their results.
+
+    Attributes:
+        held: Output of a headless run, which `ToolOutput` has held back until its place is known.
+            In a live cell, output was sent at once.
+        images: MIME bundles of images of results.
+    """
 
     held: list[SendOutput] = field(default_factory=list)
     images: list[dict[str, Any]] = field(default_factory=list)
@@ -80,6 +88,7 @@ class TurnDisplay:
 
     Args:
         run_in_agent_loop: Runs a function on the agent's event loop.
+        tools: Watches the output that tools display, and holds it back in a headless run.
         printed: Takes the text that tools print outside of the cell's thread.
         show_end: Shows the duration and the tokens of the turn when it has ended, if it is live.
         interval: Shortest time between two updates, in seconds.
@@ -113,12 +122,7 @@ class TurnDisplay:
         self._has_begun = False
         self._is_done = False
         self._note: str | None = None  # shown as the status after a form, until the next event
-
-        # The calls of the current batch.
-        self._open_calls: set[str] = set()  # ids of calls that have not ended
-        self._batch_is_over = False  # True if all calls have ended, and nothing followed yet
-        self._images: list[dict[str, Any]] = []  # images of the results so far
-        self._calls_with_image: set[str] = set()  # calls whose functions displayed an image
+        self._batch = CallBatch()
         self._function: FunctionBegins | None = None  # the function on the cell's thread
         self._clock = UpdateClock(
             cell,
@@ -171,14 +175,17 @@ class TurnDisplay:
                 self._queue(event)
 
     def _queue(self, event: DisplayEvent, delay: float = 0.0, *, early: bool = False) -> None:
-        """Queue an event, and schedule its update; `delay` and `early` as in `UpdateClock`."""
+        """Queue an event, and schedule its update in `delay` seconds.
+
+        With `early`, the rate limit of `UpdateClock` allows it one interval earlier.
+        """
         self._events.append(event)
         if self._live:
             self._clock.schedule(delay, early=early)
 
     def _handle_tool_begins(self, event: ToolBegins) -> None:
         self._end_batch()
-        self._open_calls.add(event.call_id)
+        self._batch.begin(event.call_id)
         if self._tools is not None:
             self._tools.watches = True
 
@@ -188,8 +195,7 @@ class TurnDisplay:
             self._printed.begin(event.call_id)
 
     def _handle_tool_ends(self, event: ToolEnds) -> None:
-        self._open_calls.discard(event.call_id)
-        self._batch_is_over = not self._open_calls
+        self._batch.end(event.call_id)
         self._queue_printed(event.call_id)
         self._queue(event)
         self._collect_images(event)
@@ -209,28 +215,34 @@ class TurnDisplay:
             self._run_in_agent_loop(self._update_in_agent_loop)
 
     def _end_batch(self) -> None:
-        """Start a new part below the output of the batch, if its calls have ended."""
-        if not self._batch_is_over:
+        """Start a new part below the output of the batch, if all its calls have ended.
+
+        Only the output of other tools than functions is left: that of a function has started a new
+        part when the function ended.
+        """
+        if not self._batch.is_over:
             return
 
-        self._batch_is_over = False
+        self._batch = CallBatch()
         if self._tools is not None:
             if self._tools.has_new_output_of_others():
-                self._events.append(_NewPart(self._tools.take(of_function=False)))
+                self._events.append(_NewPart(self._tools.take_of_others()))
             self._tools.watches = False
 
     def _collect_images(self, event: ToolEnds) -> None:
-        # The images of all results are shown when the batch ends.
-        if event.call_id not in self._calls_with_image and self._transcript.shows(event):
-            self._images += (
+        """Keep the images of a result, and show those of all results when the batch is over.
+
+        They are not shown if the function of the tool has displayed an image itself.
+        """
+        batch = self._batch
+        if event.call_id not in batch.calls_with_image and self._transcript.shows(event):
+            batch.images += (
                 {**image.display_data, "text/plain": f"[{image.noun}: {image.words}]"}
                 for image in event.images
             )
 
-        self._calls_with_image.discard(event.call_id)
-        if self._batch_is_over and self._images:
-            self._events.append(_NewPart(images=self._images))
-            self._images = []
+        if batch.is_over and batch.images:
+            self._events.append(_NewPart(images=batch.take_images()))
 
     def _update(self) -> None:
         with self._lock:
@@ -242,13 +254,17 @@ class TurnDisplay:
             size = self._outputs.show_all_live(
                 status=self._note or one_line(self._waiting.status(monotonic())),
                 queue_line=self._waiting.queue_line(),
-                tools_run=bool(self._open_calls),
+                tools_run=self._batch.is_running,
             )
             self._clock.end_update(size)
 
     def _update_in_agent_loop(self) -> None:
+        """Update, because a function occupies the cell's thread, which otherwise does it.
+
+        Do nothing if the function has ended meanwhile, or while a form is open: only the cell's
+        thread may use the widgets of a form.
+        """
         with self._lock:
-            # Only the cell's thread may use the widgets of a form.
             if self._function is not None and not self._outputs.has_form:
                 self._update()
 
@@ -258,6 +274,7 @@ class TurnDisplay:
                 self._outputs.show_again()
 
     def _apply_events(self) -> None:
+        """Add the queued events to the transcript, and the text that open calls have printed."""
         for event in _join_texts(self._events):
             if isinstance(event, _NewPart):
                 self._outputs.start_part(event.held, images=event.images)
@@ -267,7 +284,7 @@ class TurnDisplay:
                 continue
 
             if isinstance(event, DiscardText):
-                self._outputs.final_count = 0  # all parts are shown again
+                self._outputs.reopen_parts()  # the discarded text may be in a part that was final
 
             self._note = None
             self._waiting.apply(event, monotonic())
@@ -278,7 +295,11 @@ class TurnDisplay:
                 self._transcript.set_printed(call_id, text)
 
     def _handle_function_begins(self, event: FunctionBegins) -> None:
-        """Show everything now: the function occupies the thread, and its output comes below."""
+        """Show everything now: the function occupies the thread, and its output comes below.
+
+        This and the end of the function come on the cell's thread. They are not queued, because the
+        function must not begin before. They add nothing to the transcript.
+        """
         with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = event
             self._waiting.apply(event, monotonic())
@@ -307,17 +328,18 @@ class TurnDisplay:
 
             has_output = self._tools.end_function()
             if self._tools.function_has_image:
-                self._calls_with_image.add(event.call_id)
+                self._batch.calls_with_image.add(event.call_id)
 
             if not has_output:
                 return
 
             if self._printed is not None:
-                # An awaitable that the function returned prints below this output.
+                # The function may have returned an awaitable. Its text is printed below this
+                # output, not in the line of the call, which is above: so it is taken no more.
                 self._printed.end(event.call_id)
 
             self._apply_events()
-            self._outputs.start_part(self._tools.take(of_function=True), event.call_id)
+            self._outputs.start_part(self._tools.take_of_function(), event.call_id)
             if self._live:
                 self._update()
             else:
@@ -328,8 +350,8 @@ class TurnDisplay:
         with self._lock:
             self._is_done = True
             self._clock.stop()
-            if self._images:  # of an interrupted batch
-                self._events.append(_NewPart(images=self._images))
+            if self._batch.images:  # of an interrupted batch
+                self._events.append(_NewPart(images=self._batch.take_images()))
 
             if self._printed is not None:
                 self._printed.close()
@@ -337,7 +359,7 @@ class TurnDisplay:
             self._apply_events()
             if self._tools is not None:
                 self._tools.close()
-                held = self._tools.take(of_function=True) + self._tools.take(of_function=False)
+                held = self._tools.take_of_function() + self._tools.take_of_others()
                 if held:
                     self._outputs.start_part(held)
 

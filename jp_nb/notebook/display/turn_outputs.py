@@ -97,16 +97,13 @@ class TurnOutputs:
 
     A form occupies the output of one part from `show_form` to `end_form`. Meanwhile, later parts
     appear below the form.
-
-    Attributes:
-        final_count: Number of the first parts that are shown and cannot change.
     """
 
     def __init__(self, transcript: Transcript, new_output: Callable[[], Publish]) -> None:
         self._transcript = transcript
         self._new_output = new_output
         self._parts: list[_PartOutput] = []
-        self.final_count = 0
+        self._final_count = 0  # number of the first parts that are shown and cannot change
         self._add_part()
 
     def _add_part(self) -> None:
@@ -159,6 +156,10 @@ class TurnOutputs:
         part.images.append(_ResultImage(part.output, bundle))
         part.output = self._add_output()
 
+    def reopen_parts(self) -> None:
+        """Update all parts again, also final ones, because text was discarded."""
+        self._final_count = 0
+
     def show_form(self, bundle: dict[str, Any], show_above: ShowAbove, *, queue_line: str) -> None:
         """Show a form in the last output; `show_above` shows the part's text above it."""
         self.show_earlier()
@@ -182,7 +183,8 @@ class TurnOutputs:
         not published, because their output comes first.
         """
         last = self._parts[-1]
-        if tools_run and not self.last_is_shown and not last.part.pieces:
+        output_comes_first = tools_run and not self.last_is_shown and not last.part.pieces
+        if output_comes_first:
             return self.show_earlier(queue_line=queue_line, status=status)
 
         earlier_chars = self.show_earlier(queue_line=queue_line)
@@ -198,14 +200,14 @@ class TurnOutputs:
         chars = 0
         last_number = len(self._parts) - 1
 
-        for number in range(self.final_count, last_number):
+        for number in range(self._final_count, last_number):
             part = self._parts[number]
             part.show_tool_output()
 
             is_final = part.part.is_final and part.show_above_form is None
             part_status = None
-            if is_final and number == self.final_count:
-                self.final_count += 1  # this is its last update
+            if is_final and number == self._final_count:
+                self._final_count += 1  # this is its last update
             elif number == last_number - 1:
                 part_status = status
 

@@ -68,11 +68,13 @@ class CarrierStore(PagelessStore):
     """Storage backend of a headless run: the state of a widget, which the runner saves.
 
     Each entry is sent at once, because the runner may end after any cell. Create it in the cell's
-    thread.
+    thread. The lock guards the state of the widget, which several threads change.
 
     Args:
         seen: `count_entries` of the record in the notebook file.
         named: True if the path of the notebook file is known.
+        shell: The shell whose cells the messages belong to.
+        open_widget: Replaces the comm in a test.
     """
 
     unsaved_reason = None
@@ -94,12 +96,17 @@ class CarrierStore(PagelessStore):
         self._open_widget = open_widget or partial(_open_widget, cell=self._cell, clock=clock)
         self._send: SendState | None = None
         self._lock = Lock()
-        self._head = ""  # the head that was sent last, as JSON
-        self._stored_count = 0  # entries in the chunks
+
+        # The state of the widget: the head that was sent last, as JSON, and the entries in chunks.
+        self._head = ""
         self._chunks: list[list[JsonValue]] = []
-        self._room_bytes = 0  # left in the last chunk
-        self._message_count = 0  # of the running cell
-        self._first_chunk = 0  # first chunk that the running cell has changed
+        self._stored_count = 0  # number of entries in all chunks
+        self._room_bytes = 0  # bytes left in the last chunk
+
+        # The messages of the running cell, some of which may be lost: their number, and the index
+        # of the first chunk that they have changed.
+        self._message_count = 0
+        self._first_chunk = 0
 
     def changed(self) -> None:
         """Send the appended entries, and the head if it changed."""
@@ -121,7 +128,7 @@ class CarrierStore(PagelessStore):
             update = self._append()
             update["length"] = self._stored_count
 
-            # Widget states are merged by key: chunks that are not overwritten would remain.
+            # The runner merges widget states by key: chunks that are not overwritten would remain.
             unused = range(len(self._chunks), previous_count)
             update.update({f"events.{number}": [] for number in unused})
             self._chunks += [[] for _ in unused]
@@ -151,6 +158,7 @@ class CarrierStore(PagelessStore):
         return update
 
     def _publish(self, update: JsonObject) -> None:
+        """Send the changed keys of the state. The first message opens the widget."""
         if not update:
             return
 
@@ -169,11 +177,15 @@ class CarrierStore(PagelessStore):
         self._send = self._open_widget(state | update)
 
     def _read_head(self) -> JsonObject:
+        """Return the document without the entries of its active conversation."""
         document = self._document.to_json()
         return {key: make_storable(item) for key, item in document.items() if key != "events"}
 
     def _format_head(self) -> str:
-        """Return the head as JSON, to compare it with the one that was sent last."""
+        """Return the head as JSON, to compare it with the one that was sent last.
+
+        The other conversations are not compared: `replaced` sends them.
+        """
         document = self._document.to_json()
         return json.dumps({k: v for k, v in document.items() if k not in ("events", "others")})
 

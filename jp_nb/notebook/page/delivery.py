@@ -2,8 +2,8 @@
 
 One message is sent at a time, and repeated until the page acknowledges it. The content of a page is
 known from its `hello`, and from the writes that it has acknowledged. `write_composer.py` makes the
-writes. This module has no threads:
-`live_store.py` has them, and `page_deliveries.py` has the deliveries to several pages.
+writes. This module has no threads: `page_sender.py` sends, `page_receiver.py` receives, and
+`page_deliveries.py` has the deliveries to several pages.
 
 Source: `docs/protocol.md`.
 """
@@ -13,25 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jp_nb.json_values import (
-    JsonObject,
-)
+from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.document_snapshot import DocumentSnapshot
 from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys, find_held, format_head
-from jp_nb.notebook.page.pieces import (
-    select_batch,
-)
+from jp_nb.notebook.page.pieces import select_batch
 from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.notebook.page.write_composer import MAX_BATCH_BYTES, Transfer, WriteComposer
-from jp_nb.record.documents.document import (
-    Document,
-    get_events,
-)
+from jp_nb.record.documents.document import Document, get_events
 from jp_nb.record.documents.merge import starts_with
 
 MAX_RESEND_S = 60.0
 MIN_BATCH_INTERVAL_S = 0.1
-
 
 MAX_KNOWN_STATES = 1_024
 """Limit of the states of a page that are remembered, for saves that take long."""
@@ -40,13 +32,19 @@ MAX_KNOWN_STATES = 1_024
 class PageDelivery:
     """Selects the messages that update a page to the newest snapshot of the document.
 
+    The *target* is the newest snapshot. The *copy* is the content that the page is known to hold. A
+    *transfer* is the write that is under way, in one message or several. Once the last one is
+    acknowledged, its result is the new copy.
+
     If a message is not acknowledged within `resend` seconds, `next_message` returns it or a `pull`
-    again, at intervals that double up to `MAX_RESEND_S`. Not thread-safe: `LiveStore` has the lock.
+    again, at intervals that double up to `MAX_RESEND_S`. Not thread-safe: hold the lock of the link
+    in all methods.
 
     Attributes:
         page: Id of the page, which alone acts on the writes.
         is_shared: True if pages share the document: then earlier entries are put into segments.
-        replaces: True if the page may still hold a document that will be replaced.
+        replaces: True if the page may still hold a document that a whole write must replace. It is
+            not enough to append entries to it.
         is_silent: True if the last message was not answered in time.
         latency: Seconds from the last message to its acknowledgement; None before the first.
     """
@@ -57,14 +55,19 @@ class PageDelivery:
         self._numbering = numbering
         self._resend = resend
         self._target: DocumentSnapshot | None = None
-        self._content: PageCopy | None = None  # from `hello`, before it is compared
-        self._copy: PageCopy | None = None  # the compared content; nothing is written without it
-        self._has_changes = False
+        self._has_changes = False  # False until the document changes for the first time
+
+        # The content that `hello` reports becomes the copy when it is compared with the target.
+        # Nothing is written to a page without a copy.
+        self._content: PageCopy | None = None
+        self._copy: PageCopy | None = None
+
         self._transfer: Transfer | None = None
-        self._sent_at = 0.0
-        self._next_batch_at = 0.0
-        self._skips_interval = False
-        # States of the page that are known, the oldest first: conversation, number of entries.
+        self._next_batch_at = 0.0  # monotonic time of the next append, at the earliest
+        self._skips_interval = False  # True to append earlier, because a thread waits for it
+
+        # By the names of the page's states, the oldest first: the active conversation of the page
+        # in that state, and the number of its entries.
         self._states: dict[str, tuple[str, int]] = {}
         self.page = page
         self.is_shared = is_shared
@@ -98,6 +101,7 @@ class PageDelivery:
         self._target = DocumentSnapshot(document)
         if self._copy is not None and self._copy.stream == self._target.stream:
             self._copy.head_text = ""  # repaired: the copy in the page is outdated
+
         self._has_changes = True
         self.replaces = True
         self._states.clear()
@@ -106,7 +110,7 @@ class PageDelivery:
     # --- the content of the page -------------------------------------------------------------
 
     def set_content(self, copy: PageCopy) -> None:
-        """Set the content of the page. `match_record` or `set_other_record` tells what it is."""
+        """Set the content of the page. Call `match_record` or `set_other_record` next."""
         self._content = copy
         self._copy = None
         self.discard_transfer()
@@ -117,7 +121,11 @@ class PageDelivery:
         return self._copy is not None
 
     def set_other_record(self, stream: str, stored: JsonObject | None = None) -> None:
-        """Note that another conversation is active in the page; it will be replaced."""
+        """Note that another conversation, `stream`, is active in the page; it will be replaced.
+
+        `stored` is the whole record of the page. None if it is unknown or unreadable: then no
+        conversation in it can be copied within the page.
+        """
         copy = self._get_content()
         self._copy = copy
         copy.stream = stream
@@ -129,7 +137,10 @@ class PageDelivery:
         self._remember_state()
 
     def match_record(self, stored: JsonObject) -> bool:
-        """Note that the page holds `stored`; return False if its entries differ from ours."""
+        """Note that the page holds `stored`, a record with the same active conversation.
+
+        Return False, and write nothing, if its entries are not the beginning of ours.
+        """
         target = self._target
         events = get_events(stored)
         assert target is not None
@@ -151,10 +162,11 @@ class PageDelivery:
         return True
 
     def _get_content(self) -> PageCopy:
+        """Return the latest content of the page; an empty one if the page said none."""
         return self._content or self._copy or PageCopy("", StoredKeys())
 
     def _remember_state(self) -> None:
-        """Remember what the page holds in its state, for a save that it reports later."""
+        """Remember the entries that the page has in its state, for a save that it reports later."""
         copy = self._copy
         if copy is None or self.replaces:
             return  # a save of the old document is not one of the new
@@ -196,20 +208,20 @@ class PageDelivery:
 
     def next_message(self, now: float) -> JsonObject | None:
         """Return the message to send at the monotonic time `now`, if there is one."""
-        transfer = self._transfer = self._transfer or self._compose(now)
-        if transfer is None or (transfer.is_sent and now < transfer.due_at):
+        if self._transfer is None:
+            self._transfer = self._compose(now)
+
+        transfer = self._transfer
+        if transfer is None:
+            return None
+        if not transfer.is_sent:
+            transfer.note_sent(now, self._resend)
+            return transfer.messages[0]
+        if now < transfer.due_at:
             return None
 
-        self._sent_at = now
-        if not transfer.is_sent:
-            transfer.is_sent = True
-            transfer.due_at = now + self._resend
-            transfer.tries = 0
-            return transfer.messages[0]
-
-        transfer.tries += 1
         self.is_silent = True
-        transfer.due_at = now + min(self._resend * 2**transfer.tries, MAX_RESEND_S)
+        transfer.note_repeated(now, min(self._resend * 2 ** (transfer.tries + 1), MAX_RESEND_S))
         # If no page is open, the server queues messages: only the short `pull` is repeated.
         # If the writing page does not answer, the first page that answers `pull` takes over.
         if self.is_shared or transfer.tries > 1:
@@ -231,15 +243,22 @@ class PageDelivery:
             return
 
         transfer.messages.popleft()
-        transfer.is_sent = False
-        self.latency = now - self._sent_at
-        if not transfer.messages:
-            self._copy = transfer.result
-            self._content = None
-            self._transfer = None
-            self.replaces = self.replaces and not transfer.replaces
-            self._skips_interval = self._skips_interval and not self.is_settled
-            self._remember_state()
+        transfer.is_sent = False  # the next message was not sent yet
+        self.latency = now - transfer.sent_at
+        if is_last:
+            self._finish_transfer(transfer)
+
+    def _finish_transfer(self, transfer: Transfer) -> None:
+        """Note that the page has acknowledged all messages, and holds the result."""
+        self._copy = transfer.result
+        self._content = None
+        self._transfer = None
+        if transfer.replaces:
+            self.replaces = False
+        if self.is_settled:
+            self._skips_interval = False
+
+        self._remember_state()
 
     def handle_nack(self, answer: Mapping[str, Any]) -> None:
         """Handle a `nack`: the page has not written anything."""
@@ -253,6 +272,7 @@ class PageDelivery:
         self._transfer = None
 
     def _lacks_something(self) -> bool:
+        """Return True if the page may be written, and its copy differs from the target."""
         target = self._target
         copy = self._copy
         if target is None or copy is None or not self._has_changes:
@@ -275,8 +295,8 @@ class PageDelivery:
             return None
 
         batch, _ = select_batch(target.entries[copy.length : target.length], MAX_BATCH_BYTES)
-        if (
-            copy.length + len(batch) == target.length
-        ):  # if more entries remain, they are sent at once
+        more_remain = copy.length + len(batch) < target.length
+        if not more_remain:  # otherwise the next batch is sent at once
             self._next_batch_at = now + MIN_BATCH_INTERVAL_S
+
         return composer.compose_entries(target, copy, batch)

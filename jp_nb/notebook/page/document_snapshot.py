@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import cast
 
-from jp_nb.json_values import (
-    JsonObject,
-)
+from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.page_copy import format_head
-from jp_nb.record.documents.document import (
-    RECORD_VERSION,
-    Document,
-)
+from jp_nb.record.documents.document import RECORD_VERSION, Document
 
 
 class DocumentSnapshot:
     """The document at one moment, taken in the thread that changes it.
 
+    It is cheap, because it shares with the document all parts that are never mutated: the entries,
+    the other conversations, and the base configuration. Only the lists and mappings that contain
+    them may change, so those are copied. The list of entries is not copied: it only grows.
+
     Attributes:
         stream: The id of the active conversation.
-        entries: The document's own list, which grows. Its first `length` entries are the snapshot.
+        entries: The document's own list of entries.
+        length: Number of the first `entries` that belong to the snapshot.
         others: The other conversations.
     """
 
@@ -35,7 +35,6 @@ class DocumentSnapshot:
         self.entries: Sequence[JsonObject] = stream.raw
         self.length = len(stream.raw)
         self.others = list(document.others)
-        # The base configuration is replaced when it changes, never mutated.
         base: JsonObject = {
             "conversation": dict(stream.properties),
             "base_config": stream.base_config,
@@ -46,7 +45,8 @@ class DocumentSnapshot:
     def head_text(self) -> str:
         """The document without entries as JSON, the same text for the same head.
 
-        Made on demand: each entry changes the signature, but a page gets ten messages a second.
+        It is computed only for a message to a page. Entries come faster than messages, and each
+        changes the signature, which is a part of the head.
         """
         return format_head(self._head)
 
@@ -56,7 +56,11 @@ class DocumentSnapshot:
         return cast(JsonObject, json.loads(self.head_text))
 
     def to_document(self, length: int) -> JsonObject:
-        """Return the document with the first `length` entries of its active conversation."""
+        """Return the document with the first `length` entries of its active conversation.
+
+        A page gets many entries in several writes, so `length` may be less than that of the
+        snapshot.
+        """
         document: JsonObject = {"version": RECORD_VERSION, **self.head}
         document["events"] = [dict(entry) for entry in self.entries[:length]]
         if self.others:

@@ -2,7 +2,7 @@
 
 A page sends `hello` when it opens, when its path changes, as the answer to `pull`, and if a write
 does not fit its content. A record of more than 4 MB follows in messages `chunk`. `Hello` has the
-fields, `HelloReader` waits for the pieces. `LiveStore` gets a `Hello` when it is complete.
+fields, `HelloReader` waits for the pieces. `PageReceiver` gets a `Hello` when it is complete.
 
 Source: `docs/protocol.md`.
 """
@@ -41,12 +41,12 @@ class Hello:
         has_document: True if the notebook's metadata has the key `jp` or a carrier.
         document: The record, merged with its carriers, not validated.
         state: The page's name for the content of its keys.
-        keys: The keys of the metadata that keep the record.
+        keys: The keys of the metadata that keep the record, without their entries.
         supports_cells: True if the page can send its cells. The other flags name other messages:
             `input`, `ended`, `edit`, `ran`, and `show` with text that user code has printed.
         session: Jupyter session in the header of all messages of the page, if it shares a
             document.
-        client: The same session, which each page sends, also without a shared document.
+        client: The same session. Each page sends it, also without a shared document.
         user: Name of the page's user if the document is shared, cleaned by `read_user_name`.
     """
 
@@ -142,7 +142,8 @@ class HelloReader:
         if not 0 < count <= MAX_CHUNKS:
             raise StorageError("the page sent its record in too many pieces", place="jp")
 
-        self._incomplete.pop(page, None)  # the new one becomes the latest
+        # Removed before it is added: the pages are in the order of their last `hello`.
+        self._incomplete.pop(page, None)
         self._incomplete[page] = (hello, ReceivedPieces(count))
 
         while len(self._incomplete) > MAX_SENDING_PAGES:
@@ -152,6 +153,7 @@ class HelloReader:
         return None
 
     def _add_piece(self, page: str, data: Mapping[str, Any]) -> Hello | None:
+        """Add a piece of a record; return the `hello` if it was the last one."""
         if page not in self._incomplete:
             return None
 

@@ -6,7 +6,7 @@ collaborators that share one document.
 
 In a shared document, only the page that ran a cell writes the cell's outputs, because two pages
 would show each output twice. If that page has left, another page must write them: this module
-selects it. `LiveStore` calls it with its lock held.
+selects it.
 
 Source: `docs/protocol.md`.
 """
@@ -42,12 +42,32 @@ class LackingPage:
     request: str = ""
 
 
+@dataclass(slots=True)
+class _KnownPage:
+    """A page of the notebook.
+
+    Attributes:
+        supports_printed: True if the page can show the text that user code has printed.
+        session: The session in the page's message headers, if it shares a document; else "".
+        is_editor: True if the page shares a document, and can edit its cells.
+        presence_asked_at: The monotonic time since when the page must show that it is still open,
+            because it should have written outputs. None if no message is awaited.
+    """
+
+    supports_printed: bool
+    session: str = ""
+    is_editor: bool = False
+    presence_asked_at: float | None = None
+
+
 class Pages:
-    """Known pages of a notebook, and the page that is followed. Not thread-safe.
+    """Known pages of a notebook, and the page that is followed.
+
+    Not thread-safe: hold the lock of the link in all methods.
 
     Attributes:
         followed: The page that the kernel follows.
-        lacking: Pages to which the outputs of running cells must be sent, oldest first.
+        lacking_pages: Pages to which the outputs of running cells must be sent, oldest first.
         has_met_page: True once a page has shown the notebook, also if it has left since.
     """
 
@@ -55,42 +75,35 @@ class Pages:
         self._patience = patience
         self.has_met_page = False
         self.followed = FollowedPage(patience=patience)
-        self.lacking: deque[LackingPage] = deque(maxlen=MAX_KNOWN_PAGES)
+        self.lacking_pages: deque[LackingPage] = deque(maxlen=MAX_KNOWN_PAGES)
 
-        # Pages of the notebook, in the order of their first message, and those of them that can
-        # show the text that user code has printed.
-        self._supports_printed: dict[str, bool] = {}
+        # Pages of the notebook by their ids, in the order of their first message.
+        self._known: dict[str, _KnownPage] = {}
 
         # Sessions in the message headers of pages, of this notebook and of others.
         self._clients: deque[str] = deque(maxlen=MAX_CLIENTS)
         self._other_clients: deque[str] = deque(maxlen=MAX_CLIENTS)
 
-        # Pages that share a document: their sessions, and the time since when a page that should
-        # have written outputs must show that it is open.
-        self._sessions: dict[str, str] = {}
-        self._presence_asked_at: dict[str, float] = {}
-
-        # Pages that share a document, and can edit its cells.
-        self._editors: set[str] = set()
-
-        # Sessions of pages that have left, and the page that writes the outputs of their cells.
+        # Sessions of pages that shared a document and have left. For each, the id of the page that
+        # writes the outputs of their cells, once a page has been selected.
         self._departed: deque[str] = deque(maxlen=MAX_DEPARTED)
         self._output_writers: dict[str, str] = {}
         self._lacks_successor = False  # True until a page takes over from one that has left
 
     def is_known(self, page: str) -> bool:
         """Return True if `page` shows the notebook."""
-        return page in self._supports_printed
+        return page in self._known
 
     def record_message(self, page: str, path: str | None = None) -> bool:
         """Record that `page` sent a message; return True if it shows the notebook.
 
         A message `hello` also has the `path` that the page shows.
         """
-        if not self.is_known(page):
+        known = self._known.get(page)
+        if known is None:
             return False
 
-        self._presence_asked_at.pop(page, None)
+        known.presence_asked_at = None
         self.followed.record_message(page, path)
 
         return True
@@ -110,38 +123,34 @@ class Pages:
         """Add a page of the notebook, or update it."""
         self.has_met_page = True
         if not self.is_known(hello.page) or self._lacks_successor:
-            self.lacking.append(LackingPage(hello.page))
+            self.lacking_pages.append(LackingPage(hello.page))
             self._lacks_successor = False
 
-        self._supports_printed[hello.page] = hello.supports_printed
-        if len(self._supports_printed) > MAX_KNOWN_PAGES:
+        known = self._known.setdefault(hello.page, _KnownPage(hello.supports_printed))
+        known.supports_printed = hello.supports_printed
+        known.is_editor = hello.supports_edits and bool(hello.session) and not hello.read_only
+        if len(self._known) > MAX_KNOWN_PAGES:
             self._forget_oldest(hello.page)
 
         if hello.client and hello.client not in self._clients:
             self._clients.append(hello.client)
 
-        self._editors.discard(hello.page)
-        if hello.supports_edits and hello.session and not hello.read_only:
-            self._editors.add(hello.page)
-
         if hello.session:
-            self._sessions[hello.page] = hello.session
+            known.session = hello.session
             if hello.session in self._departed:  # the user canceled the closing of the tab
                 self._departed.remove(hello.session)
 
     def find_editor(self, session: str) -> str | None:
         """Return the page of `session` if it shares the document and can edit its cells."""
-        for page, known in self._sessions.items():
-            if known == session and page in self._editors:
+        for page, known in self._known.items():
+            if known.is_editor and known.session == session:
                 return page
         return None
 
     def _forget_oldest(self, newest: str) -> None:
         kept = (self.followed.page, newest)
-        oldest = next(page for page in self._supports_printed if page not in kept)
-        del self._supports_printed[oldest]
-        self._sessions.pop(oldest, None)
-        self._editors.discard(oldest)
+        oldest = next(page for page in self._known if page not in kept)
+        del self._known[oldest]
 
     def leave(self, page: str, successor: str = "") -> bool:
         """Remove `page`; return True if other pages remain, which should send `hello`.
@@ -150,29 +159,32 @@ class Pages:
         default, it is the first page that answers: the others may be gone without `bye`. A page
         that shares no document stays known: nothing must be taken over from it.
         """
-        session = self._sessions.pop(page, "")
-        self._presence_asked_at.pop(page, None)
-        self._editors.discard(page)
-        if not session:
+        known = self._known.get(page)
+        if known is None or not known.session:
             return False
 
-        self._supports_printed.pop(page, None)
-        self._departed.append(session)
-        for departed in [*self._output_writers]:
-            if departed not in self._departed:
-                del self._output_writers[departed]
+        del self._known[page]
+        self._depart(known.session)
         if page == self.followed.page:
             self.followed.is_silent = True
 
-        if not self._sessions:
+        others_remain = any(other.session for other in self._known.values())
+        if not others_remain:
             return False
 
         if successor:
-            self.lacking.append(LackingPage(successor))
+            self.lacking_pages.append(LackingPage(successor))
         else:
             self._lacks_successor = True
 
         return True
+
+    def _depart(self, session: str) -> None:
+        """Add `session` to those that have left, and forget the writers for forgotten ones."""
+        self._departed.append(session)
+        for departed in [*self._output_writers]:
+            if departed not in self._departed:
+                del self._output_writers[departed]
 
     # --- other notebooks on the same kernel --------------------------------------------------
 
@@ -202,21 +214,27 @@ class Pages:
 
     # --- outputs of running cells ------------------------------------------------------------
 
-    def add_lacking(self, page: str, request: str) -> None:
+    def add_lacking_page(self, page: str, request: str) -> None:
         """Send `page` the outputs of the cell that `request` runs: it does not show them."""
         lacking_page = LackingPage(page, request)
         if not request or not self.is_known(page):
             return
-        if lacking_page not in self.lacking and len(self.lacking) < MAX_LACKING:
-            self.lacking.append(lacking_page)
+        if lacking_page not in self.lacking_pages and len(self.lacking_pages) < MAX_LACKING:
+            self.lacking_pages.append(lacking_page)
+
+    def take_lacking_page(self) -> LackingPage | None:
+        """Remove and return the first page to which outputs must be sent, if there is one."""
+        return self.lacking_pages.popleft() if self.lacking_pages else None
 
     def supports_printed(self, page: str) -> bool:
         """Return True if `page` can show the outputs of user code in a running cell."""
-        return self._supports_printed.get(page, False)
+        known = self._known.get(page)
+        return known is not None and known.supports_printed
 
     def has_session(self, page: str, session: str) -> bool:
         """Return True if `page`, which shares a document, has this session."""
-        return self._sessions.get(page) == session
+        known = self._known.get(page)
+        return known is not None and known.session == session and bool(session)
 
     def writes_outputs(self, page: str, session: str) -> bool:
         """Return True if `page` must write the outputs of cells that `session` ran.
@@ -225,10 +243,16 @@ class Pages:
         """
         if session not in self._departed:
             return False
-        if self._output_writers.get(session) not in self._sessions:
+
+        writer = self._output_writers.get(session, "")
+        if not self._shares_document(writer):
             self._output_writers[session] = page
 
         return self._output_writers[session] == page
+
+    def _shares_document(self, page: str) -> bool:
+        known = self._known.get(page)
+        return known is not None and bool(known.session)
 
     def must_prove_presence(self, session: str, now: float) -> bool:
         """Return True if the page with `session` must be asked whether it is still open.
@@ -237,17 +261,23 @@ class Pages:
         its successor should have written them, and is asked instead. A page that sends no message
         within `patience` seconds after the first call has left without `bye`, and is removed.
         """
-        page = next((page for page, known in self._sessions.items() if known == session), None)
-        if page is None:
-            page = self._output_writers.get(session)
-        if page not in self._sessions:
+        page = self._find_expected_writer(session)
+        if not self._shares_document(page):
             return False
 
-        if page not in self._presence_asked_at:
-            self._presence_asked_at[page] = now
+        known = self._known[page]
+        if known.presence_asked_at is None:
+            known.presence_asked_at = now
             return True
 
-        if now - self._presence_asked_at[page] >= self._patience:
+        if now - known.presence_asked_at >= self._patience:
             self.leave(page)
 
         return False
+
+    def _find_expected_writer(self, session: str) -> str:
+        """Return the page of `session`, or its successor; "" if there is none."""
+        for page, known in self._known.items():
+            if known.session and known.session == session:
+                return page
+        return self._output_writers.get(session, "")

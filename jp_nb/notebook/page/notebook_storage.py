@@ -1,5 +1,9 @@
 """Find the notebook at `%load_ext`, and open the storage backend for its record.
 
+`find_storage` selects one of three classes: `PageStorage` if a page may show the notebook,
+`HeadlessStorage` if a runner executes it, and `NoStorage` without a kernel. They implement
+`NotebookStorage` of `session/host.py`.
+
 Source: `docs/protocol.md`, `docs/record.md`, `docs/decisions.md` D18 and D33, `docs/guide.md`.
 """
 
@@ -42,6 +46,7 @@ from jp_nb.session.host import OpenedConversation, RecordStore
 from jp_nb.storage import environment
 
 StoredBase = Mapping[str, JsonValue] | None
+"""The base configuration of a new conversation, as it is stored."""
 
 
 class NoStorage:
@@ -75,7 +80,8 @@ class PageStorage:
         """The notebook's file, if it is known. After a rename, it is the new file."""
         server_path = self.store.path
         if self._path is not None and server_path not in ("", self._server_path):
-            # The end of the file's path is the path on the server. The rename changed this part.
+            # The end of the file's path is the path on the server. A rename in the page changes
+            # only this part.
             old_parts = PurePosixPath(self._server_path).parts
             new_parts = PurePosixPath(server_path).parts
             if self._path.parts[-len(old_parts) :] == old_parts:
@@ -132,7 +138,7 @@ class HeadlessStorage:
         continues = continues or os.environ.get(environment.CONTINUE_VARIABLE) == "1"
         stored, damaged, notices = _read_record(self.path)
         loaded: Document | None = None
-        refusal = ""  # why the record of the notebook must not be replaced
+        refusal = ""  # the reason why the record of the notebook must not be replaced
 
         try:
             loaded = Document.load(stored, clock=clock) if stored is not None else None

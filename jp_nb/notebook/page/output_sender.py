@@ -1,7 +1,7 @@
 """Send the outputs of running cells to a page that does not show them (message `show`).
 
 A page lacks them if it opened after the cell started, if it was reloaded, or if it was closed when
-the cell ended. `Pages.lacking` lists such pages.
+the cell ended. `Pages.lacking_pages` lists such pages.
 
 Source: `docs/protocol.md`, "Outputs of a running cell".
 """
@@ -19,7 +19,7 @@ from jp_nb.notebook.running_cells import RunningCell, RunningCells, get_message_
 
 
 class OutputSender:
-    """Sends outputs of the cells of `kernel` to its pages."""
+    """Sends outputs of the cells of `kernel` to its pages. Only the sending thread uses it."""
 
     def __init__(self, kernel: Any, link: PageLink) -> None:
         self._kernel = kernel
@@ -31,13 +31,15 @@ class OutputSender:
         if cells is None:
             return
 
-        if not lacking.request:  # the page has opened: cells may have ended before
+        is_new_page = not lacking.request
+        if is_new_page:  # cells may have ended while no page was open
             cells.for_each_unseen(partial(self._send_outputs_of, lacking, is_over=True))
 
         send = partial(self._send_outputs_of, lacking, is_over=False)
         cells.for_each_cell(send, lacking.request)
 
     def _send_outputs_of(self, lacking: LackingPage, cell: RunningCell, *, is_over: bool) -> None:
+        """Send the outputs of `cell`, which `is_over` if it does not run any more."""
         link = self._link
         page = lacking.page
         request = get_message_id(cell.request)
@@ -54,17 +56,24 @@ class OutputSender:
             with_printed = link.pages.supports_printed(page)
             message = link.numbering.make_message("show", to=page, **fields)
 
+        # No output is published between the reading of the outputs and the message: the page gets
+        # each output once.
         with cell.outputs.lock:
             message["outputs"] = cell.outputs.to_json(with_printed=with_printed)
             link.send(message)
 
     def _must_write(self, lacking: LackingPage, cell: RunningCell) -> bool:
-        """Return True if the page must write the outputs into the document that pages share."""
+        """Return True if the page must write the outputs into the document that pages share.
+
+        In all other pages, the outputs then appear with the document. A page that has opened
+        writes them if the page that ran the cell has left. A page that asks for the outputs of a
+        cell also writes them if it ran the cell. Hold the lock of the link.
+        """
         pages = self._link.pages
         if not lacking.request:
             return pages.writes_outputs(lacking.page, cell.session)
 
-        # A page that ran the cell lacks its outputs if the user has run the cell again.
+        # The page that ran the cell lacks its outputs if the user has run the cell again.
         if pages.has_session(lacking.page, cell.session):
             return True
         if pages.writes_outputs(lacking.page, cell.session):

@@ -1,8 +1,9 @@
 """The part of a page's notebook in which it keeps the record, as the kernel knows it.
 
-A page owns the metadata keys `jp` and `jp.N`, and the carriers among the states of widgets. It
-names their present content with a *state*. A write is applied only in the state that it expects, so
-the kernel may refer to the content by place, without sending it again.
+A page owns the metadata keys `jp` and `jp.N` (segments), and the *carriers*: states of widgets in
+which a headless run has kept the record. The page names their present content with a *state*. A
+write is applied only in the state that it expects, so the kernel may refer to the content by place,
+without sending it again.
 
 Source: `docs/protocol.md`, `docs/record.md`.
 """
@@ -88,19 +89,24 @@ class StoredKeys:
 
 
 def read_stored_record(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonValue:
-    """Return the record of a page, merged with its carriers; None without one."""
-    if not carriers and not any(map(is_segment, keys)) and not has_segment_keys(keys):
+    """Return the record of a page, merged with its segments and carriers; None without one."""
+    has_segments = any(map(is_segment, keys)) or has_segment_keys(keys)
+    if not carriers and not has_segments:
         return keys.get(RECORD_KEY)  # a long record is not copied
     return read_carrier(_as_metadata(keys, carriers))
 
 
 def _as_metadata(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonObject:
+    """Return keys and carriers of a page as the metadata of a notebook without anything else."""
     owned = {key: keys[key] for key in keys if key == RECORD_KEY or is_segment(key)}
     return {**owned, WIDGETS: {WIDGET_STATE: {"state": carriers}}}
 
 
 def format_head(document: JsonObject) -> str:
-    """Return a document without its entries as JSON, the same text for the same head."""
+    """Return the head of a document as JSON: all but its entries and other conversations.
+
+    The text is the same for the same head.
+    """
     head = {k: v for k, v in document.items() if k not in ("version", "events", "others")}
     head.setdefault("base_config", {})
     return json.dumps(make_storable(head), sort_keys=True)
@@ -127,13 +133,13 @@ class PageCopy:
     head_text: str = ""
     held: list[tuple[JsonValue, int]] = field(default_factory=list)
 
-    def copy_conversations(
+    def split_conversations(
         self, others: Sequence[JsonValue]
     ) -> tuple[list[JsonValue], list[JsonValue]]:
-        """Split `others` into those to send, and the places of those that the page holds.
+        """Split `others` into those to send, and the places of those that the page copies.
 
-        Each place is `[position, place in the page]`, or `[position, -1, keys]` for the
-        conversation that is active in the page.
+        A place is `[position in others, place in the page]`, or `[position, -1, keys]` for the
+        conversation that is active in the page, of which the page copies these keys.
         """
         sent: list[JsonValue] = []
         copies: list[JsonValue] = []
@@ -159,8 +165,8 @@ class PageCopy:
         places = {id(other): place for other, place in self.held}
         for other in others:
             # The conversation that is active in the page may be inactive here.
-            was_active = get_conversation_id(other) == self.stream and self.stream
-            if not was_active or not isinstance(other, dict):
+            is_active_there = bool(self.stream) and get_conversation_id(other) == self.stream
+            if not is_active_there or not isinstance(other, dict):
                 continue
             is_same = len(get_events(other)) == self.length == self.keys.length
             if is_same and format_head(other) == self.head_text:
@@ -170,16 +176,16 @@ class PageCopy:
 
 
 def find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[tuple[JsonValue, int]]:
-    """Return the conversations in `others` that a page holds in the record `stored`."""
-    theirs = {ACTIVE: as_other(stored), **dict(enumerate(get_others(stored)))}
-    places: dict[str, int] = {}
-    for place, entry in theirs.items():
+    """Return the conversations in `others` that a page holds in `stored`, with their places."""
+    stored_by_place = {ACTIVE: as_other(stored), **dict(enumerate(get_others(stored)))}
+    places: dict[str, int] = {}  # by the id of the conversation
+    for place, entry in stored_by_place.items():
         places.setdefault(get_conversation_id(entry), place)
 
     held = []
     for other in others:
-        known = places.get(get_conversation_id(other))
-        if known is not None and theirs[known] == other:
-            held.append((other, known))
+        place_of_id = places.get(get_conversation_id(other))
+        if place_of_id is not None and stored_by_place[place_of_id] == other:
+            held.append((other, place_of_id))
 
     return held

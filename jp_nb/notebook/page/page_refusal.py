@@ -1,8 +1,8 @@
 """Reasons to write nothing to a page.
 
 A `PageRefusal` is found when a page says `hello`. While there is one, the record is kept in memory
-only, and the user reads the reason. A page that is read-only or uses another protocol is refused,
-also one whose record is unreadable, or has other entries of the same conversation.
+only, and the user reads the reason. A page is refused if it is read-only, uses another protocol,
+shows a text file, or has a record that is unreadable or has other entries of the same conversation.
 
 Source: `docs/protocol.md`.
 """
@@ -45,13 +45,21 @@ DIVERGED = (
 class PageRefusal:
     """A reason to write nothing to the page.
 
-    If `conversation` is set, the refusal ends when another conversation becomes active. The new
-    document must then contain the page's record `preserved` unchanged.
+    Attributes:
+        reason: The reason, in words for the user.
+        conversation: The conversation of the kernel that must not replace the page's record. None
+            if nothing may be written, whichever conversation is active.
+        preserved: The page's record. When another conversation is active and is written, the
+            document must contain this record unchanged.
     """
 
     reason: str
     conversation: str | None = None
     preserved: JsonValue = None
+
+    def ends_with(self, conversation: str) -> bool:
+        """Return True if `conversation` may be written, because it is another one."""
+        return self.conversation is not None and self.conversation != conversation
 
 
 def is_text_notebook(hello: Hello) -> bool:
@@ -72,9 +80,9 @@ def is_text_notebook(hello: Hello) -> bool:
 def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
     """Return the reason not to write `document` to the page that sent `hello`, if there is one.
 
-    A readable record with another conversation is no reason: `LiveStore` adds the conversations of
-    that record to `document`, so that nothing is overwritten. `LiveStore` also compares the entries
-    of the same conversation.
+    A readable record with another conversation is no reason: `RecordComparison` adds the
+    conversations of that record to `document`, so that nothing is overwritten. It also compares the
+    entries of the same conversation.
     """
     if hello.protocol != PROTOCOL:
         is_older = hello.protocol == PREVIOUS_PROTOCOL
@@ -85,7 +93,7 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
         return PageRefusal(TEXT_FILE.format(PurePosixPath(hello.path).name))
 
     stored = hello.document
-    if not hello.has_document or stored in document.others:
+    if not hello.has_document or stored in document.others:  # kept unchanged, even if damaged
         return None
     if find_shape(stored) == "readable" and get_conversation_id(stored) == document.conversation.id:
         return None

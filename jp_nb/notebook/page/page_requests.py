@@ -49,10 +49,11 @@ class PageRequests:
         self._link = link
         self._kernel_pages = kernel_pages
         self._cells = PageCells()
-        self._reviewing_session = ""  # session of the page that ran the last cell with edits
+        # The session of the page that ran the last cell with edits, which the user may review.
+        self._reviewing_session = ""
 
     def ask_cells(self, whole: int | str | None) -> Future[str]:
-        """Ask the page for the short form of its cells, and the long form of the cell `whole`.
+        """Ask the page for its cells: shortened, except the cell with the number or id `whole`.
 
         The future gets the JSON text, in the control thread.
 
@@ -93,11 +94,15 @@ class PageRequests:
             if hello.read_only:
                 return READ_ONLY_PAGE
 
-            # If the page is reloaded during the review, its session changes. So the session that
-            # ran the cell, as it was before, stays accepted.
-            if not session or hello.collaborative or hello.client == session:
+            # The cell must run in the followed page, which has the cells that are edited. In a
+            # shared document, all pages have the same cells.
+            runs_in_followed_page = hello.client == session
+            if not session or hello.collaborative or runs_in_followed_page:
                 self._reviewing_session = session
                 return None
+
+            # If the page is reloaded during the review, its session changes. So the session that
+            # ran the cell, as it was before, stays accepted.
             return None if session == self._reviewing_session else OTHER_WINDOW
 
     def ask_document(self) -> Future[str]:
@@ -119,7 +124,7 @@ class PageRequests:
         return self._ask_editor("edit", operation=operation, steps=steps, expected=expected)
 
     def show_run(self, cell: str, source: str) -> bool:
-        """Let the page show that a cell with this source runs; return False if no page can."""
+        """Let the page show that a cell with this id and source runs; return False if none can."""
         editor = self._find_editor()
         with self._link.lock:
             hello = self._link.followed_hello
@@ -182,7 +187,10 @@ class PageRequests:
         return answer
 
     def _find_editor(self) -> str | None:
-        """Return the page of the user's last click, if pages share the document; else None."""
+        """Return the page that edits cells if pages share the document; else None.
+
+        It is the page of the last click in a form. That user has decided about the edits.
+        """
         session = self._kernel_pages.answered_session
         with self._link.lock:
             hello = self._link.followed_hello

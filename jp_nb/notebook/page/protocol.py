@@ -1,8 +1,9 @@
 """The comm messages between kernel and page: constants, checks, and the kernel's common fields.
 
 A message is the data of a comm message, an object with `type` and `v`. The kernel numbers its
-messages (`seq`). Their order and effect are in `live_store.py` (kernel) and the lab extension
-(page). For example, the kernel sends one entry of the record, and the page confirms it:
+messages (`seq`). Their order and effect are in `page_sender.py` and `page_receiver.py` (kernel) and
+the lab extension (page). For example, the kernel sends one entry of the record, and the page
+confirms it:
 
     {"type": "write", "v": 2, "ctl": true, "seq": 3, "path": "a.ipynb", "to": "p1", "expect": "s2",
      "state": "s3", "extend": {"at": 12, "events": [{…}]}}

@@ -1,7 +1,8 @@
 """Compose the writes that bring the content of a page to a snapshot of the document.
 
 A write appends entries to the key `jp`, or replaces the keys that keep the record. In a document
-that pages share, earlier entries are put into segments (`jp.0`, `jp.1`, …), which never change.
+that pages share, earlier entries are put into *segments* (`jp.0`, `jp.1`, …), which never change.
+An entry in a segment is *sealed*. The *head* is the document without its entries.
 
 Source: `docs/protocol.md`.
 """
@@ -27,10 +28,7 @@ from jp_nb.notebook.page.pieces import (
     to_ascii_json,
 )
 from jp_nb.notebook.page.protocol import MessageNumbering
-from jp_nb.record.documents.document import (
-    RECORD_KEY,
-    get_events,
-)
+from jp_nb.record.documents.document import RECORD_KEY, get_events
 from jp_nb.record.documents.segments import (
     SEGMENT_CHARS,
     count_chars,
@@ -44,23 +42,43 @@ MAX_BATCH_BYTES = MAX_DELIVERY_BYTES - 1_024
 
 @dataclass(slots=True)
 class Transfer:
-    """Messages for the page, sent one after the other, and its state after the last one.
+    """Messages for the page, sent one after the other, and its content after the last one.
 
-    `replaces` is True if the page replaces its document. The first message `is_sent` until it is
-    acknowledged. It was repeated `tries` times, and is repeated at the monotonic time `due_at`.
+    Attributes:
+        messages: The messages that were not acknowledged. The others describe the first of them.
+        result: The content of the page once it has acknowledged all messages.
+        replaces: True if the page replaces its document.
+        is_sent: True from the first sending to the acknowledgement.
+        sent_at: Monotonic time of the last sending.
+        due_at: Monotonic time of the next repetition.
+        tries: Number of repetitions so far.
     """
 
     messages: deque[JsonObject]
     result: PageCopy
     replaces: bool = False
     is_sent: bool = False
+    sent_at: float = 0.0
     due_at: float = 0.0
     tries: int = 0
 
+    def note_sent(self, now: float, wait: float) -> None:
+        """Note that the message is sent; it is repeated `wait` seconds later."""
+        self.is_sent = True
+        self.sent_at = now
+        self.due_at = now + wait
+        self.tries = 0
+
+    def note_repeated(self, now: float, wait: float) -> None:
+        """Note that the message is repeated; the next repetition is `wait` seconds later."""
+        self.sent_at = now
+        self.due_at = now + wait
+        self.tries += 1
+
     def ask_again(self) -> None:
-        """Send `pull` next: the page holds something else."""
+        """Send `pull` next, not the message: the page holds something else."""
         self.due_at = 0.0
-        self.tries = 1
+        self.tries = 1  # after one repetition, `PageDelivery` sends `pull`
 
     def is_awaiting(self, seq: object) -> bool:
         """Return True if the message with the number `seq` waits for its acknowledgement."""
@@ -70,7 +88,8 @@ class Transfer:
 class WriteComposer:
     """Composes the writes to one `page`. Pages share its document if it `is_shared`.
 
-    In all methods, `copy` is the content of the page before the write.
+    In all methods, `copy` is the content of the page before the write, and `target` the snapshot
+    that the page gets.
     """
 
     def __init__(self, numbering: MessageNumbering, page: str, *, is_shared: bool) -> None:
@@ -82,16 +101,16 @@ class WriteComposer:
         self, target: DocumentSnapshot, copy: PageCopy, batch: list[JsonValue]
     ) -> Transfer:
         """Append `batch`, the next entries of `target`, or replace all keys if that is needed."""
-        if copy.keys.length is None or copy.keys.carriers:
+        if copy.keys.length is None or copy.keys.carriers:  # nothing can be appended
             return self.compose_whole(target, copy)
         if not self._is_shared:
-            if copy.keys.segments:
+            if copy.keys.segments:  # of a time when the document was shared
                 return self.compose_whole(target, copy)
             return self._compose_append(target, copy, batch)
 
-        # The entries that no segment has, with the new ones.
-        sealed = count_sealed(copy.keys.seals, target.stream)
-        tail = target.entries[sealed : copy.length]
+        # If the entries that no segment has are too long with the new ones, they get a segment.
+        sealed_count = count_sealed(copy.keys.seals, target.stream)
+        tail = target.entries[sealed_count : copy.length]
         if count_chars([*tail, *batch]) < SEGMENT_CHARS:
             return self._compose_append(target, copy, batch)
 
@@ -125,7 +144,7 @@ class WriteComposer:
         if self._is_shared:
             return self._compose_segments(target, copy, document, is_appended=False)
 
-        sent, copies = copy.copy_conversations(target.others)
+        sent, copies = copy.split_conversations(target.others)
         fields: JsonObject = {"put": {RECORD_KEY: document}}
         if copies:
             fields["put"] = {RECORD_KEY: {**document, "others": sent}}
@@ -137,7 +156,11 @@ class WriteComposer:
     def _compose_segments(
         self, target: DocumentSnapshot, copy: PageCopy, document: JsonObject, *, is_appended: bool
     ) -> Transfer:
-        """Write the new segments, and the rest of the record."""
+        """Write `document`: the new segments, and the rest of the record.
+
+        If entries `is_appended`, the segments of the page stay. Otherwise those that the new
+        document does not use are removed.
+        """
         stored = as_object(make_storable(document))
         split = split_record(
             stored, known=copy.keys.seals, taken=copy.keys.segments, is_appended=is_appended
@@ -158,21 +181,31 @@ class WriteComposer:
         keys: StoredKeys,
         length: int,
     ) -> Transfer:
-        """Add the keys and carriers to remove to `fields`."""
+        """Write `fields`, and remove the segments and carriers that the page does not need.
+
+        `keys` and `length` describe the page after the write: its keys, and the number of entries
+        of its active conversation.
+        """
         dropped = sorted(copy.keys.segments - keys.segments)
         if dropped:
             fields["drop"] = list(dropped)
         if copy.keys.carriers:
             fields["carriers"] = list(copy.keys.carriers)
 
-        held = [(other, place) for place, other in enumerate(target.others)]
-        result = PageCopy("", keys, target.stream, length, target.head_text, held)
+        result = PageCopy(
+            state="",  # set with the message
+            keys=keys,
+            stream=target.stream,
+            length=length,
+            head_text=target.head_text,
+            held=[(other, place) for place, other in enumerate(target.others)],
+        )
         transfer = self._make_transfer(copy, result, fields)
         transfer.replaces = length == target.length
         return transfer
 
     def _make_transfer(self, copy: PageCopy, result: PageCopy, fields: JsonObject) -> Transfer:
-        """Make the message of a write, or its pieces."""
+        """Make the message of a write, or its pieces. `result` gets the name of its new state."""
         make_message = self._numbering.make_message
         result.state = self._numbering.make_state()
         clean, size = make_storable_with_size(fields)

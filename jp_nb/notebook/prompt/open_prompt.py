@@ -1,5 +1,9 @@
 """A prompt that has not ended, with the future of its end and the deadline of a read from stdin.
 
+Only an interrupt of the kernel ends a read from stdin. So `Deadline` sends one when the time is
+over, and when `OpenPrompt.withdraw` expires it. `TimedConsole` gives each line of a form its own
+deadline.
+
 Source: `docs/prompts.md`.
 """
 
@@ -36,6 +40,7 @@ class OpenPrompt(Generic[T]):
     """
 
     def __init__(self, prompt: Prompt[T], *, keeps_record: bool) -> None:
+        # These are all kinds of `Prompt`, which the type checker does not know.
         assert isinstance(prompt, QuestionPrompt | ActionPrompt | FormPrompt)
         self.prompt: AnyPrompt = prompt
         self.keeps_record = keeps_record
@@ -47,13 +52,16 @@ class OpenPrompt(Generic[T]):
         self.future.set_running_or_notify_cancel()
 
     def is_expired(self) -> bool:
-        """Return True if the deadline of the read from stdin, which an interrupt ends, is over."""
+        """Return True if the deadline has ended the read from stdin, with an interrupt.
+
+        Such an interrupt is not one of the user.
+        """
         return self.deadline is not None and self.deadline.expired
 
     def begin_deadline(self, seconds: float) -> Deadline:
-        """Start and return a deadline. It is already over if the prompt was withdrawn."""
+        """Return a new deadline of `seconds`. It is already over if the prompt was withdrawn."""
         self.deadline = Deadline(seconds)
-        if self.withdrawn:  # `withdraw` has expired no deadline, or an earlier one
+        if self.withdrawn:  # before this deadline existed, so `withdraw` has not expired it
             self.deadline.expire()
         return self.deadline
 

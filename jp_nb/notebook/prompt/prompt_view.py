@@ -48,7 +48,8 @@ STOCK_TIMEOUT_S: Final = 2.0
 class PromptView:
     """Shows a prompt, and removes it. Used on the cell's thread.
 
-    `on_end` is called with each end of a shown prompt, possibly several times.
+    `on_end` is called with each end of a shown prompt, possibly several times. Only the first one
+    counts.
 
     Attributes:
         settings: The settings of prompts, valid until the next cell.
@@ -100,6 +101,7 @@ class PromptView:
     # --- forms -----------------------------------------------------------------------------------
 
     def _show_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
+        """Show a form. If no page shows it, try stock widgets, and then do as the `route` says."""
         reason = f"no page showed the form within {route.patience_s:g} s"
         try:
             if self._pump is None:
@@ -125,7 +127,10 @@ class PromptView:
             self._handle_unseen_form(waiting, route, "the form could not be shown")
 
     def _show_form_without_input(self, waiting: OpenPrompt[Any]) -> None:
-        # The page that ran the cell shows no input box. Any page of the notebook shows a form.
+        """Show a form in place of stdin: the page that ran the cell shows no input box.
+
+        Any page of the notebook can show the form.
+        """
         if self.presence.no_forms_reason is not None:
             self._on_end(waiting, Unavailable(prompt_text.NO_INPUT))
             return
@@ -146,7 +151,7 @@ class PromptView:
             self._handle_unseen_form(waiting, route, reason)
 
     def _handle_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
-        """Keep a form that no page shows, or ask on stdin; `reason` is that of neither."""
+        """Keep a form that no page shows, ask on stdin, or end the prompt with the `reason`."""
         if waiting.future.done():
             return
 
@@ -158,8 +163,11 @@ class PromptView:
             self._on_end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
 
     def _keep_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
-        # No input box opens by itself. It would take the focus from a user who types in the page,
-        # and a line typed for a cell would answer the prompt.
+        """Keep the form, with a notice below it that an interrupt leads to stdin.
+
+        No input box opens by itself. It would take the focus from a user who types in the page, and
+        a line typed for a cell would answer the prompt.
+        """
         if route.falls_back_to_stdin:
             # Before the notice, which tells the user to interrupt the kernel.
             self._loop.replace_next_interrupt(lambda: self._answer_interrupt(waiting))
@@ -170,6 +178,7 @@ class PromptView:
             self._form.stay()
 
     def _remove_notice(self) -> None:
+        """Remove the notice, and let an interrupt stop the cell again."""
         self._loop.replace_next_interrupt(None)
         if self._notice is not None:
             self._notice.end(None, None)
@@ -190,6 +199,7 @@ class PromptView:
         self._loop.interrupt()
 
     def _switch_to_stdin(self, waiting: OpenPrompt[Any]) -> None:
+        """Ask on stdin in place of the form."""
         if waiting.future.done():
             return
 
@@ -199,6 +209,7 @@ class PromptView:
         self._read_stdin(waiting, "stdin")
 
     def _read_stdin(self, waiting: OpenPrompt[Any], channel: StdinChannel) -> None:
+        """Ask on stdin until the prompt ends. This blocks the cell's thread and its loop."""
         waiting.channel = channel
         if self.place is not None:
             self.place.catch_up()
@@ -208,7 +219,7 @@ class PromptView:
             end = self._ask_with_deadline(waiting, channel)
             if channel == "stdin":  # the input box is in the page that ran the cell
                 end = add_sender(end, find_sender("execute_request"))
-        except Expired:
+        except Expired:  # its time is over, or `withdraw` has expired its deadline
             if waiting.withdrawn:
                 end = NotAnswered("cancelled", channel)
             else:

@@ -27,11 +27,16 @@ from jp_nb.session.threads.cell_loop import CellLoop
 
 
 class NotebookPrompter:
-    """Asks the user of the notebook; implements `Prompter`."""
+    """Asks the user of the notebook; implements `Prompter`.
+
+    A prompt is *open* from the call that asks it to its end. Meanwhile it waits in the queue, or
+    `PromptView` shows it.
+    """
 
     def __init__(self, loop: CellLoop) -> None:
         self._loop = loop
-        self._open: dict[OpenPrompt[Any], None] = {}  # in order; filled by the thread that asks
+        # The open prompts, in order: a dict in place of a set. The thread that asks adds one.
+        self._open: dict[OpenPrompt[Any], None] = {}
         self._queue = PromptQueue(self._show)
         self._view = PromptView(loop, self._end)
 
@@ -90,7 +95,7 @@ class NotebookPrompter:
         Raises:
             KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
         """
-        if self._loop.is_served_by_other_thread:
+        if self._loop.is_served_by_other_thread:  # this is a worker thread
             if (unavailable := self.unavailable()) is not None:
                 return unavailable
             return self._hand_over(prompt, keeps_record=keeps_record).future.result()
@@ -123,6 +128,7 @@ class NotebookPrompter:
             self._queue.add(waiting)
 
     def _withdraw(self, waiting: OpenPrompt[Any]) -> None:
+        """Remove a prompt for whose answer no code waits any more; in any thread."""
         waiting.withdraw()
         self._loop.post(lambda: self._end_each([waiting], "cancelled"))
 
@@ -159,6 +165,7 @@ class NotebookPrompter:
             self._end(waiting, NotAnswered(end, waiting.channel))
 
     def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
+        """End all open prompts without showing another one."""
         self._queue.clear()  # otherwise ending one prompt would show the next
         self._end_each([*self._open], end)
         self._view.remove(None)  # in case an interrupt ended the call in `_end` early

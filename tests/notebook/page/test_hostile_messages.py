@@ -92,7 +92,7 @@ def test_no_message_loses_entries_or_writes_elsewhere(pages: PagesInProcess, see
     texts = [f"text {number}" for number in range(8)]
     for text in texts:
         for _ in range(15):
-            numbering = pages.store._numbering
+            numbering = pages.store._link.numbering
             message = make_message(choose, numbering.make_state(), numbering.last)
             # A page of the notebook may say that it is read-only, or that it has another record.
             if isinstance(message, dict) and message.get("type") in ("hello", "chunk"):
@@ -114,7 +114,7 @@ def test_forged_state_of_a_saved_file_does_not_end_the_journal(
     stream = pages.document.conversation.id
     entries = len(pages.document.conversation)
     if forged == "next":
-        forged = pages.store._numbering.make_state()
+        forged = pages.store._link.numbering.make_state()
     if forged == "unsent":
         pages.view.awake = False
         pages.say("two")
@@ -131,7 +131,7 @@ def test_page_of_another_notebook_answers_nothing(pages: PagesInProcess) -> None
     pages.view.awake = False
     pages.say("one")
     pages.store.flush(0.1)
-    seq = pages.store._numbering.last
+    seq = pages.store._link.numbering.last
     stream = pages.document.conversation.id
     state = pages.store._delivery._transfer.result.state
     for number in range(1, seq + 1):
@@ -152,7 +152,7 @@ def test_acknowledgement_of_another_state_is_not_believed(pages: PagesInProcess)
     pages.say("two")
     pages.until(lambda: not pages.store._delivery.is_settled)
     pages.until(lambda: pages.store._delivery.is_silent)
-    for number in range(pages.store._numbering.last + 1):
+    for number in range(pages.store._link.numbering.last + 1):
         pages.post({"type": "ack", "page": "page-1", "seq": number, "state": pages.view.state})
         pages.post({"type": "ack", "page": "page-1", "seq": number, "state": "x"})
     assert not pages.store._delivery.is_settled
@@ -180,8 +180,7 @@ def test_known_pages_are_bounded(pages: PagesInProcess) -> None:
     for number in range(1_000):
         hello = {"type": "hello", "v": 2, "page": f"p{number}", "path": "talk.ipynb"}
         pages.post(hello | {"session": f"s{number}", "state": f"{number}", "keys": {}})
-    assert len(pages.store._pages._supports_printed) <= 64
-    assert len(pages.store._pages._sessions) <= 64
+    assert len(pages.store._link.pages._known) <= 64
     pages.view.jp = None
     assert len(pages.store._deliveries._by_page) <= 8
     pages.post({**pages.view.hello(), "v": 2, "page": "page-1"})

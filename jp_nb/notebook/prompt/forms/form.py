@@ -1,6 +1,8 @@
 """The form of a prompt: a question, a decision, or a form with several pages and a summary.
 
-`FormDraft` decides what is shown next. `Form` shows it with ipywidgets.
+`FormDraft` decides what is shown next. `Form` shows it with ipywidgets: it makes a `FormScreen` of
+the draft, and calls a method of the draft for each click. The name of a button is its action:
+`submit`, `next`, or `go-2`.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -9,11 +11,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
-from html import escape
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
-from typing import Final, assert_never
+from typing import assert_never
 
 import ipywidgets as widgets
 
@@ -23,95 +24,90 @@ from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
     AnyPrompt,
     FormPrompt,
-    QuestionPrompt,
     SimplePrompt,
 )
-from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage
+from jp_nb.notebook.prompt.controls.form_control import FormMessage
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import (
     close_widgets,
-    isolate_direction,
     make_box,
     make_html,
     make_text,
 )
-from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.notebook.prompt.forms.form_buttons import FormButtons
+from jp_nb.notebook.prompt.forms.form_labels import (
+    format_topic,
+    get_button_label,
+    render_progress,
+)
+from jp_nb.notebook.prompt.forms.form_menu import FormMenu
 from jp_nb.notebook.prompt.forms.form_page import ALL_FIELDS, NO_PROBLEMS, FormPage
+from jp_nb.notebook.prompt.forms.form_screen import FormScreen
 from jp_nb.notebook.prompt.forms.form_summary import make_stock_summary, make_summary
 from jp_nb.notebook.prompt.forms.prompt_form import (
     FormAction,
     FormContext,
     PromptForm,
 )
-from jp_nb.notebook.prompt.forms.stock_signal import StockSignal
+from jp_nb.notebook.prompt.forms.stock_signal import StockParts
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.toolkit.function_tools.tool_errors import summarize_error
 from jp_nb.toolkit.question_types.answer_types import SecretAnswer
 
 log = logging.getLogger(__name__)
 
-LABELS: Final = {
-    "back": form_text.BACK_LABEL,
-    "next": form_text.NEXT_LABEL,
-    "submit": prompt_text.SUBMIT_LABEL,
-    "decline": prompt_text.DECLINE_LABEL,
-    "cancel": prompt_text.CANCEL_LABEL,
-    "discard": form_text.DISCARD_LABEL,
-    "reply": form_text.REPLY_BUTTON_LABEL,
-    "stop": form_text.STOP_TURN_LABEL,
-    "resume": form_text.BACK_LABEL,
-}
-"""Label of each button, by its action. The label of `send` depends on the answers."""
-
 
 class Form(PromptForm):
     """The form of any prompt.
 
-    `FormDraft` has a *screen*: a page, the summary, a menu, or a question about what would be lost.
-    A page is created when it is first shown, and keeps its content while other pages are visible.
+    A *screen* of `FormDraft` is a page, the summary, the menu, or a question about what would be
+    lost. A page is created when it is first shown, and keeps its content while other screens are
+    visible. The base class handles messages and deadlines. It calls `_is_busy`, `_expire`, and
+    `_handle_module`, and runs the `_actions` of the current screen.
     """
 
     def __init__(self, prompt: AnyPrompt, context: FormContext) -> None:
         first = prompt.pages[0] if isinstance(prompt, FormPrompt) else prompt
-        title = prompt_text.format_header(first) or _format_topic(first)
+        title = prompt_text.format_header(first) or format_topic(first)
         super().__init__(prompt, title, context)
+
+        # The state of the prompt, and the screens that were created for it.
         self._first = first
         self._draft = FormDraft(prompt, "form")
         self._pages: dict[int, FormPage] = {}
-        self._temporary: widgets.Widget | None = None  # a screen that is shown only once
-        self._buttons = FormButtons(first, self._press, self._answer_at_once)
-        self._menu: widgets.VBox | None = None  # created on first use
-        self._signal: StockSignal | None = None  # while stock widgets replace the modules
-        self._stock_note: widgets.Widget | None = None
+        self._menu: FormMenu | None = None  # created on first use
+        self._temporary: widgets.Widget | None = None  # the current screen if it is shown only once
+
+        # The parts below each other: progress, screen, parts without modules, note, buttons.
         self._top = make_html("", "progress")
         self._body = make_box("body")
+        self._stock: StockParts | None = None  # while stock widgets replace the modules
+        self._buttons = FormButtons(first, self._press, self._answer_at_once)
         self._arrange()
 
         if isinstance(prompt, ActionPrompt):
-            self._bridge.only_buttons = prompt.only_buttons
-            self._bridge.cells = [
-                {
-                    "cell": cell.cell_id,
-                    "label": cell.label,
-                    "place": cell.is_place,
-                    "slot": f"jp-nb-item-{cell.item}",
-                }
-                for cell in prompt.cells
-            ]
-            if prompt.changes:
-                self._form.add_class("jp-nb-wide")
+            self._prepare_for_decision(prompt)
 
         self._draw()
 
+    def _prepare_for_decision(self, prompt: ActionPrompt) -> None:
+        """Tell the page about the cells that the decision is about, and its keys."""
+        self._bridge.only_buttons = prompt.only_buttons
+        self._bridge.cells = [
+            {
+                "cell": cell.cell_id,
+                "label": cell.label,
+                "place": cell.is_place,
+                "slot": f"jp-nb-item-{cell.item}",
+            }
+            for cell in prompt.cells
+        ]
+        if prompt.changes:  # a table of settings
+            self._form.add_class("jp-nb-wide")
+
     def _arrange(self) -> None:
         """Put the parts of the form below each other."""
-        stock: list[widgets.Widget] = []
-        if self._signal is not None:
-            stock.append(self._signal.widget)
-        if self._stock_note is not None:
-            stock.append(self._stock_note)
-
+        stock = [] if self._stock is None else self._stock.widgets
         self._form.children = [
             self._top,
             self._body,
@@ -130,12 +126,12 @@ class Form(PromptForm):
             case "page":
                 return self._writing or any(field.control.in_use() for field in self._page.fields)
             case "menu":
-                return self._writing or bool(self._reply_box.value.strip())
+                return self._writing or self._get_menu().has_reply
             case _:
                 return False
 
     def _expire(self) -> None:
-        # Keep the page's answer and turn to the next page.
+        # Keep what the user has entered on the page, and turn to the next page.
         page = self._page
         picked = page.read_and_keep({}).draft.answer if page.is_touched({}) else None
         self._run_action(lambda: self._draft.expire(picked))
@@ -144,15 +140,15 @@ class Form(PromptForm):
 
     def close_all_widgets(self) -> None:
         """Close all widgets, including those of hidden pages."""
-        if self._signal is not None:
-            self._signal.stop()
+        if self._stock is not None:
+            self._stock.stop()
 
         super().close_all_widgets()
         for page in self._pages.values():
             page.close()
 
         if self._menu is not None:
-            close_widgets(self._menu)
+            self._menu.close()
 
         self._buttons.close()
 
@@ -169,23 +165,13 @@ class Form(PromptForm):
     def _get_page_prompt(self) -> SimplePrompt:
         return self._draft.question if self._draft.questions else self._first
 
-    @cached_property
-    def _reply_box(self) -> widgets.Textarea:
-        reply_box = widgets.Textarea(rows=3)
-        reply_box.add_class("jp-nb-control")
-        reply_box.observe(lambda _: self._on_change(), names="value")
-        return reply_box
-
-    def _make_menu(self) -> widgets.VBox:
-        label = make_text(form_text.REPLY_LABEL, "field-name")
-        return make_box(
-            "page",
-            make_text(form_text.MENU_QUESTION, "question"),
-            make_text(form_text.MENU_HINT, "hint"),
-            make_box("field", label, self._reply_box),
-        )
+    def _get_menu(self) -> FormMenu:
+        if self._menu is None:
+            self._menu = FormMenu(self._on_change)
+        return self._menu
 
     def _on_change(self, is_new: bool = True) -> None:
+        """Handle a change by the user, also one that the last click already reported."""
         self._show_checked_count()
         if is_new:  # the message was about the previous content
             self._show_note("")
@@ -196,7 +182,7 @@ class Form(PromptForm):
     @property
     def is_stock(self) -> bool:
         """True while stock widgets replace all modules."""
-        return self._signal is not None
+        return self._stock is not None
 
     def use_stock_widgets(self) -> bool:
         """Show the form with stock widgets alone; return False if an answer needs a module.
@@ -206,8 +192,11 @@ class Form(PromptForm):
         if self._over or self._needs_module():
             return False
 
-        self._signal = StockSignal(self._loop, lambda: self._loop.post(self._handle_shown))
-        self._stock_note = make_html(self._render_stock_note(), "hint")
+        self._stock = StockParts(
+            self._loop,
+            lambda: self._loop.post(self._handle_shown),
+            form_id=self.widget.model_id,
+        )
         self._redraw()
         return True
 
@@ -216,25 +205,15 @@ class Form(PromptForm):
         fields = chain.from_iterable(page.fields for page in self._draft.questions)
         return any(isinstance(field.question.answer_type, SecretAnswer) for field in fields)
 
-    def _render_stock_note(self) -> str:
-        # The lab extension looks for this role, which `form.ts` sets, before it shows a form above
-        # the notebook too.
-        mark = f"jp-nb-form-{self.widget.model_id}"
-        return f'<span class="{mark}" role="group">{escape(form_text.STOCK_WIDGETS)}</span>'
-
     def _handle_module(self) -> None:
-        if self._signal is None or self._over:
+        if self._stock is None or self._over:
             return
 
-        self._signal.stop()
-        previous = [self._signal.widget, self._stock_note]
-        self._signal = None
-        self._stock_note = None
+        previous = self._stock
+        previous.stop()
+        self._stock = None
         self._redraw()
-
-        for widget in previous:
-            if widget is not None:
-                close_widgets(widget)
+        previous.close()
 
     def _redraw(self) -> None:
         self._arrange()
@@ -244,30 +223,41 @@ class Form(PromptForm):
     # --- screens ---------------------------------------------------------------------------------
 
     def _draw(self) -> None:
+        """Show the current screen of the draft."""
         match self._draft.screen:
             case "page":
                 self._draw_page()
             case "summary":
-                self._draw_summary()
+                self._show_screen(self._make_summary_screen())
             case "menu":
-                self._draw_menu()
+                self._show_screen(self._make_menu_screen())
             case "discard":
-                self._draw_discard()
+                self._show_screen(self._make_discard_screen())
             case other:
                 assert_never(other)
 
     def _draw_page(self) -> None:
-        draft = self._draft
         page = self._page
         page.use_stock_views(stock=self.is_stock)
-        items = list(page.items.values())
-        buttons, others = self._list_page_actions()
-        field_controls = [field.control for field in page.fields]
+        self._show_screen(self._make_page_screen())
+        self._draw_items()
 
-        self._show_step(
-            page.widget,
-            buttons,
-            others,
+        # The user wanted to submit, but the page needs an answer.
+        if self._draft.must_answer:
+            reading = page.read_and_keep({})
+            page.show_problems(reading)
+            if not reading.problems:
+                self._show_note(form_text.DEMANDED)
+
+    def _make_page_screen(self) -> FormScreen:
+        draft = self._draft
+        page = self._page
+        items = list(page.items.values())
+        field_controls = [field.control for field in page.fields]
+        return FormScreen(
+            widget=page.widget,
+            buttons=self._list_page_buttons(),
+            other_actions=self._list_other_page_actions(),
             primary="submit" if draft.is_last else "next",
             controls=[
                 *(control.model_id for control in field_controls if control.widget is not None),
@@ -276,130 +266,106 @@ class Form(PromptForm):
             answers=page.choices,
             items=items,
         )
-        self._draw_items()
 
-        if draft.must_answer:
-            reading = page.read_and_keep({})
-            page.show_problems(reading)
-            if not reading.problems:
-                self._show_note(form_text.DEMANDED)
-
-    def _list_page_actions(self) -> tuple[dict[str, FormAction], dict[str, FormAction]]:
-        """Return the actions of the page's buttons, and those without a button."""
+    def _list_page_buttons(self) -> dict[str, FormAction]:
+        """Return the actions of the page's buttons, by their names."""
         draft = self._draft
-        page = self._page
         buttons: dict[str, FormAction] = {}
-        others: dict[str, FormAction] = {"unchosen": self._submit_untouched}
 
         if len(draft.pages) > 1:
             buttons["back"] = self._go_back
         if not draft.is_last:
             buttons["next"] = lambda message: self._leave_page(message, draft.next)
-        if draft.can_submit and page.choices is None:
+        if draft.can_submit and self._page.choices is None:
             buttons["submit"] = lambda message: self._leave_page(message, draft.submit)
         if draft.can_decline:
             buttons["decline"] = self._decline
+        if draft.can_cancel and draft.questions:  # a decision has a button for each action instead
+            buttons["cancel"] = self._cancel
 
-        if draft.can_cancel:
-            # Esc also cancels a decision, which has no button for it.
-            cancels = buttons if draft.questions else others
-            cancels["cancel"] = self._cancel
-        if page.items:
-            others["decide"] = self._decide
-        return buttons, others
+        return buttons
 
-    def _draw_summary(self) -> None:
+    def _list_other_page_actions(self) -> dict[str, FormAction]:
+        """Return the actions of a page that have no button, by their names."""
+        draft = self._draft
+        actions: dict[str, FormAction] = {"unchosen": self._submit_untouched}
+        if draft.can_cancel and not draft.questions:  # Esc cancels a decision
+            actions["cancel"] = self._cancel
+        if self._page.items:
+            actions["decide"] = self._decide
+
+        return actions
+
+    def _make_summary_screen(self) -> FormScreen:
         draft = self._draft
         lines = form_text.summarize_form(draft)
-        screen = make_box(
-            "page",
-            make_text(form_text.get_summary_heading(draft), "question"),
-            make_stock_summary(lines, self._press) if self.is_stock else make_summary(lines),
+        summary = make_stock_summary(lines, self._press) if self.is_stock else make_summary(lines)
+        heading = make_text(form_text.get_summary_heading(draft), "question")
+        return FormScreen(
+            widget=make_box("page", heading, summary),
+            buttons={"resume": self._resume, "send": lambda _: draft.send()},
+            other_actions={
+                "go": lambda message: draft.go(_parse_number(message)),
+                "empty": lambda message: draft.confirm_empty(_parse_number(message)),
+                "cancel": self._resume,
+                "unchosen": self._report_no_choice,
+            },
+            primary="" if draft.open_pages else "send",
+            is_kept=False,
         )
-        buttons: dict[str, FormAction] = {
-            "resume": self._resume,
-            "send": lambda _: draft.send(),
-        }
-        others: dict[str, FormAction] = {
-            "go": lambda message: draft.go(_parse_number(message)),
-            "empty": lambda message: draft.confirm_empty(_parse_number(message)),
-            "cancel": self._resume,
-            "unchosen": self._report_no_choice,
-        }
-        primary = "" if draft.open_pages else "send"
-        self._show_step(screen, buttons, others, primary=primary, is_kept=False)
 
-    def _draw_menu(self) -> None:
-        if self._menu is None:
-            self._menu = self._make_menu()
-
-        buttons: dict[str, FormAction] = {
-            "reply": self._reply,
-            "stop": lambda _: self._draft.stop(),
-            "resume": self._resume,
-        }
-        self._show_step(
-            self._menu,
-            buttons,
-            {"cancel": self._resume, "unchosen": self._reply},
+    def _make_menu_screen(self) -> FormScreen:
+        menu = self._get_menu()
+        return FormScreen(
+            widget=menu.widget,
+            buttons={
+                "reply": self._reply,
+                "stop": lambda _: self._draft.stop(),
+                "resume": self._resume,
+            },
+            other_actions={"cancel": self._resume, "unchosen": self._reply},
             primary="reply",
-            controls=[self._reply_box.model_id],
+            controls=[str(menu.reply_box.model_id)],
         )
 
-    def _draw_discard(self) -> None:
-        screen = make_box("page", make_text(form_text.DISCARD_WARNING, "question"))
-        buttons: dict[str, FormAction] = {
-            "resume": self._resume,
-            "discard": lambda _: self._draft.discard(),
-        }
-        others = {"cancel": self._resume, "unchosen": self._report_no_choice}
-        self._show_step(screen, buttons, others, is_kept=False)
+    def _make_discard_screen(self) -> FormScreen:
+        return FormScreen(
+            widget=make_box("page", make_text(form_text.DISCARD_WARNING, "question")),
+            buttons={"resume": self._resume, "discard": lambda _: self._draft.discard()},
+            other_actions={"cancel": self._resume, "unchosen": self._report_no_choice},
+            is_kept=False,
+        )
 
-    def _show_step(
-        self,
-        widget: widgets.Widget,
-        buttons: Mapping[str, FormAction],
-        others: Mapping[str, FormAction],
-        *,
-        primary: str = "",
-        controls: Sequence[str] = (),
-        answers: FormControl | None = None,
-        items: Sequence[DecisionItem] = (),
-        is_kept: bool = True,
-    ) -> None:
-        """Show `widget` with `buttons`. `others` are actions without a button; Enter is `primary`.
-
-        `controls` are the ids of its models. The buttons of `answers`, which may be about `items`,
-        are the first ones. If `widget` `is_kept`, it may be shown again later.
-        """
-        previous = [] if self._temporary is None else [self._temporary]
-        self._temporary = None if is_kept else widget
-        self._actions = {**others, **buttons}
+    def _show_screen(self, screen: FormScreen) -> None:
+        """Show `screen` with its buttons, in place of the previous one."""
+        outdated = [] if self._temporary is None else [self._temporary]
+        self._temporary = None if screen.is_kept else screen.widget
+        self._actions = {**screen.other_actions, **screen.buttons}
         self._writing = False
         self._note.value = ""
-        self._top.value = self._format_progress()
-        widget.add_class(f"jp-nb-screen-{widget.model_id}")
-        self._body.children = (widget,)
+        self._top.value = render_progress(self._draft, self._get_page_prompt())
+        screen.widget.add_class(screen.css_class)
+        self._body.children = (screen.widget,)
 
         if self.is_stock:
             # The second click of a double click must not act on the next step.
-            previous += self._buttons.renew_step_buttons()
-        previous += self._buttons.show(
-            {name: self._get_label(name) for name in buttons},
-            primary=primary,
+            outdated += self._buttons.renew_step_buttons()
+        outdated += self._buttons.show(
+            {name: get_button_label(name, self._draft) for name in screen.buttons},
+            primary=screen.primary,
             disabled={"back"} if self._draft.is_first else (),
-            answers=answers,
-            items=items,
+            answers=screen.answers,
+            items=screen.items,
         )
         guard_widgets(self.widget)
 
         with self._bridge.hold_sync():  # send one message, after those of the new widgets
-            self._bridge.controls = list(controls)
-            self._bridge.screen = f"jp-nb-screen-{widget.model_id}"
+            self._bridge.controls = list(screen.controls)
+            self._bridge.screen = screen.css_class
             self._bridge.step = self._draft.step
 
-        for earlier in previous:
-            close_widgets(earlier)
+        for widget in outdated:
+            close_widgets(widget)
 
     # --- decisions, also about parts that the user can leave out ---------------------------------
 
@@ -407,6 +373,7 @@ class Form(PromptForm):
         self._run_action(partial(self._draft.decide, answer))
 
     def _draw_items(self) -> None:
+        """Add the buttons beside each item, which decide about this item."""
         self._buttons.add_item_buttons(self._page.items.values())
         guard_widgets(self.widget)
         self._show_checked_count()
@@ -422,33 +389,10 @@ class Form(PromptForm):
             picks = self._page.read_picks(message)
             self._draft.decide(Answered(self._buttons.get_decision(number), "form", picks=picks))
 
-    def _get_label(self, name: str) -> str:
-        if name == "send":
-            if self._draft.open_pages:
-                return form_text.SEND_AS_IS_LABEL
-            return form_text.SEND_ALL_LABEL
-
-        if name == "submit" and len(self._draft.pages) == 1:
-            return prompt_text.get_submit_label(self._draft.question)
-        return LABELS[name]
-
-    def _format_progress(self) -> str:
-        asked = self._get_page_prompt()
-        parts = [prompt_text.format_header(asked)]
-        topic = None
-        if self._draft.screen == "page":
-            parts.append(form_text.format_progress(self._draft))
-            topic = _format_topic(asked)
-
-        code = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
-        if topic:
-            code += f"<b>{isolate_direction(topic)}</b>"
-
-        return code
-
     # --- actions ---------------------------------------------------------------------------------
 
     def _run_action(self, act: Callable[[], None]) -> None:
+        """Run an action, then end the form or show the next screen, as the draft says."""
         step_before = self._draft.step
         super()._run_action(act)
         if self._draft.end is not None:
@@ -484,11 +428,14 @@ class Form(PromptForm):
         self._bridge.focus(first)
 
     def _cancel(self, message: FormMessage) -> None:
+        """Cancel the prompt, or show the menu. The answer of the page is kept if the user gave it.
+
+        A proposal that the user did not touch is not an answer.
+        """
         page = self._page
         entered = page.is_touched(message)
         reading = page.read_and_keep(message).draft
         was_answered = self._draft.pages[self._draft.page].answer is not None
-        # A proposal that the user did not touch is not an answer.
         if reading.answer is not None and (entered or was_answered):
             self._draft.store_draft(reading)
         self._draft.cancel(entered=entered)
@@ -501,38 +448,39 @@ class Form(PromptForm):
         self._draft.resume()
 
     def _submit_untouched(self, message: FormMessage) -> None:
-        # A key submitted the page, but the user changed nothing on it.
+        """Handle a key that submits the page although the user changed nothing on it.
+
+        It counts only if the page was answered before. A key that the user pressed by mistake must
+        not send a proposal.
+        """
         draft = self._draft
         primary = "submit" if draft.is_last else "next"
-        if draft.pages[draft.page].answer is not None:  # answered before
+        if draft.pages[draft.page].answer is not None:
             self._actions[primary](message)
         elif draft.is_single:
             self._note_no_answer(message)
         else:
-            self._show_note(form_text.UNTOUCHED.format(self._get_label(primary)))
+            label = get_button_label(primary, draft)
+            self._show_note(form_text.UNTOUCHED.format(label))
 
     def _note_no_answer(self, message: FormMessage) -> None:
         problems = self._page.read_and_keep(message).problems
         if problems:
             self._show_note(next(iter(problems.values())))
         else:
-            self._show_note(prompt_text.NOTHING_CHANGED.format(self._get_label("submit")))
+            label = get_button_label("submit", self._draft)
+            self._show_note(prompt_text.NOTHING_CHANGED.format(label))
 
     def _reply(self, message: FormMessage) -> None:
-        value = message.get("value")
-        words = value if isinstance(value, str) else str(self._reply_box.value)
-        if words.strip():
-            self._draft.reply(words)
+        reply = self._get_menu().read_reply(message)
+        if reply.strip():
+            self._draft.reply(reply)
         else:
             self._show_note(form_text.REPLY_IS_BLANK)
             self._bridge.focus(0)
 
     def _report_no_choice(self, _: FormMessage) -> None:
         self._show_note(prompt_text.NO_BUTTON_CHOSEN)
-
-
-def _format_topic(prompt: SimplePrompt) -> str | None:
-    return form_text.format_page_header(prompt) if isinstance(prompt, QuestionPrompt) else None
 
 
 def _parse_number(message: FormMessage) -> int:

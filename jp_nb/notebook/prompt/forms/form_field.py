@@ -29,6 +29,13 @@ class FormField:
     """A control with its error message. If it is `named`, its question is shown above it.
 
     After each change it calls `changed`: with True, or with False if the last click reported it.
+    A click reports the state of the control. `read_and_keep` gets it, and so it knows whether a
+    later update of the widget is a new input.
+
+    Attributes:
+        control: The control of the question.
+        touched: True once the user has changed something.
+        widget: The box with the question, the control, and the error message.
     """
 
     def __init__(
@@ -44,7 +51,7 @@ class FormField:
         self.problem = make_text("", "problem")
         self.touched = False
         self._changed = changed
-        self._confirmed = False  # whether the user confirmed an empty answer
+        self._confirmed = False  # True if the next click confirms an empty answer
         self._reported: FormMessage = {}  # the last report of the page
         self._secret: Answered | None = None  # the last secret that was sent
         self._head = [*make_field_head(prompt)] if named else []
@@ -119,8 +126,9 @@ class FormField:
         self._confirmed = confirm
 
     def _on_change(self) -> None:
+        """Handle a change of the widget. The error message is about its previous content."""
         self.touched = True
         is_new = not self.control.matches(self._reported)
-        if is_new:  # the message was about the previous content
+        if is_new:
             self.show_problem("")
         self._changed(is_new)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import PageDraft
 from jp_nb.agent.prompting.prompt_ends import Answered
-from jp_nb.agent.prompting.prompts import ActionPrompt, SimplePrompt
+from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.controls.controls import make_action_buttons
 from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.controls.form_widgets import (
@@ -44,9 +44,14 @@ ALL_FIELDS = -1
 
 @dataclass(frozen=True, slots=True)
 class PageInput:
-    """The current input of a page, with messages by number of the field or `ALL_FIELDS`.
+    """The current input of a page.
 
-    The `confirmable` fields give an empty answer after the user confirms it.
+    Attributes:
+        draft: The answer of the page, or the error of its input.
+        problems: Messages to the user by the number of the field, or by `ALL_FIELDS`. A page whose
+            question may stay open also has one, which is shown if the user submits the page.
+        confirmable: The numbers of fields that are empty. If the user submits the page once more,
+            they give an empty answer.
     """
 
     draft: PageDraft
@@ -63,6 +68,9 @@ NO_CHOICE_MADE: Final = PageInput(PageDraft(), {0: prompt_text.NO_BUTTON_CHOSEN}
 class FormPage:
     """One page of a form. It keeps its content while other pages are visible.
 
+    After each change by the user it calls `changed`: with True, or with False if the last click
+    already reported it. With `in_form`, the prompt is a form, where no control answers at once.
+
     Attributes:
         fields: One field for each answer; empty for a decision.
         choices: Buttons that answer at once; None if the user submits the page.
@@ -73,24 +81,27 @@ class FormPage:
     def __init__(
         self, prompt: SimplePrompt, changed: Callable[[bool], None], *, in_form: bool
     ) -> None:
-        self._form: FormAnswer | None = None
+        self._form: FormAnswer | None = None  # the answer type of a question with several fields
         self._problem = make_text("", "problem")  # of all fields together
         self.fields: list[FormField] = []
         self.choices: FormControl | None = None
         self.items: dict[str, DecisionItem] = {}
-        self._look = SharedLook()
+        self._look = SharedLook()  # of the many widgets of a decision
 
         if isinstance(prompt, ActionPrompt):
             self.choices = make_action_buttons(prompt)
             self.items = make_items(prompt, lambda: changed(True), self._look)
-            self.widget = make_box(
-                "page",
-                *make_question_head(prompt),
-                *make_decision_details(prompt, self.items, self._look),
-                self._problem,
-            )
-            return
+            inputs = [*make_decision_details(prompt, self.items, self._look)]
+        else:
+            self._add_fields(prompt, changed, in_form=in_form)
+            inputs = [form_field.widget for form_field in self.fields]
 
+        self.widget = make_box("page", *make_question_head(prompt), *inputs, self._problem)
+
+    def _add_fields(
+        self, prompt: QuestionPrompt, changed: Callable[[bool], None], *, in_form: bool
+    ) -> None:
+        """Add the fields of a question with several ones, or the control of any other question."""
         kind = prompt.question.answer_type
         if isinstance(kind, FormAnswer):
             self._form = kind
@@ -102,9 +113,6 @@ class FormPage:
         only_control = self.fields[0].control if len(self.fields) == 1 else None
         if only_control is not None and only_control.buttons is not None:
             self.choices = only_control
-
-        inputs = [form_field.widget for form_field in self.fields]
-        self.widget = make_box("page", *make_question_head(prompt), *inputs, self._problem)
 
     def use_stock_views(self, *, stock: bool) -> None:
         """Show all controls with stock widgets alone, or with their own widgets again."""
@@ -148,23 +156,17 @@ class FormPage:
         """Return the input of the page, as reported in `message`. Its fields keep it."""
         if self._form is not None:
             return self._read_fields(self._form, message)
-
         if self.choices is not None:
             return NO_CHOICE_MADE
 
         [form_field] = self.fields
-        result = form_field.read_and_keep(message)
-        if isinstance(result, Answered):
-            return PageInput(PageDraft(result))
-
-        if result.may_stay_open:
-            draft = PageDraft(empty=form_field.read_as_empty(message))
-        else:
-            draft = PageDraft(problem=result.why)
-        confirmable = frozenset[int]((0,)) if result.confirmable else frozenset[int]()
-        return PageInput(draft, {0: result.why}, confirmable)
+        return _read_only_field(form_field, message)
 
     def _read_fields(self, form: FormAnswer, message: FormMessage) -> PageInput:
+        """Return the values of all fields as one answer, if each of them fits.
+
+        Blank fields leave the question open. Invalid or partial input is an error.
+        """
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
         confirmable = set[int]()
@@ -186,7 +188,6 @@ class FormPage:
                 confirmable.add(number)
 
         if problems:
-            # Blank fields leave the question open. Invalid or partial input is an error.
             is_partial = bool(values) and self.is_touched(message)
             is_open = not has_invalid and not is_partial
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
@@ -222,10 +223,29 @@ class FormPage:
         self._look.close()
 
 
+def _read_only_field(form_field: FormField, message: FormMessage) -> PageInput:
+    """Return the input of a page with a single question."""
+    result = form_field.read_and_keep(message)
+    if isinstance(result, Answered):
+        return PageInput(PageDraft(result))
+
+    if result.may_stay_open:
+        draft = PageDraft(empty=form_field.read_as_empty(message))
+    else:
+        draft = PageDraft(problem=result.why)
+
+    confirmable = frozenset[int]((0,)) if result.confirmable else frozenset[int]()
+    return PageInput(draft, {0: result.why}, confirmable)
+
+
 def _read_field(
     form: FormAnswer, form_field: FormField, report: FormMessage
 ) -> Answered | NoValidAnswer | None:
-    """Return the value or the error of a field; None if it is optional and left empty."""
+    """Return the value or the error of a field; None if it is optional and left empty.
+
+    A required field that is left empty is an error, which the user may confirm if the empty answer
+    is valid.
+    """
     result = form_field.read_and_keep(report)
     if isinstance(result, Answered):
         return result

@@ -2,7 +2,7 @@
 
 A form consists of ipywidgets, `FormBridge`, and the controls of its questions. It has *steps*, one
 for each display of a screen. A message of the page names the step that the user saw, so that a late
-click does not act on the next one.
+click does not act on the next one. `form.py` has the screens.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -60,8 +60,12 @@ def make_action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> 
 class FormContext:
     """The surroundings of a form.
 
-    `on_seen` is called when a page first shows the form. `on_end` is called with the answer or the
-    reason why there is none, possibly several times.
+    Attributes:
+        loop: The loop of the cell's thread, which handles clicks and deadlines.
+        place: The output of the cell that shows the form.
+        settings: The deadlines of the form, and whether it is announced.
+        on_seen: Called when a page first shows the form.
+        on_end: Called with the answer, or the reason why there is none, possibly several times.
     """
 
     loop: CellLoop
@@ -78,28 +82,37 @@ FormAction = Callable[[FormMessage], None]
 class PromptForm(ABC):
     """A form in the running cell, from `show` to `close`. Used on the cell's thread.
 
-    It has a deadline for a page to show it, and one for the user to answer. `widget` contains the
-    earlier output of the cell, and the form below it.
+    It has a deadline for a page to show it (`_page_timer`), and one for the user to answer
+    (`_clock`). A subclass sets `_actions` for each step: the functions for the messages of the
+    page, by their names.
+
+    Attributes:
+        widget: The earlier output of the cell, and the form below it.
     """
 
     def __init__(self, prompt: AnyPrompt, title: str | None, context: FormContext) -> None:
+        settings = context.settings
         self._text = format_without_form(prompt)
         self._title = title
         self._context = context
         self._loop = context.loop
+
         self._seen = False  # True once a page has shown the form
         self._over = False  # True once the form is closed
         self._writing = False  # True while the user is in a text box
         self._shown_step: int | None = None  # the last step that a page showed
         # The previous step, and the button that ended it, to recognize a double click.
         self._left_step: tuple[int, str] | None = None
-        self._page_timer: Timer | None = None  # ends the wait for a page that shows the form
         # Actions of the current step, by their names in messages of the page.
         self._actions: dict[str, FormAction] = {}
-        settings = context.settings
+
+        self._page_timer: Timer | None = None  # ends the wait for a page that shows the form
         self._clock = IdleClock(
             self._loop, settings.timeout_s, busy=self._is_busy, expired=self._expire
         )
+
+        # The widgets: `_bridge` exchanges messages with the page, and `_so_far` has the earlier
+        # output of the cell. A subclass puts `_note` and `_hidden` into `_form`.
         self._note = make_text("", "note")
         self._bridge = FormBridge(notify=settings.notify == "on", timed=settings.timeout_s > 0)
         self._bridge.on_msg(lambda _, message, __: self._handle_message(message))
@@ -171,22 +184,23 @@ class PromptForm(ABC):
         close_widgets(self.widget)
 
     def _show_note(self, words: str) -> None:
+        """Show a message below the form; "" removes it."""
         self._note.value = escape(upper_first(words))
 
     # --- messages of the page. Comm callbacks must not print, so the loop handles each result. ----
 
     def _handle_message(self, message: FormMessage) -> None:
+        """Handle a message of `FormBridge`, or any other one that forged code sends.
+
+        A click counts on the current step only. One on the step that the same button has just ended
+        is the second click of a double click, and one on another earlier step is too late.
+        """
         step = message.get("step", self._step)
         is_current = type(step) is int and step == self._step
 
         match message.get("type"):
             case "rendered":
-                self._writing = False
-                self._loop.post(self._handle_module)
-                is_reload = self._shown_step == self._step  # it does not extend the deadline
-                if is_current and not is_reload:
-                    self._shown_step = self._step
-                    self._loop.post(self._handle_shown)
+                self._handle_rendered(is_current=is_current)
             case "writing":
                 self._writing = message.get("value") is True
                 self._clock.restart()
@@ -205,6 +219,15 @@ class PromptForm(ABC):
             case _:
                 log.debug("Unexpected message from the page of a form")
 
+    def _handle_rendered(self, *, is_current: bool) -> None:
+        """Note that a page shows a step. A reload of the page does not extend the deadline."""
+        self._writing = False
+        self._loop.post(self._handle_module)
+        is_reload = self._shown_step == self._step
+        if is_current and not is_reload:
+            self._shown_step = self._step
+            self._loop.post(self._handle_shown)
+
     def _press(self, name: str, message: FormMessage | None = None) -> None:
         """Run the action of a button. `go-2` is the action `go` with the place 2."""
         verb, _, place = name.partition("-")
@@ -217,7 +240,7 @@ class PromptForm(ABC):
         self._run_action(partial(act, {**(message or {}), "place": place}))
 
     def _run_action(self, act: Callable[[], None]) -> None:
-        # If the action fails, the form stays as it is.
+        """Run an action. If it fails, the form stays as it is."""
         try:
             act()
         except Exception as exc:
@@ -225,8 +248,9 @@ class PromptForm(ABC):
             self._show_note(form_text.FAILED.format(type(exc).__name__))
 
     def _finish(self, end: AnyEnd) -> None:
+        """Report the end of the prompt, with the user whose page has sent the answer."""
         note_form_answer()
-        # `find_sender` is None after a deadline, because no message of a page is handled then.
+        # After a deadline, no message of a page is handled, and `find_sender` returns None.
         sent = add_sender(end, find_sender("comm_msg"))
         self._loop.post(lambda: self._context.on_end(sent))
 
@@ -248,8 +272,10 @@ class PromptForm(ABC):
         self._clock.start()
 
     def _begin_step(self) -> None:
-        # The time starts again when a page shows the next step, or after `rendered_timeout`. The
-        # page may have been closed.
+        """Stop the time to answer until a page shows the next step.
+
+        It also starts again after `rendered_timeout`, because the page may have been closed.
+        """
         self._clock.stop()
         self._stop_page_timer()
         patience = self._context.settings.rendered_timeout_s

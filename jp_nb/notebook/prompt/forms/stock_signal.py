@@ -1,4 +1,6 @@
-"""Learn from stock widgets that a page shows a form, where the page cannot load `form.js`.
+"""Widgets of a form where a page cannot load `form.js`: a note, and a signal that it is shown.
+
+Usually `form.js` reports that a page shows the form. Without it, a stock widget has to do so.
 
 Source: `docs/prompts.md`.
 """
@@ -6,10 +8,13 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from typing import Final
 
 import ipywidgets as widgets
 
+from jp_nb.notebook.prompt.controls.form_widgets import close_widgets, make_html
+from jp_nb.rendering.prompt_texts import form_text
 from jp_nb.session.threads.cell_jobs import Timer
 from jp_nb.session.threads.cell_loop import CellLoop
 
@@ -55,3 +60,37 @@ class StockSignal:
         """Send nothing any more."""
         if self._timer is not None:
             self._timer.cancel()
+
+
+class StockParts:
+    """The widgets that a form has only while stock widgets replace its modules.
+
+    `heard` is called once a page shows the form. `form_id` is the id of the form's widget.
+
+    Attributes:
+        widgets: The hidden signal, and the note about the missing modules.
+    """
+
+    def __init__(self, loop: CellLoop, heard: Callable[[], None], *, form_id: str) -> None:
+        self._signal = StockSignal(loop, heard)
+        self.widgets: list[widgets.Widget] = [
+            self._signal.widget,
+            make_html(_render_note(form_id), "hint"),
+        ]
+
+    def stop(self) -> None:
+        """Call `heard` no more."""
+        self._signal.stop()
+
+    def close(self) -> None:
+        """Close the widgets."""
+        self.stop()
+        for widget in self.widgets:
+            close_widgets(widget)
+
+
+def _render_note(form_id: str) -> str:
+    # The lab extension looks for this role, which `form.ts` sets, before it shows a form above the
+    # notebook too.
+    mark = f"jp-nb-form-{form_id}"
+    return f'<span class="{mark}" role="group">{escape(form_text.STOCK_WIDGETS)}</span>'

@@ -28,7 +28,7 @@ class Deadline:
 
     def __init__(self, seconds: float = 0.0) -> None:
         self._seconds = seconds
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # for the three states, which the timer's thread changes
         self._armed = False  # True while the block runs in the main thread
         self._expired = False
         self._interrupted = False  # True if the deadline has interrupted its block

@@ -30,7 +30,7 @@ class IdleClock:
         self._seconds = seconds
         self._busy = busy
         self._expired = expired
-        self._deadline = 0.0
+        self._deadline = 0.0  # in seconds of `CellLoop.idle_s`
         self._timer: Timer | None = None
 
     def start(self) -> None:
@@ -42,7 +42,8 @@ class IdleClock:
 
     def restart(self) -> None:
         """Restart the time if it runs."""
-        self._deadline = self._loop.idle_s + self._seconds  # keeps the timer, which checks it again
+        # The timer stays. When it ends, it compares this time.
+        self._deadline = self._loop.idle_s + self._seconds
 
     def stop(self) -> None:
         """Stop the time."""
@@ -51,6 +52,7 @@ class IdleClock:
             self._timer = None
 
     def _check(self) -> None:
+        """Call `expired` if the time is over, or wait for the rest."""
         if self._busy():
             self.restart()
 

@@ -96,7 +96,17 @@ class Presence:
         return self.has_kernel and self.runs_cell and self.allows_stdin and not self.has_cell_id
 
     def route(self, settings: PromptConfig) -> PromptRoute:
-        """Return the way to ask the user, or the reason why no user can be asked."""
+        """Return the way to ask the user, or the reason why no user can be asked.
+
+        The first rule that applies decides:
+
+        - No user is asked if the settings forbid it, no cell runs, or the front end takes no input.
+        - Without a kernel, IPython asks in its terminal.
+        - Stdin is used if the settings want it, or if the kernel cannot receive clicks.
+        - Otherwise a form is shown. If no page shows it, stdin may follow (`FormRoute`).
+
+        The channel `widget` never falls back to stdin.
+        """
         if settings.channel == "never":
             return Unavailable("prompt.channel is 'never'")
         if not self.has_kernel:
@@ -116,7 +126,8 @@ class Presence:
         if not self.has_cell_id:
             patience_s = min(patience_s, RENDERED_TIMEOUT_WITHOUT_CELL_ID)
 
-        # A console may share the kernel with a page. Its own prompts then continue on its stdin.
+        # A console has no cell ids, and may share the kernel with a page. Its own prompts then
+        # continue on its stdin.
         stays = self.has_page and self.has_cell_id
         return FormRoute(
             patience_s,

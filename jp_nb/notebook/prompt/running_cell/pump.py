@@ -100,7 +100,8 @@ class CommPump:
         RunningCells.of(kernel)
         self._opened = False
         self._frames: deque[Frames] = deque()  # messages that were taken, and not handled yet
-        # Request of the running cell, the parent of its outputs.
+        # The identity of the page's connection, and the request of the running cell, to which the
+        # outputs of the cell belong.
         self._cell = (kernel._parent_ident["shell"], kernel.get_parent("shell"))
 
     def open(self) -> None:
@@ -117,7 +118,10 @@ class CommPump:
             self._opened = False
 
     def _receive(self, frames: Frames) -> Any:
-        # Peek only: deserializing twice would look like a replayed message.
+        """Queue a message that the pump handles, or pass it on; on the thread of the channel.
+
+        Only its type is read here: `deserialize` refuses a second call as a replayed message.
+        """
         session = self._kernel.session
         try:
             _, rest = session.feed_identities(frames, copy=False)
@@ -133,6 +137,7 @@ class CommPump:
         return None
 
     def _handle_first(self) -> None:
+        """Handle the oldest message that was taken, as the kernel would; on the cell's thread."""
         if not self._frames:
             return  # `close` has passed the message to the kernel
 
@@ -162,6 +167,7 @@ class CommPump:
                 self._return_to_cell()
 
     def _return_to_cell(self) -> None:
+        """Let later outputs belong to the running cell again."""
         ident, request = self._cell
         self._kernel.set_parent(ident, request, "shell")
 
@@ -201,6 +207,7 @@ def _run_to_end(result: Any) -> None:
 
 
 def _flush_prints() -> None:
+    """Send the text that was printed for the current request."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()

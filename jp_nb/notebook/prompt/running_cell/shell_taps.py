@@ -27,7 +27,8 @@ class ShellTap(ABC):
 
     def __init__(self, kernel: Any) -> None:
         self._stream = kernel.shell_stream
-        self._own: tuple[Any, bool] | None = None  # the kernel's callback, and its option `copy`
+        # The kernel's own callback, and its option `copy`, while the tap is open.
+        self._own: tuple[Any, bool] | None = None
 
     @abstractmethod
     def open(self, receive: Callable[[Frames], Any]) -> None:
@@ -49,13 +50,15 @@ class ShellTap(ABC):
         self._own = (self._stream._recv_callback, self._stream._recv_copy)
         self._stream.on_recv(receive, copy=False)
 
-    def _restore(self, unread: deque[Frames], hand: Callable[[Any, Frames], Any]) -> None:
+    def _restore(self, unread: deque[Frames], call: Callable[[Any, Frames], Any]) -> None:
+        """Restore the kernel's callback; `call` calls it with each of the `unread` messages."""
         if self._own is None:  # interrupted before anything was installed
             return
+
         callback, copy = self._own
         self._stream.on_recv(callback, copy=copy)
         while unread:
-            hand(callback, unread.popleft())
+            call(callback, unread.popleft())
 
 
 class ChannelThreadTap(ShellTap):
@@ -81,6 +84,7 @@ class ChannelThreadTap(ShellTap):
         reply(self._thread.manager.get_subshell_to_shell_channel_socket(self._subshell))
 
     def _on_channel_thread(self, function: Callable[[], None]) -> None:
+        """Run `function` on the thread that reads the channel, and wait for it."""
         done = Event()
 
         def run() -> None:
@@ -122,7 +126,11 @@ class SameThreadTap(ShellTap):
 
 
 class _ShellListener:
-    """Waits for the shell channel's socket and for jobs."""
+    """Lets the loop of the cell's thread wait for the shell channel and for jobs.
+
+    It is the listener of `CellLoop`. The loop calls `wait`, and other threads call `wake` when
+    they have added a job.
+    """
 
     def __init__(self, stream: Any) -> None:
         import zmq
@@ -135,14 +143,14 @@ class _ShellListener:
         self._poller = zmq.Poller()
         self._poller.register(stream.socket, zmq.POLLIN)
         self._poller.register(self._wait_socket, zmq.POLLIN)
-        self._arrived = zmq.POLLIN
+        self._received_messages = zmq.POLLIN  # for `flush`: those that have arrived
 
     def wait(self, timeout: float) -> None:
         ready = dict(self._poller.poll(ceil(timeout * 1000)))
         if self._wait_socket.fileno() in ready:
             self._wait_socket.recv(4096)
         if self._stream.socket in ready:
-            self._stream.flush(self._arrived)
+            self._stream.flush(self._received_messages)
 
     def wake(self) -> None:
         try:

@@ -91,12 +91,15 @@ class StdinDialogue:
     """The lines that ask one kind of prompt, and the meaning of the typed lines.
 
     Attributes:
+        prompt: The text before the cursor.
         parse: Return the answer in a line, a dialogue that replaces this one, or the reason why the
             line is not an answer.
         above: Lines between the question and the input, written once.
         legend: Lines that explain the keys, written each time before the cursor.
         key_help: Lines to show for keys that are not answers, such as `?` for help.
+        secret: True if the line is typed without echo.
         default: The answer that an empty line sends, if any.
+        default_words: The default in words, such as `2, Delft`.
         inner: True if another dialogue led to this one. `parse` then handles an empty line, even if
             it is one of the `keys` of `converse`.
     """
@@ -126,9 +129,10 @@ def converse(
 ) -> Answered | str:
     """Run `dialogue` and return the answer, or the key of `keys` that the user typed.
 
-    An empty line in `keys` is also a key. To answer with the text of a key, the user types it in
-    double quotes. Hidden input that looks like a key may be a secret, so the user is asked. `?`
-    shows the help of the dialogue, then `help`.
+    A line means, in this order: a key in `keys`, which may also be an empty line; a key with help,
+    such as `?`, whose help is followed by `help`; the default, if the line is empty; an answer. To
+    answer with the text of a key, the user types it in double quotes. Hidden input that looks like
+    a key may be a secret, so the user is asked.
 
     Raises:
         EOFError: The input ended, or `ATTEMPTS` lines were not answers.
@@ -145,7 +149,8 @@ def converse(
         explained = False
         line = console.read(dialogue.prompt, secret=dialogue.secret)
         word = line if dialogue.secret else line.strip()
-        if not dialogue.secret or _is_meant_as_key(console, word, keys):
+        may_be_key = not dialogue.secret or _is_meant_as_key(console, word, keys)
+        if may_be_key:
             if word in keys and (word or not dialogue.inner):
                 return word
 
@@ -205,7 +210,10 @@ def choose(
     meanings: Mapping[str, str],
     keys: Collection[str] | None = None,
 ) -> str:
-    """Return the typed key, asked below `above`. `keys` replaces the keys of `meanings`."""
+    """Return the key that the user types below the lines `above`.
+
+    The legend has the `meanings`. `keys` are the valid keys; by default those of `meanings`.
+    """
     if keys is None:
         keys = meanings
     dialogue = make_key_dialogue(meanings, {}, above=above)
@@ -221,7 +229,11 @@ def make_key_dialogue(
     above: Iterable[str] = (),
     hint: str = "",
 ) -> StdinDialogue:
-    """Return a dialogue that is answered by one of the keys of `meanings`."""
+    """Return a dialogue that is answered by one of the keys of `meanings`.
+
+    `outcomes` has the answer of each key, or the dialogue that follows. `hint` is shown after the
+    keys.
+    """
     legend = [f"  {key}  {meaning}" for key, meaning in meanings.items()]
     refusal = f"Please type one of {', '.join(meanings)}, or ? for help."
     return StdinDialogue(

@@ -1,15 +1,17 @@
 """A form on stdin: its questions one by one, and all answers before they are sent.
 
-An answer is typed in a line. The keys below are lines that are not answers.
+An answer is typed in a line. The keys below are lines that are not answers. `FormDraft` decides
+which screen is asked next: a page, the summary of all answers, the menu of Cancel, or the question
+before input is discarded.
 
 Source: `docs/prompts.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from pydantic import JsonValue
 
@@ -29,9 +31,7 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     make_empty_confirmation,
 )
 from jp_nb.notebook.prompt.stdin_prompts.stdin_prompt import StdinPrompt
-from jp_nb.notebook.prompt.stdin_prompts.stdin_questions import (
-    make_page_dialogue,
-)
+from jp_nb.notebook.prompt.stdin_prompts.stdin_questions import make_page_dialogue
 from jp_nb.record.reading.recorded_answers import EMPTY
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import lower_first, one_line, upper_first
@@ -50,19 +50,30 @@ IS_FIRST: Final = "This is the first question."
 BACK_TO_QUESTIONS: Final = "Go back to the questions"
 
 
+class _Key(NamedTuple):
+    """A key that is not an answer, its name in the legend, and its meaning in the help."""
+
+    key: str
+    name: str
+    meaning: str
+
+
 class StdinForm(StdinPrompt):
-    """A form with at least one page."""
+    """A form with at least one page.
+
+    The base class runs the loop over the screens. It calls `_write_head` once, `_ask_screen` for
+    each screen, and `_handle_end_of_input` if there is no input. A page has one question, or
+    several fields, which are asked one by one.
+    """
 
     def __init__(self, prompt: FormPrompt, console: Console, channel: StdinChannel) -> None:
         super().__init__(prompt, console, channel)
         self._prompt = prompt
-        self._fields: dict[int, dict[str, JsonValue]] = {}  # answers by page and id of the field
-        # The answer to a single question is sent at once.
-        self._reviews = len(prompt.pages) > 1 or _has_fields(prompt.pages[0])
-        self._exit_description = "reply to the assistant, or stop" if prompt.menu else "cancel"
-
-        if prompt.declines:
-            self._exit_description = "decline or cancel"
+        # The values typed so far on pages with fields, by page, and then by id of the field.
+        self._values: dict[int, dict[str, JsonValue]] = {}
+        # The answer to a single question is sent at once, without the summary.
+        self._has_summary = len(prompt.pages) > 1 or _has_fields(prompt.pages[0])
+        self._exit_description = _describe_exit(prompt)
 
     def _write_head(self) -> None:
         first = self._prompt.pages[0]
@@ -100,8 +111,9 @@ class StdinForm(StdinPrompt):
         kind = page.question.answer_type
         self._write(*self._format_page(page))
 
+        typed: Answered | str
         if isinstance(kind, FormAnswer) and kind.fields:
-            typed: Answered | str = self._ask_fields(kind)
+            typed = self._ask_fields(kind)
         else:
             may_stay_open = self._prompt.partial or not page.question.required
             typed = self._ask(page, draft.pages[draft.page].answer, may_stay_open=may_stay_open)
@@ -113,23 +125,33 @@ class StdinForm(StdinPrompt):
         self._follow_key(typed)
 
     def _follow_key(self, typed: Answered | str) -> None:
-        """Go where the typed key leads from a page. An answer leads to the next page."""
+        """Go where the typed answer or key leads from a page.
+
+        - `!` leaves the form, or declines the page.
+        - `<` leads to the previous page.
+        - An answer, or any other key, leads to the next page, and from the last one to the summary.
+        - Once the user has seen the summary, all but `!` lead back to it.
+
+        A form without a summary is submitted in its place, if it has an answer.
+        """
         draft = self._draft
+        goes_back = typed == BACK_KEY and not draft.reviewed
+        goes_on = typed != BACK_KEY and not draft.reviewed
         if typed == LEAVE_KEY:
             self._leave(on_page=True)
-        elif typed == BACK_KEY and draft.is_first and not draft.reviewed:
+        elif goes_back and draft.is_first:
             self._write(IS_FIRST)
-        elif typed == BACK_KEY and not draft.reviewed:
+        elif goes_back:
             draft.back()
-        elif typed != BACK_KEY and not (draft.is_last or draft.reviewed):
+        elif goes_on and not draft.is_last:
             draft.next()
-        elif self._reviews or draft.pages[0].answer is None:
+        elif self._has_summary or draft.pages[0].answer is None:
             draft.review()
         else:
             draft.submit()
 
     def _format_page(self, page: QuestionPrompt) -> Iterator[str]:
-        if self._reviews:
+        if self._has_summary:
             yield ""
 
         label = prompt_text.format_header(page)
@@ -153,46 +175,44 @@ class StdinForm(StdinPrompt):
     def _ask(
         self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
     ) -> Answered | str:
-        """Ask a page or a field once; return its answer, or the key that the user typed instead."""
-        kind = page.question.answer_type
-        proposed = page
-        if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
-            # The dialogue proposes the earlier answer, which Enter sends.
-            question = page.question.with_default(current.value).with_exclusive(False)
-            proposed = replace(page, question=question)
+        """Ask a page or a field once; return its answer, or the key that the user typed instead.
 
-        dialogue = make_page_dialogue(proposed)
-        if isinstance(kind, TextAnswer):
-            dialogue = _make_confirming_dialogue(dialogue)
-
+        An empty line keeps the earlier answer `current`. Without one, it sends the default. Without
+        a default, the question stays open: finally if it `may_stay_open`, else for now.
+        """
+        dialogue = _make_dialogue(page, current)
         default = current or dialogue.default or self._find_preselected(page)
-        enter = "Enter skips the question" if may_stay_open else "Enter skips the question for now"
         if default is not None:
             enter = self._describe_enter(page, default, is_kept=current is not None)
+        elif may_stay_open:
+            enter = "Enter skips the question"
+        else:
+            enter = "Enter skips the question for now"
 
         other_keys = self._list_keys(can_clear=current is not None)
-        legend = [enter, *(f"{key} {name}" for key, name, _ in other_keys), f"{HELP_KEY} help"]
+        legend = [enter, *(f"{other.key} {other.name}" for other in other_keys)]
+        legend.append(f"{HELP_KEY} help")
         help_lines = [
             f"  {enter}.",
-            *(f"  {key}  {meaning}" for key, _, meaning in other_keys),
+            *(f"  {other.key}  {other.meaning}" for other in other_keys),
             f'  To answer with the text of a key, type it in quotes, such as "{LEAVE_KEY}".',
         ]
+
         dialogue = replace(dialogue, legend=[*dialogue.legend, f"  {' · '.join(legend)}"])
-        keys = [KEEP_KEY, *(key for key, _, _ in other_keys)]
+        keys = [KEEP_KEY, *(other.key for other in other_keys)]
         typed = converse(self._console, dialogue, keys=keys, help=help_lines)
 
-        if typed == CLEAR_KEY or (typed == KEEP_KEY and default is None):
+        if typed == KEEP_KEY and default is not None:
+            typed = default
+        elif typed in (KEEP_KEY, CLEAR_KEY):
             self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
 
-        answer = typed
-        if typed == KEEP_KEY and default is not None:
-            answer = default
-        return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
+        return typed if isinstance(typed, str) else replace(typed, channel=self._channel)
 
     def _find_preselected(self, page: QuestionPrompt) -> Answered | None:
         """Return the answer that an empty line gives to a yes-or-no question of a long form."""
         is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
-        if not (is_boolean and self._reviews) or page.question.exclusive:
+        if not (is_boolean and self._has_summary) or page.question.exclusive:
             return None
 
         preset = prompt_text.get_preselected(page)
@@ -200,23 +220,23 @@ class StdinForm(StdinPrompt):
 
     def _describe_enter(self, page: QuestionPrompt, answer: Answered, *, is_kept: bool) -> str:
         """Return the effect of an empty line: `Enter keeps: Delft`."""
-        verb = "answers" if self._reviews else "sends"
+        verb = "answers" if self._has_summary else "sends"
         if is_kept:
             verb = "keeps"
         shown = one_line(prompt_text.format_prompt_answer(page, answer), limit=200) or EMPTY
         return f"Enter {verb}: {shown}"
 
-    def _list_keys(self, *, can_clear: bool) -> list[tuple[str, str, str]]:
-        """Return the keys that are not answers: the key, its name, and its meaning."""
+    def _list_keys(self, *, can_clear: bool) -> list[_Key]:
+        """Return the keys that are not answers, except that for help."""
         keys = []
-        if self._reviews and self._draft.reviewed:
-            keys.append((BACK_KEY, "back", "show all answers"))
-        elif self._reviews:
-            keys.append((BACK_KEY, "back", "go back to the previous question"))
+        if self._has_summary and self._draft.reviewed:
+            keys.append(_Key(BACK_KEY, "back", "show all answers"))
+        elif self._has_summary:
+            keys.append(_Key(BACK_KEY, "back", "go back to the previous question"))
         if can_clear:
-            keys.append((CLEAR_KEY, "clear", "clear the answer"))
+            keys.append(_Key(CLEAR_KEY, "clear", "clear the answer"))
 
-        return [*keys, (LEAVE_KEY, "leave", self._exit_description)]
+        return [*keys, _Key(LEAVE_KEY, "leave", self._exit_description)]
 
     def _ask_fields(self, kind: FormAnswer) -> str:
         """Ask the fields of the page in rounds, until all fit; return the key that ended them.
@@ -224,24 +244,19 @@ class StdinForm(StdinPrompt):
         The first round asks all fields. A further one asks those with problems again, until they
         fit or the user changes nothing.
         """
-        values = self._fields.setdefault(self._draft.page, {})
+        values = self._values.setdefault(self._draft.page, {})
         preset = prompt_text.get_preselected(self._draft.question)
         if not values and isinstance(preset, dict):
             values |= preset
 
         fields = list(kind.fields)
-        values_before = dict(values)
-        index = 0
-        earlier_problems: Mapping[str, str] = {}  # of the answers before this round
+        problems: Mapping[str, str] = {}
 
         while True:
-            typed, problems = self._ask_field(kind, fields[index], values, earlier_problems)
-            if typed == LEAVE_KEY or (typed == BACK_KEY and index == 0):
-                return typed
-
-            index += -1 if typed == BACK_KEY else 1
-            if index < len(fields):
-                continue
+            values_before = dict(values)
+            key, problems = self._ask_round(kind, fields, values, problems)
+            if key != KEEP_KEY:
+                return key
             if not problems or values == values_before:
                 return KEEP_KEY
 
@@ -249,9 +264,29 @@ class StdinForm(StdinPrompt):
                 self._write(upper_first(one_line(form_problem)))
 
             fields = [field for field in kind.fields if field.id in problems] or list(kind.fields)
-            earlier_problems = problems
-            values_before = dict(values)
-            index = 0
+
+    def _ask_round(
+        self,
+        kind: FormAnswer,
+        fields: Sequence[Question],
+        values: dict[str, JsonValue],
+        earlier_problems: Mapping[str, str],
+    ) -> tuple[str, Mapping[str, str]]:
+        """Ask `fields` once, and store their answers in `values`.
+
+        Return the key with which the user left the page, or `KEEP_KEY` after the last field; and
+        the problems of the `values`. `earlier_problems` are those before this round.
+        """
+        problems: Mapping[str, str] = {}
+        index = 0
+
+        while index < len(fields):
+            typed, problems = self._ask_field(kind, fields[index], values, earlier_problems)
+            if typed == LEAVE_KEY or (typed == BACK_KEY and index == 0):
+                return typed, problems
+            index += -1 if typed == BACK_KEY else 1
+
+        return KEEP_KEY, problems
 
     def _ask_field(
         self,
@@ -260,7 +295,7 @@ class StdinForm(StdinPrompt):
         values: dict[str, JsonValue],
         earlier_problems: Mapping[str, str],
     ) -> tuple[str, Mapping[str, str]]:
-        """Ask `field`, and store the draft of all fields.
+        """Ask `field`, and store its answer in `values` and in the draft of the page.
 
         Return the typed key ("" for an answer), and the problems of the current `values`.
         """
@@ -313,10 +348,23 @@ class StdinForm(StdinPrompt):
 
         if (blocking := draft.blocking_page) is not None:
             above.append(f"Question {blocking + 1} is required. Answer it before you send.")
-        elif left := len(draft.open_pages):
-            above.append(f"Not answered: {left} of {count}. {SEND_KEY} sends the others.")
+        elif open_count := len(draft.open_pages):
+            above.append(f"Not answered: {open_count} of {count}. {SEND_KEY} sends the others.")
 
-        # The keys, and the numbers of the questions.
+        # The legend has one line for the numbers of all questions, each of which is a key.
+        meanings = self._describe_summary_keys(count)
+        pages = {str(number): number - 1 for number in range(1, count + 1)}
+        typed = choose(self._console, above, meanings, {*pages, SEND_KEY, BACK_KEY, LEAVE_KEY})
+        if typed == SEND_KEY:
+            draft.submit()
+            draft.send()  # the user has seen which questions are open
+        elif typed == LEAVE_KEY:
+            self._leave(on_page=False)
+        else:
+            draft.go(pages.get(typed, count - 1))  # `BACK_KEY` leads to the last page
+
+    def _describe_summary_keys(self, count: int) -> dict[str, str]:
+        """Return the keys of the summary of `count` questions, with their meanings."""
         meanings = {SEND_KEY: "send it", "1": "change it"}
         if count > 1:
             meanings = {SEND_KEY: "send them", f"1-{count}": "change that answer"}
@@ -325,19 +373,17 @@ class StdinForm(StdinPrompt):
         if label is not None:
             meanings[SEND_KEY] = lower_first(label)
 
-        meanings |= {BACK_KEY: "go back to the last question", LEAVE_KEY: self._exit_description}
-        numbers = {str(number): number - 1 for number in range(1, count + 1)}
-        typed = choose(self._console, above, meanings, {*numbers, SEND_KEY, BACK_KEY, LEAVE_KEY})
-        if typed == SEND_KEY:
-            draft.submit()
-            draft.send()  # the user has seen which questions are open
-        elif typed == LEAVE_KEY:
-            self._leave(on_page=False)
-        else:
-            draft.go(numbers.get(typed, count - 1))
+        return {
+            **meanings,
+            BACK_KEY: "go back to the last question",
+            LEAVE_KEY: self._exit_description,
+        }
 
     def _leave(self, *, on_page: bool) -> None:
-        """Cancel the form, or decline a page if the form offers that."""
+        """Cancel the form. If it can be declined, ask the user what to do.
+
+        Only a question `on_page`, which is on the screen, can be declined; the summary is not one.
+        """
         if not self._prompt.declines:
             self._draft.cancel()
             return
@@ -345,7 +391,7 @@ class StdinForm(StdinPrompt):
         several = len(self._prompt.pages) > 1
         declined = "decline this question" if several else "decline: say no"
         ways = {DECLINE_KEY: declined, "c": "cancel", "b": BACK_TO_QUESTIONS}
-        if not on_page:  # the question is not on screen
+        if not on_page:
             del ways[DECLINE_KEY]
 
         chosen = choose(self._console, [form_text.MENU_QUESTION], ways)
@@ -388,22 +434,48 @@ class StdinForm(StdinPrompt):
             self._draft.resume()
 
 
+def _describe_exit(prompt: FormPrompt) -> str:
+    """Return the effect of `LEAVE_KEY`."""
+    if prompt.declines:
+        return "decline or cancel"
+    return "reply to the assistant, or stop" if prompt.menu else "cancel"
+
+
+def _make_dialogue(page: QuestionPrompt, current: Answered | None) -> StdinDialogue:
+    """Return the dialogue of a page or field. It proposes the earlier answer `current`, if any."""
+    kind = page.question.answer_type
+    if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
+        # An exclusive question would not let Enter send a default.
+        question = page.question.with_default(current.value).with_exclusive(False)
+        page = replace(page, question=question)
+
+    dialogue = make_page_dialogue(page)
+    return _make_confirming_dialogue(dialogue) if isinstance(kind, TextAnswer) else dialogue
+
+
 def _has_fields(page: QuestionPrompt) -> bool:
     kind = page.question.answer_type
     return isinstance(kind, FormAnswer) and bool(kind.fields)
 
 
 def _make_confirming_dialogue(dialogue: StdinDialogue) -> StdinDialogue:
-    """Return `dialogue` with a question before it sends an empty text."""
+    """Return `dialogue` with a question before it sends an empty text.
+
+    If the user does not confirm the empty text, the returned dialogue is asked again.
+    """
 
     def parse(line: str) -> Parsed:
         typed = dialogue.parse(line)
-        if isinstance(typed, Answered) and isinstance(typed.value, str) and not typed.value.strip():
+        if isinstance(typed, Answered) and _is_blank_text(typed.value):
             return make_empty_confirmation(typed, asked)
         return typed
 
     asked = replace(dialogue, parse=parse)
     return asked
+
+
+def _is_blank_text(value: JsonValue) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _format_context(page: QuestionPrompt) -> Iterator[str]:

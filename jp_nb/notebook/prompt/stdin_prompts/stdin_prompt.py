@@ -22,7 +22,7 @@ TIME_IS_OVER: Final = "The time to answer is over."
 
 
 class StdinPrompt(ABC):
-    """One prompt, which the user controls by typing lines."""
+    """One prompt, which the user controls by typing lines. Subclasses ask on its screens."""
 
     def __init__(self, prompt: AnyPrompt, console: Console, channel: StdinChannel) -> None:
         self._console = console

@@ -1,5 +1,8 @@
 """The dialogue on stdin of each kind of question, and of a decision. `stdin.py` runs them.
 
+A dialogue parses a typed line (`StdinDialogue`). Its `parse` returns the answer, another dialogue,
+or a text that refuses the line.
+
 Source: `docs/prompts.md`, `docs/turns.md`.
 """
 
@@ -83,30 +86,37 @@ def format_single_head(prompt: SimplePrompt) -> Iterator[str]:
 
 
 def _format_decision(prompt: ActionPrompt, question: str) -> Iterator[str]:
-    """Yield all that the user decides about, and the question."""
+    """Yield all that the user decides about, and the question.
+
+    An *exhibit* is a part of it that is shown exactly, such as the new source of a cell.
+    """
     if context := prompt_text.format_context(prompt):
         yield from bar_lines(context.split("\n"))
     yield f"{question}:" if prompt.changes else question
     exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
-    for exhibit, (caption, detail) in exhibits:
+    for exhibit, (caption, lines) in exhibits:
         is_left_out = exhibit.item is not None and not exhibit.item.is_checked
         yield f"{caption} (not chosen)" if is_left_out else caption
-        yield from bar_lines(detail)
+        yield from bar_lines(lines)
 
     if prompt.changes:
         yield ""
-        for change in prompt.changes:
-            exact = spell_change(change)
-            difference = diff_change(change)
-            if difference is None:
-                yield f"  {exact}"
-                continue
-
-            yield f"  {exact.path}: {difference.sizes}"
-            for line in bar_lines(map(str, difference.lines)):
-                yield f"  {line}"
-
+        yield from _format_changes(prompt)
         yield ""
+
+
+def _format_changes(prompt: ActionPrompt) -> Iterator[str]:
+    """Yield the changes of settings: a long value as its difference to the present one."""
+    for change in prompt.changes:
+        exact = spell_change(change)
+        difference = diff_change(change)
+        if difference is None:
+            yield f"  {exact}"
+            continue
+
+        yield f"  {exact.path}: {difference.sizes}"
+        for line in bar_lines(map(str, difference.lines)):
+            yield f"  {line}"
 
 
 def _format_full_values(prompt: ActionPrompt) -> Iterator[str]:
@@ -125,7 +135,10 @@ def _format_full_values(prompt: ActionPrompt) -> Iterator[str]:
 
 
 def _make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
-    """Return the dialogue of a decision: a key for each action, and one for full values."""
+    """Return the dialogue of a decision: a key for each action, and one for full values.
+
+    A prompt with a `last_line` shows it before the keys, and takes keys in upper case too.
+    """
     answers = {action.key: Answered(action.value, STDIN) for action in prompt.actions}
     meanings = {action.key: one_line(action.label) for action in prompt.actions}
     details = [] if DETAILS_KEY in answers else [*_format_full_values(prompt)]
@@ -142,7 +155,6 @@ def _make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
     if prompt.last_line is None:
         return replace(dialogue, key_help=key_help)
 
-    # A prompt with a last line also takes keys in upper case.
     if details:
         key_help[DETAILS_KEY.upper()] = details
 
@@ -175,7 +187,11 @@ def _make_boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
 
 def _make_text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    """Return the dialogue of a text in one line, or of code."""
+    """Return the dialogue of a text in one line, or of code.
+
+    A default is sent by Enter. But an exclusive question and a consent need an explicit answer: the
+    key `=` sends their default.
+    """
     if prompt.is_code:
         return _make_code_dialogue(prompt)
 
@@ -187,7 +203,6 @@ def _make_text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     is_shown_above = "\n" in default or prompt.consents
     default_words = _describe_default(default, is_shown_above=is_shown_above)
 
-    # Enter sends a default, but an exclusive question or a consent needs `=`, which is explicit.
     sent_by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
     sent_by_key = prompt.consents or (bool(default) and not sent_by_enter)
 
@@ -244,6 +259,7 @@ def _describe_default(default: str, *, is_shown_above: bool) -> str:
 
 
 def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
+    """Return the dialogue of a text of several lines: each line has a dialogue of its own."""
     draft = prompt_text.make_editable_text(prompt)
     preset = prompt_text.get_preselected(prompt)
     lines = draft.shown.split("\n")
@@ -262,7 +278,7 @@ def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         if line.strip() == END:
             return Answered(draft.unspell_edited("\n".join(typed_lines)), STDIN)
 
-        # The next line has a dialogue of its own, without keys.
+        # The dialogue of the next line has no keys, because any line may be a part of the text.
         typed_lines.append(line)
         number = len(typed_lines) + 1
         return StdinDialogue(prompt=f"{number}: ", parse=parse, key_help={}, inner=True)
@@ -286,6 +302,7 @@ def _format_caption(kind: AnswerType) -> str:
 
 
 def _format_refusal(kind: AnswerType, *, suggests: bool = False) -> str:
+    """Return what the user may type. If the dialogue `suggests` a text, `=` sends it."""
     ways = [prompt_text.describe_expected(kind)]
     if suggests:
         ways.append(f"{UNCHANGED} for the suggested text")

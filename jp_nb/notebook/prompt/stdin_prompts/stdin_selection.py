@@ -33,7 +33,11 @@ NONE: Final = 0
 
 
 class SelectionDialogues:
-    """Dialogues of a question with options: one for their numbers, one for the user's own text."""
+    """Dialogues of a question with options: one for their numbers, one for the user's own text.
+
+    `Picks` are the chosen options, as indices from 0, and the own text. The user types numbers from
+    1. The number after those of the options stands for the own text, if the question allows one.
+    """
 
     def __init__(self, prompt: QuestionPrompt) -> None:
         kind = prompt.question.answer_type
@@ -66,24 +70,23 @@ class SelectionDialogues:
             also = ", alone or with other numbers" if self._kind.multi else ""
             help_lines.append(f"  {self._highest} lets you type your own answer{also}.")
 
-        words = ""
-        entered = None
-        if default is not None:
-            entered = self._make_answer(default)
-            numbers = [str(index + 1) for index in default.indices]
-            if default.custom is not None:
-                numbers.append(str(self._highest))
-            answer = plain(self._kind.format_answer(self._kind.make_answer(default)), limit=80)
-            words = f"{','.join(numbers) or NONE}, {answer}"
-
         return StdinDialogue(
             prompt=f"{caption}: ",
             parse=self._parse,
             above=[*self._format_options()],
             key_help={HELP_KEY: help_lines},
-            default=entered,
-            default_words=words,
+            default=None if default is None else self._make_answer(default),
+            default_words="" if default is None else self._describe_picks(default),
         )
+
+    def _describe_picks(self, picks: Picks) -> str:
+        """Return the numbers of the picks and their labels, such as `2,3, Delft and Leiden`."""
+        numbers = [str(index + 1) for index in picks.indices]
+        if picks.custom is not None:
+            numbers.append(str(self._highest))
+
+        answer = plain(self._kind.format_answer(self._kind.make_answer(picks)), limit=80)
+        return f"{','.join(numbers) or NONE}, {answer}"
 
     def _format_options(self) -> Iterator[str]:
         kind = self._kind
@@ -167,6 +170,7 @@ class SelectionDialogues:
         return Answered(self._kind.make_answer(picks), STDIN)
 
     def _ask_own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
+        """Return the dialogue for the own text, in addition to the options with these `indices`."""
         default_text = self._default.custom if self._default is not None else None
         has_options = bool(self._kind.options)
         above = ["  Type your own answer in one line."]

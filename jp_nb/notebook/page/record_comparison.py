@@ -1,0 +1,101 @@
+"""Compare the record of a page with the kernel's document, and decide if the page may be written.
+
+A record with other conversations is completed: the kernel adds them to its document. A record with
+other entries of the same conversation is refused (`page_refusal.py` has the other reasons).
+
+Source: `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.json_values import JsonObject
+from jp_nb.notebook.page.hello import Hello
+from jp_nb.notebook.page.page_deliveries import PageDeliveries
+from jp_nb.notebook.page.page_refusal import DIVERGED, PageRefusal, find_refusal
+from jp_nb.record.documents.document import (
+    Document,
+    as_other,
+    get_conversation_id,
+    get_conversations,
+    split_damaged,
+)
+from jp_nb.record.documents.merge import find_uncovered
+
+
+class RecordComparison:
+    """The document of `LiveStore`, and the reason not to write it, if there is one.
+
+    Not thread-safe: hold the lock of the link in all methods.
+
+    Attributes:
+        document: The document to write; None before `LiveStore.attach`.
+        refusal: The reason to write nothing; None if the followed page may be written.
+    """
+
+    def __init__(self, deliveries: PageDeliveries, refusal: PageRefusal) -> None:
+        self.document: Document | None = None
+        self.refusal: PageRefusal | None = refusal
+        self._deliveries = deliveries
+        self._notices: list[str] = []
+
+    def compare(self, hello: Hello) -> None:
+        """Compare the record of the followed page, which says `hello`, with the document.
+
+        Conversations that only the page has are added to the document.
+        """
+        document = self.document
+        if document is None:
+            return
+
+        self.refusal = find_refusal(hello, document)
+        if self.refusal:
+            return
+
+        stored = hello.document if isinstance(hello.document, dict) else {}
+        page_stream = get_conversation_id(stored)
+        delivery = self._deliveries.followed
+        if page_stream != delivery.stream:
+            self._add_missing_conversations(document, stored)
+            delivery.set_other_record(page_stream, stored)
+        elif not delivery.match_record(stored):
+            self.refusal = PageRefusal(DIVERGED, delivery.stream, as_other(stored))
+
+    def _add_missing_conversations(self, document: Document, stored: JsonObject) -> None:
+        missing = find_uncovered(document.to_json(), get_conversations(stored))
+        if not missing:
+            return
+
+        document.others += missing
+        self._deliveries.set_document(document)
+        self.add_notice(
+            "The notebook contains a conversation that this kernel did not have. "
+            "It is kept: `%jp log` lists it."
+        )
+
+    def end_refusal(self, document: Document) -> None:
+        """End a refusal that another conversation in `document` ends.
+
+        The record of the page, such as a damaged one, is kept among the other conversations.
+        """
+        refusal = self.refusal
+        if refusal is None or not refusal.ends_with(document.conversation.id):
+            return
+
+        document.others += split_damaged(refusal.preserved)
+        self._deliveries.followed.set_other_record(get_conversation_id(refusal.preserved))
+        self.refusal = None
+
+    def add_notice(self, notice: str) -> None:
+        """Add a notice for the user."""
+        self._notices.append(notice)
+
+    def add_notice_once(self, notice: str) -> None:
+        """Add a notice, unless the user is about to read the same one."""
+        if notice not in self._notices:
+            self._notices.append(notice)
+
+    def take_notices(self) -> list[str]:
+        """Return the new notices since the last call."""
+        notices = self._notices
+        self._notices = []
+        return notices

@@ -1,0 +1,58 @@
+"""The labels of a form's buttons, and the line above its screens.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jp_nb.agent.prompting.form_draft import FormDraft
+from jp_nb.agent.prompting.prompts import QuestionPrompt, SimplePrompt
+from jp_nb.notebook.prompt.controls.form_widgets import isolate_direction
+from jp_nb.rendering.prompt_texts import form_text, prompt_text
+
+LABELS: Final = {
+    "back": form_text.BACK_LABEL,
+    "next": form_text.NEXT_LABEL,
+    "submit": prompt_text.SUBMIT_LABEL,
+    "decline": prompt_text.DECLINE_LABEL,
+    "cancel": prompt_text.CANCEL_LABEL,
+    "discard": form_text.DISCARD_LABEL,
+    "reply": form_text.REPLY_BUTTON_LABEL,
+    "stop": form_text.STOP_TURN_LABEL,
+    "resume": form_text.BACK_LABEL,
+}
+"""Label of each button, by its action. Those of `send` and `submit` may depend on the form."""
+
+
+def get_button_label(name: str, draft: FormDraft) -> str:
+    """Return the label of the button with the action `name`."""
+    if name == "send":
+        return form_text.SEND_AS_IS_LABEL if draft.open_pages else form_text.SEND_ALL_LABEL
+    if name == "submit" and len(draft.pages) == 1:
+        return prompt_text.get_submit_label(draft.question)
+    return LABELS[name]
+
+
+def format_topic(prompt: SimplePrompt) -> str | None:
+    """Return the topic of a question. A decision has none."""
+    return form_text.format_page_header(prompt) if isinstance(prompt, QuestionPrompt) else None
+
+
+def render_progress(draft: FormDraft, asked: SimplePrompt) -> str:
+    """Return the line above the screen as HTML: the asking tool, the page's number, its topic.
+
+    `asked` is the prompt of the current page.
+    """
+    parts = [prompt_text.format_header(asked)]
+    topic = None
+    if draft.screen == "page":
+        parts.append(form_text.format_progress(draft))
+        topic = format_topic(asked)
+
+    code = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
+    if topic:
+        code += f"<b>{isolate_direction(topic)}</b>"
+
+    return code
