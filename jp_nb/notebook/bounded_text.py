@@ -15,11 +15,13 @@ class BoundedText:
     """
 
     def __init__(self) -> None:
-        self._head = ""  # complete lines at the beginning
-        self._tail: list[str] = []  # complete lines after `_head`, at least the last ones
-        self._line = ""  # the last line, which later text may overwrite
-        self._total_chars = 0  # of all complete lines
+        # The text is the head, then perhaps a gap, the tail, and the last line. Later text may
+        # overwrite only this line.
+        self._head = ""
+        self._tail: list[str] = []  # in pieces; longer than what is shown, until it is cut
+        self._line = ""
         self._tail_chars = 0
+        self._total_chars = 0  # of the head, the gap, and the tail
 
     def add(self, text: str) -> None:
         """Append `text`."""
@@ -56,7 +58,7 @@ class BoundedText:
         return len(self._head) + self._tail_chars + len(self._line)
 
     def _append(self, text: str) -> None:
-        """Append complete lines: to the head while there is room, and then to the tail."""
+        """Append text that is never overwritten: to the head while there is room, then to the tail."""
         self._total_chars += len(text)
         if room := MAX_OUTPUT_TEXT_CHARS - len(self._head):
             self._head += text[:room]
@@ -72,5 +74,5 @@ class BoundedText:
 
 
 def _cut_visible_part(line: str) -> str:
-    """Return the part of a line after its last carriage return that text follows."""
+    """Return the part of a line after its last carriage return, except one at its end."""
     return line.rstrip("\r").rpartition("\r")[-1]

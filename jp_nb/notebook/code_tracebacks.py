@@ -26,7 +26,8 @@ def describe_code_frames(
         line 1, in half (in a cell): return 1 / number
     """
     if isinstance(error, SyntaxError) and error.filename == name:
-        # The line with the error, and a caret below it.
+        # Without the first line, which names the file, and the message: the line with the error,
+        # and a caret below it.
         lines = "".join(traceback.format_exception_only(type(error), error)).split("\n")
         shown = filter(None, lines[1:-2])
         return "\n".join([f"line {error.lineno}:", *shown])

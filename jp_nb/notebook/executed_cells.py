@@ -29,7 +29,7 @@ class ExecutedCells:
     """
 
     def __init__(self, shell: Any) -> None:
-        # The cells that run, with what IPython knows of each: a cell may run others.
+        # The cells that run now, each with IPython's `ExecutionInfo`: a cell may run others.
         self._started: list[tuple[Any, _ExecutedCell]] = []
 
         history = getattr(shell, "history_manager", None)
@@ -69,12 +69,14 @@ class ExecutedCells:
         last.count = result.execution_count if result.info.store_history else None
 
     def _take_started(self, info: Any) -> _ExecutedCell | None:
+        """Remove the cell with this `ExecutionInfo` from those that run, and return it."""
         for number, (started, cell) in enumerate(self._started):
             if started is info:
                 del self._started[number]
                 return cell
 
-        # The cell with `%load_ext`, which no other cell of this list precedes while it runs.
+        # Only the cell with `%load_ext` ends without having started here. It is the last one,
+        # because no other cell has started meanwhile.
         return None if self._started or not self._cells else self._cells[-1]
 
     def __iter__(self) -> Iterator[NotebookCell]:

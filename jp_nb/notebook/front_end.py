@@ -73,6 +73,7 @@ class NotebookFrontEnd:
         self.prompter.cell_interrupted()
 
     def _make_display(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
+        """Return the display for the running cell: printed in a console or a terminal."""
         kernel = getattr(self._shell, "kernel", None)
         is_live = kernel is not None and not is_headless(kernel)
         style = config.style
@@ -84,6 +85,7 @@ class NotebookFrontEnd:
         if is_console:
             return PrintedTurn(self._cell, show_tools=style.tool_call.show, interval=interval)
 
+        # Without a kernel, tools have no outputs that could be watched.
         tools = None
         printed = None
         show_end: Callable[[TurnCounts], None] | None = None

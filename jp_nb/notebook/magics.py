@@ -81,17 +81,7 @@ def load(shell: Any, *, version: str) -> None:
     _refuse_in_turn(previous)
     session = previous
     if session is None or session.should_reopen():
-        setattr(shell, _SHELL_ATTRIBUTE, None)  # if `Session` fails, the next load starts again
-        host = NotebookHost(shell)
-
-        try:
-            session = Session(host, previous=previous)
-        except JpNbError as exc:
-            host.show_in_one_line(exc)
-            raise
-
-        setattr(shell, _SHELL_ATTRIBUTE, session)
-        atexit.register(session.close)
+        session = _open_session(shell, previous)
 
     set_current(session)
     magics = JpMagics(shell, session)
@@ -109,6 +99,22 @@ def load(shell: Any, *, version: str) -> None:
     session.print_notices(*session.store.take_notices())
 
 
+def _open_session(shell: Any, previous: Session | None) -> Session:
+    """Return a new session of `shell`, which replaces the `previous` one."""
+    setattr(shell, _SHELL_ATTRIBUTE, None)  # if `Session` fails, the next load starts again
+    host = NotebookHost(shell)
+
+    try:
+        session = Session(host, previous=previous)
+    except JpNbError as exc:
+        host.show_in_one_line(exc)
+        raise
+
+    setattr(shell, _SHELL_ATTRIBUTE, session)
+    atexit.register(session.close)
+    return session
+
+
 def _refuse_in_turn(session: Session | None) -> None:
     """Raise `UsageError` if a turn runs: neither a tool nor code of the model loads it again."""
     if session is None or not session.active.is_running:
@@ -123,6 +129,7 @@ def _refuse_in_turn(session: Session | None) -> None:
 
 
 def _iter_callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[Any], None]]]:
+    """Yield the functions that IPython calls, each with the name of its event."""
     yield "post_run_cell", _on_cell_end
     if session is not None and isinstance(host := session.host, NotebookHost):
         yield "post_run_cell", host.errors.on_cell_end

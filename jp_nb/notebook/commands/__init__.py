@@ -33,8 +33,10 @@ from jp_nb.text import MAX_DIGITS, one_line
 class Invocation:
     """A parsed `%jp` line, with its session and shell.
 
-    `text` is the line after the subcommand's name. `options` has the values of the options by name,
-    and the other words as `words`.
+    Attributes:
+        text: The line after the subcommand's name.
+        options: The values of the options by name (`MagicOption.name`), and the other words as
+            `words`.
     """
 
     shell: Any
@@ -143,7 +145,7 @@ def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
     if options.cache is not None:
         raise UsageError("`--cache` keeps the answers of `--each`. A turn is in the record.")
 
-    def keep(turn: Turn) -> None:
+    def bind_turn(turn: Turn) -> None:
         if options.out is not None:
             shell.user_ns[options.out] = turn
 
@@ -158,7 +160,7 @@ def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
             strict=options.strict,
             compact=options.compact,
             plan=options.plan,
-            keep=keep,
+            keep=bind_turn,
         )
 
 
@@ -203,7 +205,10 @@ def report_cancellation() -> Iterator[None]:
 
 
 def suggest_name(word: str, known: Iterable[str], subcommand: str = "") -> str:
-    """Return a question with the name in `known` that is closest to `word`, or ""."""
+    """Return a question such as "Did you mean `%jp log`? ", or "" if no name is similar.
+
+    It has the name in `known` that is closest to `word`, after `subcommand` if there is one.
+    """
     near = difflib.get_close_matches(word, known, n=1)
     if not near:
         return ""

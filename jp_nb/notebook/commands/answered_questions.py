@@ -55,7 +55,9 @@ def _list_questions(call: Invocation, words: Sequence[str]) -> None:
 
     limit = _read_limit(call)
     if (history := _load_history(call)) is not None:
-        _show_latest(call, history, history.answers, limit, "list", NO_HISTORY)
+        _show_latest(
+            call, history, history.answers, limit=limit, command="list", none_found=NO_HISTORY
+        )
 
 
 def _show_question(call: Invocation, words: Sequence[str]) -> None:
@@ -77,8 +79,10 @@ def _search_questions(call: Invocation, words: Sequence[str]) -> None:
 
     if (history := _load_history(call)) is not None:
         found = history.containing(text)
-        none_found = history.format_no_match(text)
-        _show_latest(call, history, found, limit, "search TEXT", one_line(none_found))
+        none_found = one_line(history.format_no_match(text))
+        _show_latest(
+            call, history, found, limit=limit, command="search TEXT", none_found=none_found
+        )
 
 
 def _import_questions(call: Invocation, words: Sequence[str]) -> None:
@@ -119,10 +123,12 @@ def _show_latest(
     call: Invocation,
     history: QuestionHistory,
     found: Sequence[LoggedAnswer],
+    *,
     limit: int,
     command: str,
     none_found: str,
 ) -> None:
+    """Show the latest of the answers that `command` has found, or the text `none_found`."""
     if not found:
         print(f"jp_nb: {none_found}")
         return
@@ -145,6 +151,7 @@ def _show_latest(
 
 
 def _read_limit(call: Invocation) -> int:
+    """Return the number of `--limit`, or the default."""
     limit = call.options.limit
     if limit is None:
         return DEFAULT_LIMIT

@@ -64,16 +64,17 @@ def undo_turn(call: Invocation) -> None:
     previous = _get_active(call)
     last = call.session.document.conversation.last_turn()
     entries = last.entries if last else ()
-    asked = next((read_words(entry) for entry in entries if isinstance(entry, ChatRequest)), "")
-    applied = count_applied_edits(entries)
+    requests = (read_words(entry) for entry in entries if isinstance(entry, ChatRequest))
+    request = next(requests, "")
+    edit_count = count_applied_edits(entries)
     call.session.conversations.undo()
     done = f"Undid turn {previous.turns}"
-    if title := _quote(make_title(asked)):
+    if title := _quote(make_title(request)):
         done += f", {title}"
 
     _print_change(call, done, previous)
-    if applied:
-        edits = f"{applied} {pluralize('edit', applied)} of cells"
+    if edit_count:
+        edits = f"{edit_count} {pluralize('edit', edit_count)} of cells"
         print(f"jp_nb: The notebook keeps {edits} of this turn. {TAKE_EDITS_BACK}")
 
 

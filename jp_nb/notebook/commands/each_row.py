@@ -23,6 +23,7 @@ _CONVERSATION_FLAGS: Final = {
 }
 """Flags of options that only concern a conversation, by the names of the options."""
 WORKERS: Final = 8
+"""Number of requests at the same time."""
 
 
 def ask_each_row(shell: Any, session: Session, options: Namespace, template: str) -> None:
@@ -69,6 +70,7 @@ def _refuse_options(options: Namespace) -> None:
 
 
 def _find_rows(name: str, namespace: dict[str, Any]) -> Any:
+    """Return the value of a variable of the user."""
     if name in namespace:
         return namespace[name]
     near = difflib.get_close_matches(name, map(str, namespace), n=1)

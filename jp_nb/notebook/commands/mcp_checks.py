@@ -47,9 +47,10 @@ def _list_pending(session: Session) -> list[str]:
     for pending in session.files.list_pending():
         paths += [path for path, _, _ in pending.leaves]
 
-    keys = [tuple(map(str, parse_path(path))) for path in paths]
-    below = [key[len(MCP_PATH) :] for key in keys if key[: len(MCP_PATH)] == MCP_PATH]
-    names = [name for name, *_ in filter(None, below)]
+    # The first key below `providers.mcp` is the name of a server.
+    depth = len(MCP_PATH)
+    all_keys = [tuple(map(str, parse_path(path))) for path in paths]
+    names = [keys[depth] for keys in all_keys if keys[:depth] == MCP_PATH and len(keys) > depth]
     return list(dict.fromkeys(names))
 
 
@@ -69,6 +70,7 @@ def _check_server(session: Session, name: str, server: McpServer) -> Iterator[st
 
 
 def _describe_state(session: Session, name: str, server: McpServer) -> str:
+    """Return whether the server runs. If not, return how it starts, and its last error."""
     source = find_running(session, name)
     connection = None if source is None else source.connection
     if source is not None and connection is not None and connection.state == "running":
@@ -80,12 +82,12 @@ def _describe_state(session: Session, name: str, server: McpServer) -> str:
     if connection is not None and connection.last_error:
         failure = connection.last_error
 
-    ready = _describe_launch(session, name, server)
+    launch = _describe_launch(session, name, server)
     if not failure:
-        return ready
+        return launch
 
     error = escape_invisible(one_line(failure, limit=400))
-    return f"{ready}; last error: {error}"
+    return f"{launch}; last error: {error}"
 
 
 def _describe_launch(session: Session, name: str, server: McpServer) -> str:
@@ -112,6 +114,7 @@ def _describe_launch(session: Session, name: str, server: McpServer) -> str:
 
 
 def _describe_traffic(session: Session, name: str) -> Iterator[str]:
+    """Yield a remark about stray lines on the server's stdout, if there are some."""
     source = find_running(session, name)
     connection = None if source is None else source.connection
     if connection is not None and connection.discarded_lines:

@@ -61,7 +61,11 @@ def _read_words(session: Session, words: Sequence[str]) -> tuple[str, str]:
 
 
 def _find_only_server(session: Session) -> str:
-    """Return the server if there is one: an address is not sent to another one than was meant."""
+    """Return the only server that runs, or the only one that is configured.
+
+    If there are several, the user has to name one: an address is not sent to another server than
+    was meant.
+    """
     servers = list(session.config.providers.mcp)
     running = [name for name in servers if find_running(session, name) is not None]
     candidates = running or servers

@@ -79,7 +79,10 @@ def restart_server(call: Invocation, words: Sequence[str]) -> None:
 
 
 def find_running(session: Session, name: str) -> McpSource | None:
-    """Return the source of the server `name` of the configuration, if it runs or failed."""
+    """Return the source of the server `name` of the configuration, if it runs or failed.
+
+    `McpSource` is imported late, because few sessions use MCP servers.
+    """
     source = session.turns.resolver.running_server(name)
     if source is None:
         return None
@@ -116,6 +119,7 @@ def check_name(session: Session, name: str) -> None:
 
 
 def _make_row(session: Session, name: str) -> list[str]:
+    """Return the row of a server, with the columns of `SERVERS_HEAD`."""
     source = find_running(session, name)
     connection = None if source is None else source.connection
     place = _find_place(session, name)
@@ -132,7 +136,7 @@ def _make_row(session: Session, name: str) -> list[str]:
 
 
 def _find_place(session: Session, name: str) -> str:
-    """Return the source of the settings of the server with the highest priority."""
+    """Return the layers and files that set the fields of the server, each once."""
     path = f"providers.mcp.{name}"
     fields = [f"{path}.{field}" for field in McpServer.model_fields]
     explained = session.settings.explain(fields)
@@ -141,6 +145,7 @@ def _find_place(session: Session, name: str) -> str:
 
 
 def _make_notes(session: Session, name: str) -> list[Report]:
+    """Return remarks about a server: its own name, its last error, and stray lines."""
     source = find_running(session, name)
     connection = None if source is None else source.connection
     if connection is None:

@@ -19,8 +19,8 @@ from jp_nb.text import one_line
 
 def list_models(call: Invocation) -> None:
     """Run `%jp models`: list the models of a provider, by default of the current one."""
-    config = call.session.config
     session = call.session
+    config = session.config
     model, _ = session.turns.resolver.open_model(config)
     name, *words = call.options.words or [model.provider]
     llm = config.providers.llm
@@ -38,11 +38,13 @@ def list_models(call: Invocation) -> None:
     table = render_model_table(
         listed, name, current=current, aliases=_group_aliases_by_model(name, config), words=words
     )
-    others: list[str] = []
+    others_with_key: list[str] = []
     if not call.options.words:
-        others = [name for name in names if name != model.provider and _has_key(llm, name)]
-    if others:
-        commands = ", ".join(f"`%jp models {other}`" for other in others)
+        others_with_key = [
+            other for other in names if other != model.provider and _has_key(llm, other)
+        ]
+    if others_with_key:
+        commands = ", ".join(f"`%jp models {other}`" for other in others_with_key)
         also = f"List their models: {commands}."
         table = add_note(table, f"Keys are set for other providers as well. {also}")
 
@@ -56,6 +58,7 @@ def _has_key(llm: Llm, provider: str) -> bool:
 
 
 def _group_aliases_by_model(provider: str, config: AppConfig) -> dict[str, list[str]]:
+    """Return the aliases of each model of `provider`, by the model's name."""
     all_aliases = config.providers.llm.aliases
     aliases_by_model: dict[str, list[str]] = {}
 

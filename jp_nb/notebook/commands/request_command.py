@@ -26,31 +26,31 @@ def show_request(call: Invocation) -> None:
         call.show(render_request_difference(*requests.find_pair(tuple(options.words))))
         return
 
-    found = requests.find(call.word)
+    request = requests.find(call.word)
     if options.out is not None:
         call.shell.user_ns[options.out] = {
-            "name": found.name,
-            "model": found.model,
-            "how": found.remarks[0],
-            "method": found.sent.method,
-            "url": found.sent.url,
-            "headers": dict(found.sent.headers),
-            "key": describe_key(found.sent),
-            "body": found.body,
-            "estimated_tokens": dict(found.estimated_tokens),
+            "name": request.name,
+            "model": request.model,
+            "how": request.remarks[0],
+            "method": request.sent.method,
+            "url": request.sent.url,
+            "headers": dict(request.sent.headers),
+            "key": describe_key(request.sent),
+            "body": request.body,
+            "estimated_tokens": dict(request.estimated_tokens),
         }
-        print(f"jp_nb: The variable `{options.out}` holds request {found.name}")
+        print(f"jp_nb: The variable `{options.out}` holds request {request.name}")
     elif options.json or options.curl:
-        printed = format_body(found) if options.json else format_curl_command(found)
+        printed = format_body(request) if options.json else format_curl_command(request)
         if len(printed) > MAX_PRINTED_CHARS and not options.full:
             raise UsageError(
                 f"The request is too long to print here ({len(printed):,} characters). "
-                f"`%jp request {found.name} -o NAME` binds it to a variable; `--full` prints it."
+                f"`%jp request {request.name} -o NAME` binds it to a variable; `--full` prints it."
             )
 
         print(printed)
     else:
-        call.show(render_request(found, full=options.full))
+        call.show(render_request(request, full=options.full))
 
 
 def _validate_request_options(call: Invocation) -> None:

@@ -37,7 +37,7 @@ def iter_rule_rows(session: Session, name: str) -> Iterator[RuleRow]:
     star = tools.get(STAR, ToolConfig())
     own_count = len(tool.rules or ())
 
-    # The rules of the tool come first, then those of all tools.
+    # `join_rules` puts the rules of the tool first, and then those of all tools.
     for index, rule in enumerate(join_rules(tool, star)):
         owner = name if index < own_count else STAR
         path = format_path(("conversation", "tools", owner, "rules"))

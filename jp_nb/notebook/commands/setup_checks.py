@@ -106,6 +106,10 @@ def _describe_folder(session: Session) -> str:
 
 
 def _describe_model(session: Session) -> str:
+    """Return the current model, its address, and whether its key is set.
+
+    For a local server without a configured address, the usual addresses are tried.
+    """
     model, _ = session.turns.resolver.open_model(session.config)
     text = f"{model.provider}/{model.name}"
     settings = session.config.providers.llm.get_settings(model.provider)
@@ -123,10 +127,12 @@ def _describe_model(session: Session) -> str:
     if override and os.environ.get(override):
         return f"{text} at the address in {override}, {access}"
 
-    if settings.base_url is None and (places := settings.DEFAULT_ADDRESSES):
-        forget_addresses(places)
-        if not has_answered(address := find_answering_address(places)):
-            return f"{text}, {access}; no server answers at {' or '.join(places)}"
+    addresses = settings.DEFAULT_ADDRESSES
+    if settings.base_url is None and addresses:
+        forget_addresses(addresses)  # a server may have started since the last search
+        address = find_answering_address(addresses)
+        if not has_answered(address):
+            return f"{text}, {access}; no server answers at {' or '.join(addresses)}"
         return f"{text} at {address}, which answers, {access}"
 
     return f"{text} at {settings.base_url}, {access}"

@@ -42,7 +42,11 @@ def show_tools(call: Invocation) -> None:
 
 
 def try_tool(call: Invocation) -> None:
-    """Run `%jp call`: run a tool as in a turn, and show the result that the model would get."""
+    """Run `%jp call`: run a tool as in a turn, and show the result that the model would get.
+
+    The arguments are a JSON object, or words such as `place=Delft`, which may replace some
+    arguments of a recorded call (`--last`, `--id`).
+    """
     name, _, rest = call.text.partition(" ")
     bench = call.session.bench
     if rest.lstrip().startswith("{"):  # all arguments as one JSON object
@@ -52,8 +56,8 @@ def try_tool(call: Invocation) -> None:
 
     options = _parse_call_options(call)
     recorded = _find_recorded_call(call, options)
-    tool_name = options.name
-    if not tool_name and recorded:
+    tool_name: str | None = options.name
+    if tool_name is None and recorded is not None:
         tool_name = recorded.name
     if tool_name is None:
         raise UsageError(f"Name a tool: `{call.subcommand.usage}`. `%jp tools` lists the tools.")

@@ -47,7 +47,7 @@ class ConsolePrinter:
         # Collects the events into pieces of text, and renders them.
         self._transcript = Transcript(show_tools=show_tools)
 
-        # Text of the model that is being printed.
+        # The text of the model that is being printed, since the last `end_line`.
         self._in_line = False  # True if the printed text does not end with a line break
         self._is_start = True  # True if no text was printed since `end_line`
         self._pending_text = ""  # an incomplete escape, held back until the next chunk
@@ -70,6 +70,7 @@ class ConsolePrinter:
             case InterruptReceived():
                 self._print_interrupt(event)
 
+        # The piece of the transcript that the event has changed, if there is one.
         match self._transcript.add(event):
             case TextPiece(kind="message") if isinstance(event, ShowText):
                 self._print_text(event.text)
@@ -101,6 +102,10 @@ class ConsolePrinter:
             print(text)
 
     def _print_text(self, text: str) -> None:
+        """Print text of the model as it arrives, without terminal escapes.
+
+        An escape that is not complete is held back, because the rest may be in the next chunk.
+        """
         if self._structured is not None:
             self.end_line()
 
@@ -121,7 +126,7 @@ class ConsolePrinter:
             self._in_line = not text.endswith("\n")
 
     def _print_interrupt(self, event: InterruptReceived) -> None:
-        # The user may interrupt several times: each line is printed once.
+        """Print the effect of an interrupt. Further interrupts with the same one print nothing."""
         line = one_line(describe_interrupt(event, self._function))
         if line != self._interrupt_line:
             self._print_line(line)
@@ -129,8 +134,11 @@ class ConsolePrinter:
 
 
 def _render_call_end(call: CallPiece) -> str:
-    # The line of a call that has ended, and its result below. Arguments that do not fit into the
-    # line were printed below the first line of the call: now the line has only the tool's name.
+    """Return the line of a call that has ended, with its result below.
+
+    Arguments that do not fit into a line were printed when the call began. Then this line has only
+    the tool's name.
+    """
     begins = call.begins
     has_blocks = begins.parameters != "line" or begins.formatted is not None or bool(begins.texts)
     if has_blocks:

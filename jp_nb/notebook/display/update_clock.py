@@ -25,11 +25,14 @@ class UpdateClock:
     """Timer of updates: soon after an event, limited in rate, and with `ticks` without events.
 
     Attributes:
+        cell: The loop of the cell's thread, on which `update` is called.
         update: Updates the display. It calls `begin_update` and `end_update`.
         update_in_agent_loop: Updates the display from the agent's event loop, while a function
             occupies the cell's thread.
+        run_in_agent_loop: Runs a function on the agent's event loop.
         interval: Shortest time between two updates, in seconds.
         ticks: True to update the elapsed time each second, without an event.
+        ticks_in_agent_loop: True once the agent's loop also updates the elapsed time.
         next_allowed: Monotonic time before which the rate limit allows no update.
     """
 
@@ -57,8 +60,8 @@ class UpdateClock:
         """
         due = monotonic() + delay
         is_due_before = self._due_at is not None and self._due_at <= due
-        is_scheduled = self._is_early if early else is_due_before
-        if is_scheduled:
+        suffices = self._is_early if early else is_due_before  # the update that is scheduled
+        if suffices:
             return
 
         self._due_at = due
@@ -93,6 +96,7 @@ class UpdateClock:
             self._tick()
 
     def _tick(self) -> None:
+        """Update if there was no update for a second; on the cell's thread."""
         wait = max(self._updated_at + TICK_S, self.next_allowed) - monotonic()
         if wait > 0:
             self._ticker = self.cell.call_later(wait, self._tick)
@@ -107,6 +111,7 @@ class UpdateClock:
             self.run_in_agent_loop(self._tick_in_agent_loop)
 
     def _tick_in_agent_loop(self) -> None:
+        """Update if `_tick` did not, because a function occupies the cell's thread."""
         if not self.ticks:
             return
         if monotonic() > max(self._updated_at + TICK_S / 2, self.next_allowed):

@@ -20,7 +20,10 @@ Receive = Callable[[Any], None]
 
 
 class _CommRouter:
-    """Handler of `comm_msg` on the control channel."""
+    """Handler of `comm_msg` on the control channel, for the comms that are registered.
+
+    Messages of other comms go to the `previous` handler, if there was one.
+    """
 
     def __init__(self, previous: Any) -> None:
         self.receivers: dict[str, Receive] = {}

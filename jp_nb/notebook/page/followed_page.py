@@ -49,7 +49,7 @@ class FollowedPage:
         return self.hello.page if self.hello is not None else ""
 
     def has_path(self, path: str) -> bool:
-        """Return True if a page with this path shows the notebook, or if it is the first page."""
+        """Return True if a page with this path shows the notebook. The first page defines it."""
         return self.hello is None or path == self.hello.path
 
     def is_reader(self, hello: Hello) -> bool:

@@ -25,7 +25,7 @@ class InputBoxQuestion:
     def __init__(self, link: PageLink) -> None:
         self._link = link
 
-        # The last question: its `seq`, and the answers so far.
+        # The last question: its `seq`, and the answers so far. The lock of the link guards them.
         self._seq = 0
         self._answer_count = 0
         self._is_possible = False

@@ -79,7 +79,7 @@ def find_path_in_arguments(arguments: Sequence[str], folder: Path) -> Path | Non
         for previous, argument in zip(["", *arguments], arguments, strict=False)
         if not argument.startswith("-") and previous not in ("--output", "-o", "--output-dir")
     ]
-    # `python -m papermill …`, or `jupyter execute …`
+    # The first words name the runner: `python -m papermill …`, or `jupyter execute …`.
     program = " ".join(Path(name).name for name in arguments[:3])
     paths = [folder / name for name in names if name.endswith(".ipynb")]
     if not paths and "execute" in program:

@@ -42,7 +42,10 @@ class PageCells:
         self._requests: dict[int, _CellsRequest] = {}  # without a complete answer, by `seq`
 
     def expect(self, seq: int, page: str) -> Future[str]:
-        """Return a future for the answer of `page` to the request `seq`, a JSON text."""
+        """Return a future for the answer of `page` to the request `seq`, a JSON text.
+
+        Wait for it with a time limit: it may never get a result.
+        """
         request = _CellsRequest(page)
         self._requests[seq] = request
 

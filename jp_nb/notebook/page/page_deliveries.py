@@ -23,7 +23,9 @@ MAX_WINDOWS: Final = 8
 
 
 class PageDeliveries:
-    """The deliveries to all windows of a notebook. Not thread-safe: `LiveStore` has the lock.
+    """The deliveries to all windows of a notebook.
+
+    Not thread-safe: hold the lock of the link in all methods.
 
     Attributes:
         followed: The delivery to the followed page; to no page before the first `hello`.
@@ -32,12 +34,13 @@ class PageDeliveries:
     def __init__(self, numbering: MessageNumbering, *, resend: float) -> None:
         self._numbering = numbering
         self._resend = resend
-        self._path = ""
-        self._by_page: dict[str, PageDelivery] = {}
+        self._path = ""  # the server's path of the notebook
+        self._by_page: dict[str, PageDelivery] = {}  # the oldest first
         self.followed = PageDelivery(numbering, resend=resend)
 
     def follow(self, hello: Hello) -> None:
         """Deliver to the page that says `hello`, whose content replaces what was known of it."""
+        # Pages of a shared document get one write, and those of another notebook get none.
         if hello.collaborative or hello.path != self._path:
             self._by_page.clear()
 
@@ -97,5 +100,6 @@ class PageDeliveries:
         return min((due for due in due_times if due is not None), default=None)
 
     def _list_all(self) -> list[PageDelivery]:
+        """Return all deliveries, that to the followed page first."""
         others = [delivery for delivery in self._by_page.values() if delivery is not self.followed]
         return [self.followed, *others]

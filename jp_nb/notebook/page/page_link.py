@@ -1,8 +1,8 @@
 """The comm between a kernel and the pages of its notebook, and the state that its threads share.
 
-Three threads use it: the cell's thread, the sending thread of `LiveStore`, and ipykernel's control
-thread, which receives. `lock` is their one lock. Send messages outside of it, because a thread
-that holds the lock of a cell's outputs may wait for `lock`.
+Three threads use it: the cell's thread, the sending thread (`page_sender.py`), and ipykernel's
+control thread, which receives (`page_receiver.py`). `lock` is their one lock. Send messages outside
+of it, because a thread that holds the lock of a cell's outputs may wait for `lock`.
 
 Source: `docs/protocol.md`.
 """
@@ -40,7 +40,7 @@ class PageLink:
     def __init__(self, kernel: Any, *, patience: float) -> None:
         self._kernel = kernel
         self._comm: Any = None  # until `connect`
-        self._cell = CellContext()
+        self._cell = CellContext()  # messages belong to the cell that called `connect`
         self.comm_id = f"{TARGET}.{uuid.uuid4().hex}"
         self.lock = Condition()
         self.pages = Pages(patience=patience)

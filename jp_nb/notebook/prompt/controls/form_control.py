@@ -49,7 +49,9 @@ class NoValidAnswer:
 
 
 Read = Callable[[FormMessage], Answered | NoValidAnswer]
+"""Reads the answer in a message."""
 Listen = Callable[[Callable[[], None]], None]
+"""Registers a callback."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ def guard_widgets(root: widgets.Widget) -> None:
 
 
 def _receive(widget: widgets.Widget, message: Mapping[str, Any]) -> None:
+    """Handle a message of a page to a widget, which may be forged."""
     data = message["content"].get("data")
     is_closed = widget.comm is None
     if is_closed or is_deeper(data, MAX_STORED_LEVELS):
@@ -80,6 +81,7 @@ def _receive(widget: widgets.Widget, message: Mapping[str, Any]) -> None:
 
 
 def _update(widget: widgets.Widget, state: Mapping[str, Any]) -> None:
+    """Set the traits that a page may change, if all their values fit."""
     names = next((names for kind, names in PAGE_TRAITS if isinstance(widget, kind)), ())
     accepted = {name: state[name] for name in names if name in state}
     if not accepted:

@@ -42,6 +42,7 @@ class SharedLook:
         return traits
 
     def _find_part(self, kind: type[widgets.Widget], width: str | None) -> widgets.Widget:
+        """Return the layout or style of this kind, made on first use."""
         key = (kind, width)
         if key not in self._parts:
             part = kind() if width is None else kind(width=width)
@@ -138,9 +139,10 @@ def make_button(
     primary: bool = False,
     look: SharedLook | None = None,
 ) -> widgets.Button:
-    """Return a button. With `does`, the page sends this message of `FormBridge` for a click.
+    """Return a button.
 
-    It replaces the message of the button, so `press` is called only where `form.js` does not run.
+    With `does`, `form.js` sends a message of `FormBridge` with this name for a click, in place of
+    the button's own message. Then `press` is called only where `form.js` does not run.
     """
     traits: dict[str, Any] = {"layout": {"width": "auto"}}
     if look is not None:

@@ -40,13 +40,13 @@ def make_select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     answer_type = prompt.question.answer_type
     assert isinstance(answer_type, SelectAnswer)
     is_described = any(option.description for option in answer_type.options)
-    # Several choices, the user's own text, or a recommended option.
-    has_extras = answer_type.multi or answer_type.other or answer_type.recommended_index is not None
+    is_recommended = answer_type.recommended_index is not None
     is_long = len(answer_type.options) > MAX_RADIO_BUTTONS
-    # The user cannot clear a radio button.
-    can_be_cleared = in_form and not prompt.question.required
+    takes_more_than_one_option = answer_type.multi or answer_type.other
+    can_be_cleared = in_form and not prompt.question.required  # radio buttons cannot be cleared
 
-    if is_described or has_extras or is_long or can_be_cleared:
+    needs_more_than_labels = is_described or is_recommended or is_long
+    if needs_more_than_labels or takes_more_than_one_option or can_be_cleared:
         return _make_choice_list(prompt, answer_type)
 
     return _make_radio_buttons(prompt, answer_type)
@@ -142,7 +142,11 @@ def _parse_picks(answer_type: SelectAnswer, reported: FormMessage) -> Picks | No
 def _make_answer(
     answer_type: SelectAnswer, picks: Picks, *, confirmed: bool
 ) -> Answered | NoValidAnswer:
-    """Return the answer. The user confirms an empty selection, and an empty own text."""
+    """Return the answer, or the reason why there is none.
+
+    An empty single choice is no answer. An empty multiple choice, and an empty own text, are
+    answers that the user has to confirm.
+    """
     if not answer_type.options and picks.custom is None:
         picks = Picks(custom="")  # the control is only a text box
 
@@ -156,7 +160,8 @@ def _make_answer(
             prompt_text.describe_expected_picks(answer_type), may_stay_open=is_empty
         )
 
-    if picks.custom is not None and not picks.custom.strip():
+    has_blank_text = picks.custom is not None and not picks.custom.strip()
+    if has_blank_text:
         if not confirmed:
             is_nothing_chosen = not picks.indices
             return NoValidAnswer(SEND_BLANK, may_stay_open=is_nothing_chosen, confirmable=True)

@@ -1,6 +1,6 @@
 """A list of options from stock ipywidgets, for pages that cannot load the module of `Choices`.
 
-Its state is the one of `Choices`, so that each of both can replace the other.
+Both show the state of one `Choices` object, so that each of them can replace the other.
 
 Source: `docs/prompts.md`.
 """
@@ -33,6 +33,9 @@ _DESCRIPTION_LIMIT: Final = 200
 class StockChoices:
     """Stock widgets that show and change the state of `listed`, on the cell's thread.
 
+    With several choices, each option has a check box. A single choice has radio buttons, or a
+    drop-down list if there are many options.
+
     Attributes:
         widget: The box with all widgets of the list.
     """
@@ -64,6 +67,7 @@ class StockChoices:
         self._draw()
 
     def _draw(self) -> None:
+        """Show the options that fit the filter."""
         previous = self._option_box.children
         shown = self._list_shown()
         if self._labels:
@@ -80,19 +84,22 @@ class StockChoices:
     def _list_shown(self) -> list[int]:
         """Return the indices of the options to show: selected ones, and those that fit the filter.
 
-        Selected options do not count.
+        The latter are limited to `MAX_SHOWN_OPTIONS`.
         """
         words = self._listed.search.casefold().split()
         picks = set(self._listed.picks)
         shown: list[int] = []
-        others = 0
+        found_count = 0
 
         for index, label in enumerate(self._labels):
             if index in picks:
                 shown.append(index)
-            elif others < MAX_SHOWN_OPTIONS and all(word in label.casefold() for word in words):
+                continue
+
+            fits = all(word in label.casefold() for word in words)
+            if fits and found_count < MAX_SHOWN_OPTIONS:
                 shown.append(index)
-                others += 1
+                found_count += 1
 
         return shown
 
@@ -101,7 +108,8 @@ class StockChoices:
             return [self._make_checkbox(index) for index in shown]
 
         options: list[tuple[str, int | None]] = [(self._labels[index], index) for index in shown]
-        current = None if self._listed.custom is not None else self._get_pick()
+        is_own_text = self._listed.custom is not None
+        current = None if is_own_text else self._get_pick()
         made: widgets.Widget
         if len(self._labels) > MAX_STOCK_RADIO_BUTTONS:
             made = widgets.Dropdown(options=[(NO_CHOICE, None), *options], value=current)
@@ -115,6 +123,7 @@ class StockChoices:
         return [made]
 
     def _get_pick(self) -> int | None:
+        """Return the index of the selected option of a single choice, if there is one."""
         picks = self._listed.picks
         return picks[0] if picks and type(picks[0]) is int else None
 

@@ -39,12 +39,17 @@ ReadText = Callable[[str, bool], Answered | NoValidAnswer]
 
 
 def make_text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
-    """Return a box of one or several lines, or a date picker."""
+    """Return a box of one or several lines, or a date picker.
+
+    A blank text is an answer only if its type allows that. In a form, the user has to confirm it,
+    because a field is also left empty by mistake.
+    """
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
         return _make_date_control(prompt, kind)
 
+    # The text with invisible characters spelled out, as the user sees and edits it.
     draft = prompt_text.make_editable_text(prompt)
 
     def read(text: str, confirmed: bool) -> Answered | NoValidAnswer:
@@ -110,6 +115,7 @@ def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoValidA
 
 
 def _make_text_box_control(box: widgets.Widget, read_typed: ReadText) -> FormControl:
+    """Return the control of a text box, whose text `read_typed` reads."""
     initial = box.value
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:

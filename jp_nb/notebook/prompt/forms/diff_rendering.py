@@ -1,5 +1,8 @@
 """Render the difference of two sources as HTML: highlighted code, with changed words marked.
 
+A long difference is shown in *parts*: ranges of its lines. A *block* consists of removed lines and
+the added lines that replace them.
+
 Source: `docs/cells.md`, `docs/decisions.md` (D309).
 """
 
@@ -41,7 +44,7 @@ class DiffRenderer:
 
     @cached_property
     def parts(self) -> list[range]:
-        """The indices of the lines of each part."""
+        """The indices of the lines of each part, within both limits."""
         parts: list[range] = []
         start = 0
         chars = 0
@@ -55,7 +58,10 @@ class DiffRenderer:
         return [*parts, range(start, len(self.lines))]
 
     def render(self, part: range) -> Iterator[str]:
-        """Yield the HTML of each line in `part`."""
+        """Yield the HTML of each line in `part`.
+
+        The two sources are highlighted separately. An unchanged line is in both.
+        """
         pieces_before = self._highlight(part, "removed")
         pieces_after = self._highlight(part, "added")
         changed_words = self._find_changed_words(part)

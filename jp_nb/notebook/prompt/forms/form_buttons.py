@@ -22,9 +22,10 @@ from jp_nb.notebook.prompt.forms.prompt_form import make_action_row
 class FormButtons:
     """The buttons of a form, in the `row` below it.
 
-    A *step button* has a name, such as `submit`, and is used again in later steps. An *answer
-    button* answers at once. With items, of which the user may choose some, its click must also send
-    their check boxes: then it is a *decision*, and its name is `decide-` with its number.
+    - A *step button* has a name, such as `submit`, and is used again in later steps.
+    - An *answer button* answers at once.
+    - A *decision* is an answer button of a form with items, of which the user may choose some. Its
+      click must also send their check boxes, so it has a name: `decide-` with its number.
 
     Args:
         first: The prompt, or the first page of a form.
@@ -123,6 +124,7 @@ class FormButtons:
     def _make_answer_buttons(
         self, answers: FormControl, *, has_items: bool
     ) -> Iterator[widgets.Widget]:
+        """Yield the answer buttons, in groups if a line separates some of them from others."""
         groups: list[list[widgets.Button]] = [[]]
         for label, answer in (answers.buttons or {}).items():
             if label in answers.separated:
@@ -137,6 +139,7 @@ class FormButtons:
     def _make_answer_button(
         self, label: str, answer: Answered, *, has_items: bool
     ) -> widgets.Button:
+        """Return an answer button; with items, it is a decision."""
         if not has_items:
             return make_button(label, partial(self._answer_at_once, answer))
 
@@ -146,6 +149,7 @@ class FormButtons:
         return button
 
     def _get_step_button(self, name: str, label: str, *, is_primary: bool) -> widgets.Button:
+        """Return the step button `name`, made on first use, with its label in this step."""
         if name not in self._step_buttons:
             self._step_buttons[name] = make_button(label, partial(self._press, name), does=name)
 

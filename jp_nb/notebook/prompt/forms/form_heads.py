@@ -1,4 +1,7 @@
-"""The widgets above the control of a question or of a field: context, text, address, and hint.
+"""The widgets above a control, and the details of a decision.
+
+The *head* of a question or of a field has its context, text, address, and a hint. The details of a
+decision are its *exhibits*: parts that are shown exactly, such as the new source of a cell.
 
 Source: `docs/prompts.md`.
 """
@@ -71,7 +74,7 @@ def make_decision_details(
     The row of each of the `items`, by key, is above its content, in place of a caption.
     """
     exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
-    room = MAX_OPEN_DIFF_LINES  # for further open differences
+    room_lines = MAX_OPEN_DIFF_LINES  # for further open differences
     for detail, (caption, lines) in exhibits:
         if detail.item is not None:
             yield items[detail.item.key].row
@@ -84,8 +87,8 @@ def make_decision_details(
 
         # A short difference is open. A long one leaves room for the short ones after it.
         is_long = sum(map(len, lines)) > MAX_DIFF_PART_CHARS
-        if len(lines) <= room and not is_long:
-            room -= len(lines)
+        if len(lines) <= room_lines and not is_long:
+            room_lines -= len(lines)
             yield make_open_diff(caption, detail.diff, detail.language, look)
         else:
             yield SourceDiffView(caption, detail.diff, detail.language, look).widget
@@ -95,6 +98,7 @@ def make_decision_details(
 
 
 def _make_context(prompt: SimplePrompt, context: str, name: str) -> widgets.Widget:
+    """Return the widget `jp-nb-<name>` of a context, which is Markdown or plain text."""
     if isinstance(prompt, QuestionPrompt) and prompt.question.context_is_text:
         return make_text(context, name)
 

@@ -64,6 +64,7 @@ class SourceDiffView:
         return f"Show the difference ({count:,} {pluralize('line', count)})"
 
     def _switch(self) -> None:
+        """Open or close the difference; a click on the button."""
         if self._part_widget is None:
             self._part_index = 0
             self._draw()

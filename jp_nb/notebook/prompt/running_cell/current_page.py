@@ -51,12 +51,14 @@ def _get_message(kind: Literal["comm_msg", "execute_request"]) -> Any:
 
 
 def can_show_input_box() -> bool:
-    """Return True unless the page that sent the request of the running cell shows no input box.
+    """Return False if the page that sent the request of the running cell shows no input box.
 
-    Such a page was reloaded, or has run the cell again. Call it on the cell's thread.
+    Such a page was reloaded, or has run the cell again. If no page can tell, or there is no kernel,
+    return True. Call it on the cell's thread.
     """
     kernel = get_running_kernel()
     if kernel is None:
         return True
 
-    return KernelPages.of(kernel).can_show_input(kernel.get_parent("shell")) is not False
+    is_possible = KernelPages.of(kernel).can_show_input(kernel.get_parent("shell"))
+    return is_possible is not False
