@@ -58,7 +58,7 @@ class BoundedText:
         return len(self._head) + self._tail_chars + len(self._line)
 
     def _append(self, text: str) -> None:
-        """Append text that is never overwritten: to the head while there is room, then to the tail."""
+        """Append text that nothing overwrites: to the head while there is room, or to the tail."""
         self._total_chars += len(text)
         if room := MAX_OUTPUT_TEXT_CHARS - len(self._head):
             self._head += text[:room]

@@ -1,7 +1,7 @@
 """Complete `%jp` lines and `%%jp` cells with Tab in IPython.
 
 The last word of a line is completed, up to the cursor. `completion_offers.py` completes a word as
-one kind of name, and `completion_names.py` has the names.
+one kind of name, `completion_names.py` has the names, and `completion_words.py` splits a line.
 
 Nothing is evaluated or run. After the name of a provider, its list of models may be requested in
 the background.
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from IPython.core.completer import SimpleCompletion
 
@@ -25,6 +25,12 @@ from jp_nb.notebook.completion_offers import (
     TabCompletions,
     complete_path,
     match_prefix,
+)
+from jp_nb.notebook.completion_words import (
+    TypedChar,
+    escape_typed,
+    join_typed_chars,
+    split_typed_words,
 )
 from jp_nb.notebook.magic_options import MagicOption, Offer, Subcommand
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
@@ -74,8 +80,8 @@ def complete_line(before: str, names: Names) -> TabCompletions:
 
     # In `%%jp q `, the `q` is no subcommand but a word.
     start = magic.start("asks") if magic["asks"] else magic.end()
-    words, typed = _split_words(before, start)
-    word = _join_chars(typed)
+    words, typed = split_typed_words(before, start)
+    word = join_typed_chars(typed)
     if magic["mark"] == "%%":
         completions = _complete_word(_ASK, words, word, names)
     elif not words:
@@ -88,12 +94,12 @@ def complete_line(before: str, names: Names) -> TabCompletions:
     return _limit(_escape_completions(completions, typed))
 
 
-def _escape_completions(completions: TabCompletions, typed: Sequence[_TypedChar]) -> TabCompletions:
+def _escape_completions(completions: TabCompletions, typed: Sequence[TypedChar]) -> TabCompletions:
     """Return completions of the line for those of its last word, without quotes and escapes."""
     _, position, quote = typed[completions.start]
     escaped = {}
     for text in completions.texts:
-        typable = _escape(text, quote)
+        typable = escape_typed(text, quote)
         if typable:
             escaped[text] = typable
 
@@ -145,64 +151,6 @@ def _complete_placeholder(before: str, names: Names) -> TabCompletions:
     hidden = () if placeholder["name"].startswith("_") else ("_",)
     offered = sorted(name for name in names.variables if not name.startswith(hidden))
     return match_prefix(before, offered, placeholder.start("name"))
-
-
-class _TypedChar(NamedTuple):
-    """A character of the word before the cursor, without quotes and escapes; "" at the cursor.
-
-    `position` is its position in the line, and `quote` the quote that is open there, or "".
-    """
-
-    char: str
-    position: int
-    quote: str
-
-
-def _split_words(line: str, position: int) -> tuple[list[str], list[_TypedChar]]:
-    """Split `line` from `position` as a shell does: complete words, and the word at the cursor."""
-    words: list[str] = []
-    typed: list[_TypedChar] = []  # of the current word
-    has_begun = False  # quotes alone also make a word, which is empty
-    quote = ""
-
-    while position < len(line):
-        char = line[position]
-        next_char = line[position + 1 : position + 2]
-        is_space = char in " \t\r\n"
-        # Within double quotes, a backslash escapes only a quote and a backslash.
-        is_escape = char == "\\" and (not quote or (quote == '"' and next_char in ('"', "\\")))
-
-        if is_escape and next_char:
-            typed.append(_TypedChar(next_char, position, quote))
-            position += 1
-        elif char in ("'", '"') and quote in ("", char):
-            quote = "" if quote else char
-        elif is_space and not quote:
-            if has_begun:
-                words.append(_join_chars(typed))
-            typed = []
-        elif not is_escape:  # a backslash at the cursor escapes nothing yet
-            typed.append(_TypedChar(char, position, quote))
-
-        has_begun = bool(quote) or not is_space or is_escape
-        position += 1
-
-    return words, [*typed, _TypedChar("", position, quote)]
-
-
-def _join_chars(typed: Iterable[_TypedChar]) -> str:
-    return "".join(item.char for item in typed)
-
-
-def _escape(text: str, quote: str) -> str | None:
-    """Escape `text` inside of the open `quote`; None if that is not possible."""
-    match quote:
-        case "'":
-            return None if "'" in text else text
-        case '"':
-            return re.sub(r'["\\]', r"\\\g<0>", text)
-
-    return re.sub(r"[\s'\"\\]", r"\\\g<0>", text)
 
 
 def _complete_word(

@@ -41,20 +41,20 @@ class JpMagics(Magics):
     @cell_magic("jp")  # type: ignore[arg-type]  # IPython's own annotation
     def ask(self, line: str, cell: str) -> None:
         """Run `%%jp [options]`. The cell body is the request."""
-        from jp_nb.notebook import commands  # not loaded by `%load_ext`
+        from jp_nb.notebook.commands.ask_commands import send_request  # not loaded by `%load_ext`
 
         with self._session.report_errors():
-            commands.send_request(self._shell, self._session, line, cell)
+            send_request(self._shell, self._session, line, cell)
 
     @no_var_expand
     @line_magic("jp")  # type: ignore[arg-type]
     def command(self, line: str) -> None:
         """Run `%jp SUBCOMMAND`. Without a subcommand, list all."""
-        from jp_nb.notebook import commands
+        from jp_nb.notebook.commands import run_subcommand
 
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
         with self._session.report_errors():
-            run = partial(commands.run_subcommand, self._shell, self._session, name, rest.strip())
+            run = partial(run_subcommand, self._shell, self._session, name, rest.strip())
             self._session.active.line.run_if_free(run)
 
 

@@ -10,9 +10,7 @@ Source: `docs/cells.md`, `docs/protocol.md`.
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
-from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,12 +18,17 @@ from typing import Any, Final
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.display.run_outputs import MAX_STORED_CHARS, RunOutputs
+from jp_nb.notebook.document_answers import (
+    PageState,
+    read_answer_object,
+    read_change_answer,
+    read_page_state,
+)
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.text import format_user_name
 from jp_nb.toolkit.editing.conflicts import find_merged
-from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
-from jp_nb.toolkit.editing.edit_review import CellChange, CellConflict, ChangeResult
-from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
+from jp_nb.toolkit.editing.document_cells import DocumentCells
+from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
 from jp_nb.toolkit.editing.edit_steps import EditStep
 from jp_nb.toolkit.editing.source_ranges import SourceChange
 
@@ -33,12 +36,10 @@ READ_TIMEOUT_S: Final = 10.0
 CHANGE_TIMEOUT_S: Final = 10.0
 MERGE_S: Final = 1.0
 """Time after which the cells of a shared document are compared once more."""
-MALFORMED_DOCUMENT: Final = "the open page reported its cells in an unknown format"
 NOT_READ: Final = (
     "The cells of the notebook cannot be read: {}. No edit was applied, and the user was not asked."
 )
 NO_ANSWER: Final = "the page did not answer within {:g} s"
-OTHER_ORDER: Final = "The page applied the change, but its cells are in another order."
 OUTPUTS_ELSEWHERE: Final = (
     f"jp_nb: The outputs have more than {MAX_STORED_CHARS:,} characters. They are in the cell "
     "with the request.\n"
@@ -46,18 +47,6 @@ OUTPUTS_ELSEWHERE: Final = (
 NOT_COMPARED: Final = "It is unknown whether other users have changed the cells meanwhile: {}."
 ANOTHER_USER: Final = "another user"
 NOT_THERE: Final = "When it was asked again, the page did not have this change."
-
-
-@dataclass(frozen=True, slots=True)
-class _PageState:
-    """The cells of the page, and the last operation that changed them.
-
-    `ids` has the ids of the cells that this operation has inserted, by their keys, such as `new:1`.
-    """
-
-    cells: tuple[DocumentCell, ...]
-    operation: str = ""
-    ids: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +79,9 @@ class PageDocument:
             other_users=tuple(self.store.requests.list_other_users()),
         )
 
-    async def _read_state(self) -> _PageState:
+    async def _read_state(self) -> PageState:
         text = await _wait(self.store.requests.ask_document(), READ_TIMEOUT_S)
-        return _read_state(text)
+        return read_page_state(text)
 
     async def change(self, change: CellChange) -> ChangeResult:
         """Let the page apply `change`, and return its answer."""
@@ -115,7 +104,7 @@ class PageDocument:
         try:
             answer = self.store.requests.ask_edit(operation, steps, expected)
             text = await _wait(answer, CHANGE_TIMEOUT_S)
-            changed = _read_answer(text, operation)
+            changed = read_change_answer(text, operation)
         except TimeoutError:
             return await self._find_outcome(operation)
         except StorageError as exc:
@@ -195,7 +184,7 @@ class CellOfPage:
 
         try:
             reply = self.store.requests.ask_to_store_run(self.cell_id, self.source, count, stored)
-            answer = _read_object(reply.result(CHANGE_TIMEOUT_S))
+            answer = read_answer_object(reply.result(CHANGE_TIMEOUT_S))
         except (StorageError, TimeoutError):
             return False
         return answer.get("outcome") == "stored" and outputs.is_complete
@@ -208,96 +197,3 @@ def _make_note(text: str) -> JsonObject:
 async def _wait(answer: Future[str], timeout_s: float) -> str:
     async with asyncio.timeout(timeout_s):
         return await asyncio.wrap_future(answer)
-
-
-def _read_object(text: str) -> JsonObject:
-    """Parse an answer of the page, or raise `StorageError` if it is no JSON object."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise StorageError(MALFORMED_DOCUMENT) from exc
-    if not isinstance(found, dict):
-        raise StorageError(MALFORMED_DOCUMENT)
-    return found
-
-
-def _read_state(text: str) -> _PageState:
-    state = _read_object(text)
-    cells = state.get("cells")
-    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        raise StorageError(MALFORMED_DOCUMENT)
-
-    listed = tuple(_read_cell(number, cell) for number, cell in enumerate(cells, 1))
-    return _PageState(listed, str(state.get("operation", "")), _read_ids(state.get("ids")))
-
-
-def _read_cell(number: int, cell: Any) -> DocumentCell:
-    cell_id = cell.get("id")
-    source = cell.get("source")
-    if not isinstance(cell_id, str) or not isinstance(source, str):
-        raise StorageError(MALFORMED_DOCUMENT)
-
-    kind: CellKind = next((known for known in CELL_KINDS if known == cell.get("type")), "raw")
-    tags = cell.get("tags")
-    if not isinstance(tags, list):
-        tags = []
-    return DocumentCell(
-        cell_id,
-        number,
-        source,
-        kind,
-        is_editable=cell.get("editable") is not False,
-        is_deletable=cell.get("deletable") is not False,
-        is_busy=cell.get("busy") is True,
-        has_outputs=cell.get("outputs") is True,
-        has_record=cell.get("record") is True,
-        tags=tuple(str(tag) for tag in tags),
-    )
-
-
-def _read_ids(ids: Any) -> dict[str, str]:
-    if not isinstance(ids, dict):
-        return {}
-    return {str(key): str(cell_id) for key, cell_id in ids.items()}
-
-
-def _read_answer(text: str, operation: str) -> ChangeResult:
-    """Return the page's answer about `operation`.
-
-    Raises:
-        StorageError: It is no such answer, or the page did not apply the change.
-    """
-    answer = _read_object(text)
-    if answer.get("operation") != operation:
-        raise StorageError("The page answered about another change")
-
-    match answer.get("outcome"):
-        case "applied":
-            return ChangeResult("applied", _read_ids(answer.get("ids")), operation=operation)
-        case "different":
-            ids = _read_ids(answer.get("ids"))
-            return ChangeResult("unknown", ids, operation=operation, note=OTHER_ORDER)
-        case "conflict":
-            return ChangeResult("conflict", conflicts=tuple(_read_conflicts(answer)))
-        case _:
-            why = str(answer.get("why", "the page gave no reason"))
-            raise StorageError(f"The page did not apply the change: {why}")
-
-
-def _read_conflicts(answer: JsonObject) -> list[CellConflict]:
-    reported = answer.get("conflicts")
-    conflicts: list[CellConflict] = []
-    if not isinstance(reported, list):
-        return conflicts
-
-    for conflict in reported:
-        if isinstance(conflict, dict):
-            source = conflict.get("source")
-            conflicts.append(
-                CellConflict(
-                    str(conflict.get("id", "")),
-                    str(conflict.get("reason", "it has changed.")),
-                    source if isinstance(source, str) else None,
-                )
-            )
-    return conflicts

@@ -125,7 +125,9 @@ ASK_OPTIONS: Final = (
 )
 
 _TABLE: Final = (
-    Subcommand("q", "ask in one line", "commands:ask_in_one_line", takes="TEXT", is_text=True),
+    Subcommand(
+        "q", "ask in one line", "commands.ask_commands:ask_in_one_line", takes="TEXT", is_text=True
+    ),
     Subcommand(
         "config",
         "show or change the configuration",
@@ -295,7 +297,7 @@ _TABLE: Final = (
     Subcommand(
         "why",
         "ask the model to explain the last error; TEXT is an additional question",
-        "commands:explain_error",
+        "commands.ask_commands:explain_error",
         takes="[TEXT]",
         is_text=True,
     ),
@@ -303,14 +305,14 @@ _TABLE: Final = (
         "fix",
         "ask the model to explain the last error, and to propose an edit of the "
         "cell; TEXT is a hint",
-        "commands:fix_error",
+        "commands.ask_commands:fix_error",
         takes="[TEXT]",
         is_text=True,
     ),
     Subcommand(
         "retry",
         "ask the last request again, in a branch without the last turn",
-        "commands:retry_turn",
+        "commands.ask_commands:retry_turn",
         takes_description="only `-m MODEL`",
         options=(
             MagicOption(

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jp_nb.config.directives import Directive
-from jp_nb.notebook.commands import run_subcommand, send_request
+from jp_nb.notebook.commands import run_subcommand
+from jp_nb.notebook.commands.ask_commands import send_request
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.session import set_current
 from jp_nb.session.past_turns.traced_requests import TracedRequests

@@ -1,4 +1,7 @@
-"""Run `%jp` and `%%jp`: find the action of a subcommand, or send the request of a cell.
+"""Run `%jp`: find the action of a subcommand, and give it the parsed line.
+
+`ask_commands.py` has `%%jp`, and the subcommands that ask the model. The other modules have one or
+a few subcommands each.
 
 Source: `docs/guide.md`.
 """
@@ -13,17 +16,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from jp_nb.config.directives import parse_tool_choice
 from jp_nb.errors import PromptCancelled, UsageError
-from jp_nb.notebook.commands.line_parser import (
-    make_usage_error,
-    parse_ask_options,
-    parse_subcommand,
-)
+from jp_nb.notebook.commands.line_parser import make_usage_error, parse_subcommand
 from jp_nb.notebook.magic_help import list_groups
 from jp_nb.notebook.magic_options import Subcommand
 from jp_nb.notebook.subcommands import SUBCOMMANDS
-from jp_nb.record.reading.turn_view import Turn
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
 from jp_nb.text import MAX_DIGITS, one_line
@@ -129,70 +126,6 @@ def load_action(subcommand: Subcommand) -> CommandAction:
     module, _, function = subcommand.action.partition(":")
     action: CommandAction = getattr(import_module(f"jp_nb.notebook.{module}"), function)
     return action
-
-
-def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
-    """Run `%%jp`: send the request `cell` to the model, with the options in `line`."""
-    options = parse_ask_options(line)
-    if options.out is not None and not options.out.isidentifier():
-        raise UsageError(NOT_A_NAME.format(options.out))
-
-    if options.each is not None:
-        from jp_nb.notebook.commands.each_row import ask_each_row  # few cells need it
-
-        ask_each_row(shell, session, options, cell)
-        return
-    if options.cache is not None:
-        raise UsageError("`--cache` keeps the answers of `--each`. A turn is in the record.")
-
-    def bind_turn(turn: Turn) -> None:
-        if options.out is not None:
-            shell.user_ns[options.out] = turn
-
-    with report_cancellation():
-        session.turns.run(
-            cell,
-            model=options.model,
-            directives=options.directives,
-            new=options.new,
-            schema=options.schema,
-            tool_choice=parse_tool_choice(*options.tool_uses),
-            strict=options.strict,
-            compact=options.compact,
-            plan=options.plan,
-            keep=bind_turn,
-        )
-
-
-def ask_in_one_line(call: Invocation) -> None:
-    """Run `%jp q`: send the rest of the line to the model."""
-    if not call.text:
-        raise UsageError(f"The request is empty. Usage: `{call.subcommand.usage}`")
-    with report_cancellation():
-        call.session.turns.run(call.text)
-
-
-def explain_error(call: Invocation) -> None:
-    """Run `%jp why`: ask the model to explain the last error."""
-    from jp_nb.session.turns.error_explanation import ErrorExplanation
-
-    with report_cancellation():
-        ErrorExplanation(call.session).run(call.text)
-
-
-def fix_error(call: Invocation) -> None:
-    """Run `%jp fix`: ask the model to explain the last error, and to propose an edit."""
-    from jp_nb.session.turns.error_explanation import ErrorExplanation
-
-    with report_cancellation():
-        ErrorExplanation(call.session).fix(call.text)
-
-
-def retry_turn(call: Invocation) -> None:
-    """Run `%jp retry`: ask the last request again, in a branch without the last turn."""
-    from jp_nb.session.past_turns.turn_retry import TurnRetry
-
-    TurnRetry(call.session).run(model=call.options.model)
 
 
 @contextmanager
