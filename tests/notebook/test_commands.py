@@ -681,6 +681,18 @@ def test_configuration_that_is_invalid_as_a_whole_can_be_shown_and_fixed(
     assert notebook.value("user.name") == "file"
 
 
+def test_invalid_configuration_shows_the_value_for_all_tools_of_an_unset_setting(
+    notebook: Notebook,
+) -> None:
+    star = {"summary": "x", "run": "ask"}
+    notebook.session.document.conversation.append(
+        new_event("config_delta", delta={"conversation": {"tools": {"*": star}}})
+    )
+    shown = notebook.jp("config --explain conversation.tools.weather.run")
+    assert "conversation.tools.*.run" in shown
+    assert '"ask" (not validated)' in shown
+
+
 def test_wrong_option_does_not_begin_a_conversation(notebook: Notebook) -> None:
     notebook.ask("First.")
     before = notebook.ids, len(notebook.session.document.conversation)

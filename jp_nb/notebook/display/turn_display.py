@@ -115,15 +115,23 @@ class TurnDisplay:
         self._printed = printed
         self._show_end = show_end
         self._live = live
-        self._lock = RLock()  # guards the transcript and its outputs
-        self._waiting = Waiting(monotonic())
-        self._events: deque[_Queued] = deque()  # not yet in the transcript
-        self._outputs = TurnOutputs(transcript, new_output)
         self._has_begun = False
         self._is_done = False
-        self._note: str | None = None  # shown as the status after a form, until the next event
+
+        # Events wait in the queue, without the lock. An update adds them to the transcript and
+        # publishes its outputs. The lock guards both, because two threads may publish.
+        self._lock = RLock()
+        self._events: deque[_Queued] = deque()
+        self._outputs = TurnOutputs(transcript, new_output)
+
+        # For the status line: what the turn waits for, and a text about a form that has ended,
+        # which is shown in its place until the next event.
+        self._waiting = Waiting(monotonic())
+        self._note: str | None = None
+
+        # The calls that run, and the function among them that occupies the cell's thread.
         self._batch = CallBatch()
-        self._function: FunctionBegins | None = None  # the function on the cell's thread
+        self._function: FunctionBegins | None = None
         self._clock = UpdateClock(
             cell,
             self._update,
@@ -210,7 +218,8 @@ class TurnDisplay:
             self._events.append(_Printed(call_id, text))
 
     def _update_before_menu(self) -> None:
-        self._cell.post(self._update)  # a menu is about to occupy the output
+        """Show everything before the menu of an interrupt occupies the output."""
+        self._cell.post(self._update)
         if self._function is not None:
             self._run_in_agent_loop(self._update_in_agent_loop)
 
@@ -245,6 +254,7 @@ class TurnDisplay:
             self._events.append(_NewPart(images=batch.take_images()))
 
     def _update(self) -> None:
+        """Publish the changes of a live turn; on the cell's thread, or while it is occupied."""
         with self._lock:
             if self._is_done:
                 return
@@ -269,6 +279,7 @@ class TurnDisplay:
                 self._update()
 
     def _show_again(self) -> None:
+        """Publish all outputs again, because a tool has cleared the cell."""
         with self._lock:
             if not self._is_done:
                 self._outputs.show_again()
