@@ -114,7 +114,7 @@ class RunningCells:
             elif status == "idle":
                 self._end(get_message_id(request))
 
-            # Another cell still runs only if one ended, and others are left.
+            # The page would look idle only if a request has ended while a cell still runs.
             if status != "idle" or not self._cells or not get_message_id(request):
                 return self._publish(status, channel, parent)
 

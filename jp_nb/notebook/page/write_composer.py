@@ -158,8 +158,8 @@ class WriteComposer:
     ) -> Transfer:
         """Write `document`: the new segments, and the rest of the record.
 
-        If entries `is_appended`, the segments of the page stay. Otherwise those that the new
-        document does not use are removed.
+        If `is_appended`, the document only has more entries than the page, so the segments of the
+        page stay. Otherwise those that the document does not use are removed.
         """
         stored = as_object(make_storable(document))
         split = split_record(
