@@ -45,7 +45,8 @@ class KernelPages:
         self.can_show_input: CanShowInput = _cannot_tell
         self.show_turn_end: ShowTurnEnd = _show_nothing
         self._lock = Lock()  # `hello` arrives in the control thread
-        self._names: dict[str, str] = {}  # by the session in the header of a page's messages
+        # Names of users, by the Jupyter session in the header of their page's messages.
+        self._names: dict[str, str] = {}
         self._answered = ""  # session of the page that sent the last answer of a form
 
     @classmethod

@@ -20,13 +20,18 @@ class LastErrors:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
+
+        # The last error, with the source and the id of its cell if they are known.
         self._error: Exception | None = None
         self._raw_cell: str | None = None
         self._cell_id: str | None = None
+
+        # The last error of jp_nb, to tell the user why there is nothing to explain.
         self._jp_nb_error: JpNbError | None = None
 
     def on_cell_end(self, result: Any) -> None:
         """Record the error of a cell. This is a callback for `post_run_cell`."""
+        # A syntax error ends a cell before its execution.
         error = getattr(result, "error_before_exec", None) or getattr(result, "error_in_exec", None)
         info = getattr(result, "info", None)
         raw_cell = getattr(info, "raw_cell", None)

@@ -12,7 +12,15 @@ from typing import Any, Final, Self
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A message that is published on iopub: `parent` is the header of its request."""
+    """A message that is published on iopub.
+
+    Attributes:
+        kind: The type of the message, such as `stream`.
+        content: Its content, as the messaging documentation describes it.
+        parent: The header of the request to which the message belongs.
+        metadata: Its metadata.
+        ident: The topic for ZeroMQ.
+    """
 
     kind: str
     content: Mapping[str, Any]
@@ -25,7 +33,10 @@ class Published:
         cls, message: Any, content: Any = None, parent: Any = None, ident: Any = None, *_: Any,
         metadata: Any = None, **__: Any,
     ) -> Self:  # fmt: skip
-        """Read the arguments of `Session.send` after the socket."""
+        """Read the arguments of `Session.send` after the socket.
+
+        `message` is the type of a message, or a whole message as a dict.
+        """
         kind = message
         if isinstance(message, dict):
             kind = message.get("msg_type")
@@ -33,8 +44,8 @@ class Published:
             parent = message.get("parent_header")
             metadata = message.get("metadata")
 
-        about = read_mapping(parent)
-        header = read_mapping(about.get("header", about))
+        request = read_mapping(parent)  # a whole request, or only its header
+        header = read_mapping(request.get("header", request))
         return cls(str(kind), read_mapping(content), header, read_mapping(metadata), ident)
 
     @property

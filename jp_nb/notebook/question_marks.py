@@ -21,7 +21,9 @@ def keep_question_marks(lines: list[str]) -> list[str]:
         return lines
 
     transformed: list[str] = []
-    python: list[str] = []  # `lines` without magics, whose quotes are no Python strings
+    # The lines before the current one without magics, whose quotes are no Python strings. They show
+    # whether the current line is inside of a string or brackets.
+    python: list[str] = []
 
     for line in lines:
         text = line.lstrip()

@@ -161,10 +161,10 @@ def _fits(value: Any, schema: JsonObject) -> bool:
         return False
     if isinstance(value, bool):  # a boolean is an integer of Python
         return bool in kinds
-    if isinstance(value, str):
-        return len(value) <= int(str(schema.get("maxLength", len(value))))
-    if isinstance(value, int):
-        return value in range(MAX_INTEGER + 1) or "minimum" not in schema
+    if isinstance(value, str) and "maxLength" in schema:
+        return len(value) <= int(str(schema["maxLength"]))
+    if isinstance(value, int) and "minimum" in schema:  # all bounded integers have the same bounds
+        return 0 <= value <= MAX_INTEGER
 
     return True
 

@@ -27,7 +27,7 @@ class SaveRequests:
         self._answers: dict[int, SaveAnswer] = {}
 
     def expect_answer(self, seq: int) -> None:
-        """Expect an answer to the request `seq`."""
+        """Expect an answer to the request with the number `seq`."""
         self._unanswered.add(seq)
 
     def add_answer(self, seq: int, answer: SaveAnswer) -> None:

@@ -34,12 +34,12 @@ class Choices(AnyWidget):
         options: One `{"label": text, "description": text}` per option, shown as plain text.
         wanted: Text that says how many options to select; "" if any number is allowed.
         other: Label of the row with a box for the user's own text; "" without such a row.
-        optional: Whether a single choice can be undone.
+        optional: True if a single choice can be undone.
         picks: Indices of the selected options, in the order of the clicks. A single choice stays
             while the user's own text replaces it.
         custom: The user's own text; None if it is not part of the answer.
         draft: Content of the box for the user's own text.
-        writing: Whether that box has the focus.
+        writing: True if that box has the focus.
     """
 
     _esm = (_FILES / "modules" / "choices.js").read_text(encoding="utf-8")
@@ -68,7 +68,11 @@ class Choices(AnyWidget):
 
 
 class SecretField(AnyWidget):
-    """A password field. Its text stays in the page until the user sends it."""
+    """A password field. Its text stays in the page until the user sends it.
+
+    Attributes:
+        hint: Text in the empty field.
+    """
 
     _esm = (_FILES / "modules" / "secret.js").read_text(encoding="utf-8")
     hint = traitlets.Unicode("").tag(sync=True)

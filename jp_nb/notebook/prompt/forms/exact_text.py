@@ -38,10 +38,13 @@ _UNFINISHED_ESCAPE: Final = re.compile(r"[⟨\\][^⟨⟩\\]{0,9}$")
 
 @dataclass(frozen=True, slots=True)
 class ExactPart:
-    """Consecutive lines of a text, from number `first` to `last`. A line that is too long is split.
+    """Consecutive lines of a text. A line that is too long is split into several parts.
 
-    Lines are counted from 1. Both numbers are 0 if the text has no lines. `continues` is
-    True if the first line starts in the previous part.
+    Attributes:
+        lines: The lines, or a piece of one line.
+        first: The number of the first line, counted from 1; 0 if the text has no lines.
+        last: The number of the last line.
+        continues: True if the first line starts in the previous part.
     """
 
     lines: tuple[str, ...]
@@ -66,7 +69,8 @@ def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
             first = number
             continues = False
 
-        # The line does not fit into any part: it is split, but not within an escape.
+        # The line does not fit into any part: it is split, but not within an escape. Each piece but
+        # the last one is a part.
         rest = line
         while len(rest) > MAX_PART_CHARS:
             piece = _UNFINISHED_ESCAPE.sub("", rest[:MAX_PART_CHARS]) or rest[:MAX_PART_CHARS]
@@ -114,6 +118,7 @@ class _PagedText:
         self._turn(0)
 
     def _turn(self, step: int) -> None:
+        """Show the part that is `step` parts after the current one."""
         self._index = (self._index + step) % len(self._parts)
         previous = self._text_box.children
         # A new widget resets the scroll position.

@@ -14,7 +14,10 @@ from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 
 
 class FormOutput(Protocol):
-    """Output that shows a form: a separate one, or the output of a turn."""
+    """Output that shows a form: a separate one, or the output of a turn.
+
+    `SeparateOutput`, `FormBelowText`, and `TurnDisplay` implement it.
+    """
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Show the form `bundle`; call `so_far` to show earlier content above the form."""
