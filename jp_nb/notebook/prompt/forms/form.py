@@ -131,7 +131,7 @@ class Form(PromptForm):
                 return False
 
     def _expire(self) -> None:
-        # Keep what the user has entered on the page, and turn to the next page.
+        """Keep what the user has entered on the page, and turn to the next page."""
         page = self._page
         picked = page.read_and_keep({}).draft.answer if page.is_touched({}) else None
         self._run_action(lambda: self._draft.expire(picked))
@@ -154,7 +154,7 @@ class Form(PromptForm):
 
     @property
     def _page(self) -> FormPage:
-        # The current page, also while another screen covers it.
+        """The current page, also while another screen covers it."""
         number = self._draft.page
         if number not in self._pages:
             prompt = self._get_page_prompt()
@@ -201,11 +201,15 @@ class Form(PromptForm):
         return True
 
     def _needs_module(self) -> bool:
-        # A secret must not be in the state of a widget, which a notebook may save.
+        """Return True if a secret is asked for.
+
+        It must not be in the state of a stock widget, which a notebook may save.
+        """
         fields = chain.from_iterable(page.fields for page in self._draft.questions)
         return any(isinstance(field.question.answer_type, SecretAnswer) for field in fields)
 
     def _handle_module(self) -> None:
+        """Show the form with its own widgets again, because a page has loaded the module."""
         if self._stock is None or self._over:
             return
 
@@ -216,6 +220,7 @@ class Form(PromptForm):
         previous.close()
 
     def _redraw(self) -> None:
+        """Show the current screen with other widgets, as a new step."""
         self._arrange()
         self._draft.redraw()
         self._draw()
@@ -384,6 +389,7 @@ class Form(PromptForm):
             self._buttons.show_checked_count(count)
 
     def _decide(self, message: FormMessage) -> None:
+        """Send a decision, with the items that are checked."""
         number = _parse_number(message)
         if self._buttons.has_decision(number):
             picks = self._page.read_picks(message)
@@ -406,6 +412,7 @@ class Form(PromptForm):
                 self._finish(Unavailable(f"the form failed: {summarize_error(exc)}"))
 
     def _go_back(self, message: FormMessage) -> None:
+        """Keep the input of the page, even with an error, and go to the previous page."""
         self._draft.store_draft(self._page.read_and_keep(message).draft)
         self._page.show_problems(NO_PROBLEMS)
         self._draft.back()
@@ -464,6 +471,7 @@ class Form(PromptForm):
             self._show_note(form_text.UNTOUCHED.format(label))
 
     def _note_no_answer(self, message: FormMessage) -> None:
+        """Tell the user why a key has not sent the only page."""
         problems = self._page.read_and_keep(message).problems
         if problems:
             self._show_note(next(iter(problems.values())))

@@ -97,15 +97,17 @@ class StdinForm(StdinPrompt):
                 assert_never(other)
 
     def _handle_end_of_input(self) -> None:
+        """Cancel the form, or show its menu. Without a choice in the menu, the turn stops."""
         self._write("")
         if not self._prompt.menu:
             self._draft.discard()
-        elif self._draft.screen == "menu":  # without a choice in the menu, the turn stops
+        elif self._draft.screen == "menu":
             self._draft.stop()
         else:
             self._draft.cancel()
 
     def _ask_page(self) -> None:
+        """Ask the current page, store its answer, and go on as the user typed."""
         draft = self._draft
         page = draft.question
         kind = page.question.answer_type
@@ -151,6 +153,7 @@ class StdinForm(StdinPrompt):
             draft.submit()
 
     def _format_page(self, page: QuestionPrompt) -> Iterator[str]:
+        """Yield the lines above the dialogue of a page."""
         if self._has_summary:
             yield ""
 
@@ -403,6 +406,7 @@ class StdinForm(StdinPrompt):
             self._resume()
 
     def _ask_menu(self) -> None:
+        """Ask whether to reply to the model, to stop the turn, or to go back."""
         ways = {
             "r": form_text.REPLY_BUTTON_LABEL,
             "s": form_text.STOP_TURN_LABEL,
@@ -419,6 +423,7 @@ class StdinForm(StdinPrompt):
             self._resume()
 
     def _ask_discard(self) -> None:
+        """Ask whether to discard the input."""
         ways = {"y": form_text.DISCARD_LABEL, "n": BACK_TO_QUESTIONS}
         above = [f"{form_text.DISCARD_WARNING} {form_text.DISCARD_LABEL}?"]
         if choose(self._console, above, ways) == "y":
@@ -479,6 +484,7 @@ def _is_blank_text(value: JsonValue) -> bool:
 
 
 def _format_context(page: QuestionPrompt) -> Iterator[str]:
+    """Yield the context of a page or field, with a bar before each line."""
     context = prompt_text.format_context(page)
     lines = context.split("\n") if context else ()
     return bar_lines(lines)
