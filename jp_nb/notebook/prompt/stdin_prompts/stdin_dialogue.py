@@ -116,6 +116,7 @@ class StdinDialogue:
 
 
 Parsed = Answered | str | StdinDialogue
+"""The meaning of a line: an answer, a text that refuses it, or a dialogue that follows."""
 
 Parse = Callable[[str], Parsed]
 
@@ -151,7 +152,8 @@ def converse(
         word = line if dialogue.secret else line.strip()
         may_be_key = not dialogue.secret or _is_meant_as_key(console, word, keys)
         if may_be_key:
-            if word in keys and (word or not dialogue.inner):
+            is_empty_in_inner = not word and dialogue.inner  # `parse` handles it
+            if word in keys and not is_empty_in_inner:
                 return word
 
             if (key_help := dialogue.key_help.get(word)) is not None:
