@@ -60,8 +60,8 @@ class UpdateClock:
         """
         due = monotonic() + delay
         is_due_before = self._due_at is not None and self._due_at <= due
-        suffices = self._is_early if early else is_due_before  # the update that is scheduled
-        if suffices:
+        is_scheduled_in_time = self._is_early if early else is_due_before
+        if is_scheduled_in_time:
             return
 
         self._due_at = due

@@ -2,7 +2,8 @@
 
 A page *joins* with its first `hello`, and *leaves* with `bye` or when it stops answering. One page
 of the notebook is followed (`followed_page.py`). The others are second windows, and pages of
-collaborators that share one document.
+collaborators that share one document. A page with another path may be the *candidate*: the notebook
+after a rename.
 
 In a shared document, only the page that ran a cell writes the cell's outputs, because two pages
 would show each output twice. If that page has left, another page must write them: this module

@@ -127,7 +127,7 @@ class PromptForm(ABC):
 
     @property
     def _step(self) -> int:
-        """Number of the current step."""
+        """Number of the current step. `Form` replaces it."""
         return 0
 
     @abstractmethod
