@@ -9,11 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from jp_nb.agent.approvals.argument_editor import format_visible_json
-from jp_nb.agent.approvals.permission_rules import (
-    KeptRule,
-    Ruling,
-    judge,
-)
+from jp_nb.agent.approvals.call_rulings import Ruling, judge
+from jp_nb.agent.approvals.permission_rules import KeptRule
 from jp_nb.agent.approvals.rule_editor import make_rule
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompt_ends import Channel

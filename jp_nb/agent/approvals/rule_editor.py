@@ -16,7 +16,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.approvals.permission_rules import KeptRule, Ruling, make_judged_call
+from jp_nb.agent.approvals.call_rulings import Ruling, make_judged_call
+from jp_nb.agent.approvals.permission_rules import KeptRule
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
 from jp_nb.config.argument_rules import (

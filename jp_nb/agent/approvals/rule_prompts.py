@@ -9,13 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from jp_nb.agent.approvals.permission_rules import (
-    KeptRule,
-    KeptRules,
-    RuleScope,
-    format_rule_table,
-)
+from jp_nb.agent.approvals.permission_rules import KeptRule, KeptRules, RuleScope
 from jp_nb.agent.approvals.rule_editor import RuleEditor
+from jp_nb.agent.approvals.rule_texts import format_rule_table
 from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Unavailable, is_back
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
 from jp_nb.agent.prompting.safe_ask import SafeAsk

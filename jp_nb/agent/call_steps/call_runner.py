@@ -16,7 +16,7 @@ import logging
 from collections.abc import Sequence
 from typing import assert_never
 
-from jp_nb.agent.approvals.permission_rules import Ruling, judge
+from jp_nb.agent.approvals.call_rulings import Ruling, judge
 from jp_nb.agent.call_steps.approved_changes import ApprovedChanges
 from jp_nb.agent.call_steps.call_contexts import CallContexts
 from jp_nb.agent.call_steps.call_results import CallResults

@@ -12,16 +12,11 @@ from dataclasses import dataclass
 
 from jp_nb.agent.approvals.argument_editor import ArgumentEditor
 from jp_nb.agent.approvals.call_draft import CallDraft
-from jp_nb.agent.approvals.permission_rules import (
-    SCOPE_WORDS,
-    KeptRule,
-    Ruling,
-    describe_rule,
-    find_kept,
-    may_keep,
-)
+from jp_nb.agent.approvals.call_rulings import Ruling, find_kept, may_keep
+from jp_nb.agent.approvals.permission_rules import SCOPE_WORDS, KeptRule
 from jp_nb.agent.approvals.rule_editor import RuleEditor
 from jp_nb.agent.approvals.rule_prompts import RulePrompts
+from jp_nb.agent.approvals.rule_texts import describe_rule
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.call_decisions import CallDecisions, describe_missing_decision
 from jp_nb.agent.calls.screen_queue import ScreenQueue

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from jp_nb.agent.approvals.permission_rules import Ruling
+from jp_nb.agent.approvals.call_rulings import Ruling
 from jp_nb.agent.calls.image_limits import NO_IMAGES, LimitedImages
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool

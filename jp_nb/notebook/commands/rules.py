@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.agent.approvals.permission_rules import SCOPE_WORDS, format_rule
+from jp_nb.agent.approvals.permission_rules import SCOPE_WORDS
+from jp_nb.agent.approvals.rule_texts import format_rule
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.tool_settings import STAR, ArgumentRule, ToolConfig, join_rules
 from jp_nb.errors import UsageError

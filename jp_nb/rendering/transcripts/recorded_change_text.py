@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.agent.approvals.permission_rules import describe_rule
+from jp_nb.agent.approvals.rule_texts import describe_rule
 from jp_nb.config.masked_settings import is_secret_path, mask_secrets
 from jp_nb.config.partials.partial import is_wrapper
 from jp_nb.config.schema import JSON, ROOT, SchemaNode
