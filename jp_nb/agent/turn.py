@@ -17,9 +17,8 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.call_steps.batch import NEVER_RAN_TEXT, Batch
+from jp_nb.agent.call_steps.batch import Batch
 from jp_nb.agent.calls.call import Call
-from jp_nb.agent.calls.call_response import RAN_BEFORE_TEXT
 from jp_nb.agent.calls.image_limits import LimitedImages, limit_images
 from jp_nb.agent.compacting.compactor import CompactionSettings, Compactor
 from jp_nb.agent.display import Notice
@@ -27,6 +26,7 @@ from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.model_requests.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.model_requests.model_call import AnswerStream
 from jp_nb.agent.provider import Usage
+from jp_nb.agent.turn_closing import TurnCompletion, TurnStatus, UnfinishedTurn
 from jp_nb.agent.turn_edits import compare_edited_cells
 from jp_nb.agent.turn_interrupts import TurnInterrupts
 from jp_nb.agent.turn_plan import NOT_APPROVED_NOTICE
@@ -36,14 +36,11 @@ from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.images import Image
 from jp_nb.record.entries.events import (
     ChatRequest,
-    ChatResponse,
-    ConfigDelta,
     Entry,
     ToolCallRequest,
     ToolCallResponse,
-    is_usage_mark,
 )
-from jp_nb.record.entries.unanswered_turns import Ended, NoAnswer, is_unanswered, make_no_answer
+from jp_nb.record.entries.unanswered_turns import is_unanswered
 from jp_nb.record.interrupted_turn import OpenCall
 from jp_nb.record.reading.marks import make_request_marks
 from jp_nb.toolkit.cancellation import is_cancelled
@@ -54,16 +51,9 @@ ALLOW_MORE_TOKENS_HINT = (
     f"Allow more with `%jp config {TOKENS_SETTING}=N` (0: no limit), then ask again."
 )
 TOO_MANY_TOKENS_TEXT = "This tool call did not run. The turn has reached its token limit."
-RUN_AGAIN_HINT = "Run the cell again, or `%jp resume`."
-REQUEST_FAILED_NOTICE = f"⚠ The request failed. {RUN_AGAIN_HINT}"
-REQUEST_INTERRUPTED_NOTICE = f"⚠ Interrupted before an answer. {RUN_AGAIN_HINT}"
-OPTIONS_NOT_KEPT_NOTICE = " Its options, such as `-m`, were not kept."
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted", "stopped"]
 """The end of a cycle. `follow_up` and `config_changed` lead to another request."""
-
-
-TurnCompletion = Literal["completed", "interrupted", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +99,7 @@ class TurnLoop:
     _displayed_problems: list[str] = field(default_factory=list)  # of tool sources
     _has_begun: bool = False  # the request is in the record
     _resumed_calls: Sequence[OpenCall] = ()  # of the interrupted turn that `resume` continues
-    _completion: TurnCompletion | Literal["failed"] = "failed"  # until the turn has ended otherwise
+    _completion: TurnStatus = "failed"  # until the turn has ended otherwise
     _why: str = ""  # reason for an early end without the user
     _interrupts: TurnInterrupts = field(init=False)
 
@@ -191,7 +181,7 @@ class TurnLoop:
                 raise
         finally:
             self._interrupts.end()
-            self._close(self._completion)
+            self._close()
 
     def _make_end(self) -> TurnEnd:
         """Return the end of a turn that did not fail. Tell the user if it had no approved plan."""
@@ -249,64 +239,16 @@ class TurnLoop:
         else:
             await self._interrupts.run(compactor.compact_if_due(resolved, request.content))
 
-    def _close(self, status: TurnCompletion | Literal["failed"]) -> None:
-        """Complete the record, and mark a turn without a response.
-
-        A turn that ends without an answer reverts the changes of its options, such as `-m`, unless
-        the model has written something before.
-        """
-        turn: Sequence[Entry] = ()
-        if self._has_begun:
-            self._respond_to_open_calls()
-            turn = self.turn.record.stream.current_turn()
-
-        self.is_unanswered = is_unanswered(turn)
-        has_no_answer = not self._has_begun or self.is_unanswered
-        if status == "completed" or not has_no_answer:
-            self._record_remaining_usage()
-            return
-
-        has_output = any(isinstance(entry, ChatResponse) for entry in turn)
-        reverted_count = 0 if has_output else self.config_change_count
-        if self._has_begun or reverted_count:
-            self._record_no_answer(status, reverted_count)
-        else:
-            self._record_remaining_usage()
-
-        if self._has_begun:
-            notice = REQUEST_FAILED_NOTICE if status == "failed" else REQUEST_INTERRUPTED_NOTICE
-            if reverted_count:
-                notice += OPTIONS_NOT_KEPT_NOTICE
-            self.turn.display(Notice(notice))
-
-    def _record_no_answer(
-        self, status: TurnCompletion | Literal["failed"], reverted_count: int
-    ) -> None:
-        """Mark the turn as one without an answer, which reverts so many configuration changes."""
-        ended: Ended = "failed" if status == "failed" else "interrupted"
-        no_answer = make_no_answer(NoAnswer(ended, reverted_count))
-        with_usage = self.turn.tokens.attach_usage(no_answer)
-        self.turn.record.add(self.turn.times.attach(with_usage))
-
-    def _record_remaining_usage(self) -> None:
-        """Record the tokens of a response that left no entry, such as a refusal.
-
-        An empty configuration change carries them.
-        """
-        mark = self.turn.tokens.attach_usage(ConfigDelta())
-        if is_usage_mark(mark):
-            self.turn.record.add(self.turn.times.attach(mark))
-
-    def _respond_to_open_calls(self) -> None:
-        """Give each call without a response one, so that the record is complete."""
-        record = self.turn.record
-        may_have_run = [call.request for call in self._resumed_calls if call.may_have_run]
-
-        for call in record.stream.list_open_tool_calls():
-            content = NEVER_RAN_TEXT
-            if call in may_have_run:
-                content = RAN_BEFORE_TEXT.format(NEVER_RAN_TEXT)
-            record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
+    def _close(self) -> None:
+        """Complete the record of the turn."""
+        unfinished = UnfinishedTurn(
+            turn=self.turn,
+            status=self._completion,
+            has_begun=self._has_begun,
+            resumed_calls=self._resumed_calls,
+            config_change_count=self.config_change_count,
+        )
+        self.is_unanswered = unfinished.close()
 
     async def _resolve(self) -> Resolved:
         """Resolve the configuration, and display problems of tool sources."""
