@@ -54,8 +54,12 @@ def _iter_tool_names(source: ToolSource, config: AppConfig) -> Iterator[str]:
         if tool.source is not None:
             if find_source_name(tool, (source.name,)) is not None:
                 yield name
-        elif source.may_have(name) and tool.enable is not None and tool.enable.state is not None:
-            yield name  # switched on before this kernel has discovered it
+            continue
+
+        # A tool without a source was switched on or off before this kernel has discovered it.
+        is_switched = tool.enable is not None and tool.enable.state is not None
+        if is_switched and source.may_have(name):
+            yield name
 
 
 def find_source_name(tool: ToolConfig, source_names: Collection[str]) -> str | None:
@@ -91,7 +95,7 @@ def add_registrations(
 def _add_discovered(
     tools: dict[str, ToolConfig], discovered: Mapping[str, ToolRegistrations]
 ) -> None:
-    """Add the discovered tools to the configured `tools`, whose settings have precedence.
+    """Add the discovered tools to `tools`, the configured ones, whose settings have precedence.
 
     A discovered tool is left out if the user configured it under another name, with its `source`.
     """
@@ -114,7 +118,7 @@ def _assign_undiscovered(
     configured: Mapping[str, ToolConfig],
     discovering: Sequence[ToolSource],
 ) -> None:
-    """Give `configured` tools that are not discovered yet the source that may have them."""
+    """Change `tools`: give `configured` ones without a source the source that may have them."""
     for name, tool in configured.items():
         if name not in tools or tools[name].source is not None:
             continue

@@ -32,12 +32,14 @@ def repair_result(result: Json, is_content: Callable[[object], bool]) -> list[st
     if isinstance(result.get("tools"), list):
         return _repair_tools(result)
 
+    # A server of 2026 asks questions in place of the result of a call.
     for request in _get_values(result.get("inputRequests")):
         if isinstance(request, dict):
             repair_question(request.get("params"))
 
     is_complete = result.get("resultType", "complete") == "complete"
-    if is_complete and _RESULT_KEYS & result.keys():
+    is_result_of_call = is_complete and bool(_RESULT_KEYS & result.keys())
+    if is_result_of_call:
         raw = {
             "content": _repair_blocks(result.get("content"), is_content),
             "structuredContent": result.get("structuredContent"),
