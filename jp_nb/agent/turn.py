@@ -370,11 +370,12 @@ class TurnLoop:
                 ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS_TEXT, is_error=True)
             )
 
-        left = " The calls of the last answer did not run." if open_calls else ""
-        ends = f". The turn ends here.{left} {ALLOW_MORE_TOKENS_HINT}" if calls else ""
         total = self.turn.tokens.total
         limit = self.turn.tokens.max_tokens
-        reason = f"The turn took {total} tokens; the limit {TOKENS_SETTING} is {limit}{ends}"
+        reason = f"The turn took {total} tokens; the limit {TOKENS_SETTING} is {limit}"
+        if calls:
+            effect = " The calls of the last answer did not run." if open_calls else ""
+            reason += f". The turn ends here.{effect} {ALLOW_MORE_TOKENS_HINT}"
         self.turn.display(Notice(f"⚠ {reason}"))
 
         if not calls:
@@ -409,8 +410,9 @@ class TurnLoop:
             ) from exc
 
     def _set_event_ids(self, calls: Sequence[Call]) -> None:
-        """Give new `calls` the event ids of their requests, for the journal."""
-        if self.turn.progress is None or calls[0].event_id:  # resumed calls have them
+        """Give new `calls` the event ids of their requests, for the journal, if there is one."""
+        are_resumed = bool(calls[0].event_id)
+        if self.turn.progress is None or are_resumed:
             return
 
         stream = self.turn.record.stream
@@ -448,6 +450,7 @@ def make_user_required_error(reason: str) -> PromptUnavailable:
 
 
 def _find_request(turn: Sequence[Entry]) -> ChatRequest:
+    """Return the request with which a turn begins."""
     return next(entry for entry in turn if isinstance(entry, ChatRequest))
 
 
