@@ -137,7 +137,7 @@ class Names:
     def answers(self) -> Sequence[str]:
         """Ids of answered questions, newest first, also of those that others have answered."""
         history = _try(
-            lambda: self.session.active.questions.read_history(includes_foreign=True), None
+            lambda: self.session.active.questions.reader.read_history(includes_foreign=True), None
         )
         return [str(answer.id) for answer in reversed(history.answers)] if history else []
 

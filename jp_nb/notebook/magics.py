@@ -80,7 +80,7 @@ def load(shell: Any, *, version: str) -> None:
     previous: Session | None = getattr(shell, _SHELL_ATTRIBUTE, None)
     _refuse_in_turn(previous)
     session = previous
-    if session is None or session.should_reopen():
+    if session is None or session.close_to_reopen():
         session = _open_session(shell, previous)
 
     set_current(session)

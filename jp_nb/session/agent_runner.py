@@ -100,7 +100,8 @@ class AgentRunner:
     ) -> TurnContext:
         """Begin the output of a turn in the running cell, and return the context of the turn.
 
-        `recorded` are answers of the record. A bench (`is_bench`) keeps no journal, and applies no
+        `recorded` are answers of the record, which tools get again. A bench (`is_bench`) runs tools
+        without a turn of the conversation: it keeps no journal, measures nothing, and applies no
         configuration change.
         """
         prepared = self.load_answers(config)  # before the output begins
@@ -120,10 +121,11 @@ class AgentRunner:
             kept_rules=PermissionRules(self._active),
             tokens=UsageCounter(usage_display),
             times=TurnTimes(may_measure=not is_bench),
+            # Values of `ToolContext`, for all tools of the turn.
             shared={
                 "root": str(self._active.files.root),
                 "conversation_id": self._active.document.conversation.id,
-                "history": self._active.questions.read,
+                "history": self._active.questions.reader.read_for_model,
                 "notebook": self._host.make_notebook_access(self._active.store),
                 "needs_review": not allows_unattended_edits(config, self._active.files),
                 "read_skill": ProjectFiles(self._active.files).read_skill,
@@ -136,10 +138,13 @@ class AgentRunner:
         )
 
     def run(self, job: Coroutine[Any, Any, T], work: Interruptible) -> T | None:
-        """Run `job` of `work`, and serve the queue of the cell's thread meanwhile.
+        """Run `job` of `work`, and serve the queues of the cell's thread meanwhile.
 
-        Return its result. Return None if it was cancelled, or if an interrupt arrived as it ended:
+        Return its result. Return None if it was canceled, or if an interrupt arrived as it ended:
         the caller then starts no further work.
+
+        Each interrupt is passed to `work`, which runs on the agent's loop and counts those that it
+        has handled. Until it has handled all of them, no tool starts.
 
         Raises:
             KeyboardInterrupt: `MAX_INTERRUPTS` interrupts were not handled, for
@@ -152,22 +157,22 @@ class AgentRunner:
 
         interrupt_count = 0
         line = self._active.line
-        # The user interrupted the cell while a thread of the user's code runs this turn. The cell
-        # passes the interrupt on, because Python raises it only in the cell's thread.
-        is_passed_on = False
+        # A thread of the user's code may run this turn. Python raises an interrupt only in the
+        # thread of the running cell, which passes it on through the line of turns.
+        has_passed_interrupt = False
 
         def must_stop() -> bool:
-            nonlocal is_passed_on
+            nonlocal has_passed_interrupt
             if future.done():
                 return True
-            is_passed_on = line.takes_interrupt()
-            return is_passed_on
+            has_passed_interrupt = line.takes_interrupt()
+            return has_passed_interrupt
 
         while True:
             try:
                 self.cell.serve(must_stop)
-                if is_passed_on:
-                    is_passed_on = False
+                if has_passed_interrupt:
+                    has_passed_interrupt = False
                     raise KeyboardInterrupt
 
                 result = future.result()

@@ -30,6 +30,7 @@ class AttachedValues:
     """Descriptions of the attached values, made when the turn began."""
 
     def __init__(self) -> None:
+        # By URL: the description, or the error that `get` raises.
         self._descriptions: dict[str, tuple[Attachment, ...] | AttachmentError] = {}
 
     def describe(
@@ -105,6 +106,7 @@ def resolve_variables(
 
 
 def _names_value(text: str, namespace: Mapping[str, Any]) -> bool:
+    """Return True if `text` is a variable of the notebook, or a part of one: `df.columns`."""
     try:
         read_value_path(text).follow(namespace)
     except ValuePathError:

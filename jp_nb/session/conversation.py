@@ -18,19 +18,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from jp_nb.config.directives import DEFAULT_MODEL
-from jp_nb.errors import ConfigError, StorageError, UsageError
+from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.documents.document import list_notices as list_record_notices
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
-from jp_nb.record.interrupted_turn import (
-    CallProgress,
-    list_open_calls,
-    make_finished_entries,
-)
+from jp_nb.record.interrupted_turn import CallProgress
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import NotebookStorage
+from jp_nb.session.interrupted_calls import add_interrupted_notice, append_finished_calls
 from jp_nb.session.journals.journal import ConversationJournal
-from jp_nb.session.threads.shared_property import shared_property
+from jp_nb.session.threads.shared_property import forget_made, is_made, shared_property
 from jp_nb.session.threads.turn_line import TurnLine, is_inside_tool
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.config_files import ConfigFiles
@@ -55,23 +52,33 @@ class ActiveConversation:
     """The active conversation of one notebook. Use it on the cell's thread.
 
     It is opened with the notebook, and follows the document when another conversation becomes
-    active. A new entry passes `_keep_change`: it is signed, journaled, and given to the storage
-    backend.
-    `settings`, `trust`, and other properties are loaded on first use, as `%load_ext` needs none.
+    active (`follow`). A new entry passes `_keep_change`: it is signed, journaled, and given to the
+    storage backend.
+
+    `settings`, `trust`, and other properties are made on first use, because `%load_ext` needs few
+    of them. When the settings no longer apply, they are forgotten, and made again.
+
+    Args:
+        files: The configuration files of the notebook.
+        clock: The clock of new entries.
+        notices: Receives notices for the user.
+        previous: The active conversation before the extension was loaded again.
 
     Attributes:
         document: All conversations of the notebook.
         store: The storage backend.
+        without_notebook: True if no notebook keeps the record: its journal is found by folder.
         restored: True if the notebook had the conversation when this process opened it.
+        is_local: True if this process made every entry of it. Then it needs no signature to be
+            trusted.
         opened_untrusted: True if it was restored, and is not signed with the user's key.
+        inherited_entries: Number of entries that it began with. If no entry follows, the
+            conversation is unused.
+        has_invalid_files: True if the configuration was not valid when it was opened.
+        headless: True if a runner executes the notebook without a user.
         running: The turn, or other job of a cell, that runs now or ran last; None before.
         line: The line in which turns of several threads wait.
         session_rules: Permission rules that the user made for this kernel.
-        has_invalid_files: True if the configuration was not valid when it was opened.
-        is_local: True if this process made every entry of it.
-        inherited_entries: Number of entries that it began with. If no entry follows, the
-            conversation is unused.
-        without_notebook: True if no notebook keeps the record: its journal is found by folder.
     """
 
     def __init__(
@@ -89,17 +96,19 @@ class ActiveConversation:
         self.notices = notices
         self.running: Future[Any] | None = None
         self.session_rules: list[KeptRule] = []
-        if previous is not None:
-            self.session_rules = previous.session_rules
-        self.line: TurnLine = previous.line if previous is not None else TurnLine()
-
+        self.line = TurnLine()
         self._storage = notebook
         self._notebook_path = notebook.path
-        # Without loading them: the earlier conversation may not have used cassettes.
-        self._previous_cassettes = vars(previous).get("cassettes") if previous is not None else None
         self.has_invalid_files = False
         self.inherited_entries = 0
-        self._wants_journal = True
+        self._wants_journal = True  # of the last valid configuration
+        self._previous_cassettes: Cassettes | None = None
+
+        if previous is not None:
+            self.session_rules = previous.session_rules
+            self.line = previous.line
+            if is_made(previous, "cassettes"):
+                self._previous_cassettes = previous.cassettes
 
         self._open()
         self._is_trusted = self.is_local
@@ -110,12 +119,13 @@ class ActiveConversation:
         self._adopt()
         self.opened_untrusted = self.restored and not self.trust.trusted
 
-        if previous is not None and "settings" in vars(previous):
-            self.settings.inherit(previous.settings, INHERITED)  # may be untrusted now
+        if previous is not None and is_made(previous, "settings"):
+            # The conversation may be untrusted now, and its own `providers` are then ignored.
+            self.settings.inherit(previous.settings, INHERITED)
 
-        recovered = self.append_finished_calls()
-        if recovered or (self.restored and previous is None):
-            self.add_interrupted_notice(recovered)
+        finished_tools = append_finished_calls(self)
+        if finished_tools or (self.restored and previous is None):
+            add_interrupted_notice(self, finished_tools)
 
     def _open(self) -> None:
         """Load the conversation of the notebook, or begin one."""
@@ -133,7 +143,7 @@ class ActiveConversation:
         self.notices += opened.notices
         self.without_notebook = opened.without_notebook
         self.is_local = not self.restored
-        self._stored_entries = len(self.document.conversation) if self.restored else 0
+        self._stored_count = len(self.document.conversation) if self.restored else 0
 
     def _is_trusted_copy(self, previous: ActiveConversation) -> bool:
         """Return True if it equals the trusted conversation `previous`, in the same workspace."""
@@ -143,12 +153,17 @@ class ActiveConversation:
         return previous.trust.trusted and is_equal and self.files.root == previous.files.root
 
     def _recover_journal(self) -> None:
-        """Append the entries that an earlier kernel left in its journal."""
+        """Append the entries that an earlier kernel left in its journal.
+
+        A headless run that begins a new conversation, or that has to be reproducible, removes the
+        journals of earlier headless runs instead.
+        """
         if not JournalFolder().has_journals():
             return
 
         is_reproducible = isinstance(self.clock, ReproducibleClock)
-        if self.headless and (is_reproducible or not self.restored):
+        begins_anew = is_reproducible or not self.restored
+        if self.headless and begins_anew:
             self.journal.replace_headless()
         elif self.journal.recover():
             self.store.changed()
@@ -159,9 +174,9 @@ class ActiveConversation:
         kernel_folder = str(self.files.folder) if self.without_notebook else ""
         return ConversationJournal(
             self.document,
-            notebook=lambda: self._storage.path,
-            stored=self._stored_entries,
-            saved=self.store.count_saved_entries,
+            find_notebook=lambda: self._storage.path,
+            stored_count=self._stored_count,
+            count_saved_entries=self.store.count_saved_entries,
             notices=self.notices,
             kernel_folder=kernel_folder,
         )
@@ -180,7 +195,7 @@ class ActiveConversation:
 
     @shared_property
     def signed_here(self) -> SignedHere:
-        """The workspace, where signatures of conversations count."""
+        """The workspace of the notebook: a signature counts only where the user made it."""
         from jp_nb.session.signed_here import SignedHere
 
         return SignedHere(self)
@@ -240,7 +255,7 @@ class ActiveConversation:
         return self.running is not None and not self.running.done()
 
     def refuse_while_running(self) -> None:
-        """Check that no turn is running.
+        """Check that no turn is running, in this or another thread.
 
         Raises:
             UsageError: A turn is running. It may have called this code.
@@ -279,7 +294,8 @@ class ActiveConversation:
     def _make_base_config(self, *, is_loading: bool = False) -> dict[str, JsonValue]:
         """Return the base configuration of a new conversation (D8), with the run's arguments (D34).
 
-        If it is not valid and the extension `is_loading`, it is empty, with a notice.
+        If the files are not valid, it raises a `ConfigError`. But while `%load_ext` `is_loading`,
+        it is empty, with a notice, so that the user can repair the files in the notebook.
         """
         has_overrides = bool(os.environ.get(environment.OVERRIDES_VARIABLE))
         if not self.files.has_configuration() and not has_overrides:
@@ -315,8 +331,11 @@ class ActiveConversation:
     ) -> None:
         """Continue with the document's new active conversation. Call `trust.follow` first.
 
-        `is_local` is True if this process made every entry, and `is_stored` if the notebook already
-        has the conversation.
+        Args:
+            is_local: True if this process made every entry.
+            settings: The settings of the conversation, if they were prepared; else they are made.
+            is_stored: True if the notebook already has the conversation.
+            inherited_entries: Number of entries that it begins with.
         """
         self.restored = False
         self.is_local = is_local
@@ -335,15 +354,21 @@ class ActiveConversation:
 
     def _adopt(self, settings: Settings | None = None) -> None:
         """Follow the changes of the document's active conversation, and read its notices."""
-        self.document.conversation.on_change = self._keep_change
-        self._last_seen = self.document.conversation.raw, len(self.document.conversation)
-        vars(self).pop("settings", None)  # loaded again when they are used
+        stream = self.document.conversation
+        stream.on_change = self._keep_change
+        # The list of entries, and their number, when `_keep_change` last looked at them.
+        self._seen_raw = stream.raw
+        self._seen_count = len(stream)
+
+        forget_made(self, "settings")
         if settings is not None:
             self.settings = settings
 
-        if self.is_local:
-            return
+        if not self.is_local:
+            self._add_record_notices()
 
+    def _add_record_notices(self) -> None:
+        """Tell the user about damage and settings of a record that others may have written."""
         notices = list_record_notices(self.document.conversation)
         self.notices += notices[:MAX_FEW_NAMES]
         omitted_count = len(notices) - MAX_FEW_NAMES
@@ -358,46 +383,13 @@ class ActiveConversation:
     @property
     def call_progress(self) -> Mapping[str, CallProgress]:
         """The progress of tool calls without a response that the journal has, by event id."""
-        return self.journal.calls if "journal" in vars(self) else {}
-
-    def append_finished_calls(self) -> list[str]:
-        """Append the results that only the journal has; return the names of the tools."""
-        stream = self.document.conversation
-        progress = self.call_progress
-        open_requests = stream.list_open_tool_calls()
-        if not open_requests or not progress:
-            return []
-
-        try:
-            entries = make_finished_entries(stream, progress)
-            if entries:
-                _ = self.trust  # checks the signature before the record grows
-                stream.append(*entries)
-        except StorageError as exc:
-            self.notices.append(f"the results of finished tool calls cannot be read: {exc}")
-            return []
-
-        still_open = list_open_calls(stream, progress)
-        remaining = {call.event_id: progress[call.event_id] for call in still_open if call.stage}
-        if entries and remaining:
-            # Again, below the results that were just appended.
-            self.keep_progress(remaining)
-
-        still_open_ids = {id(call.request) for call in still_open}
-        return [request.name for request in open_requests if id(request) not in still_open_ids]
-
-    def add_interrupted_notice(self, recovered: Sequence[str] = ()) -> None:
-        """Add a notice if the last turn can be resumed, with the state of its tool calls."""
-        from jp_nb.record.interrupted_turn import find_interrupted_turn
-
-        turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
-        if turn is not None:
-            from jp_nb.rendering.prompt_texts.interrupted_turn_text import describe_interrupted_turn
-
-            self.notices.append(describe_interrupted_turn(turn, recovered))
+        return self.journal.calls if is_made(self, "journal") else {}
 
     def _keep_change(self) -> None:
-        """Sign, journal, and store new entries; log their questions that ended."""
+        """Sign, journal, and store new entries; log their questions that ended.
+
+        The document calls it after each change of the active conversation.
+        """
         properties = self.document.conversation.properties
         if not self.headless and properties.get("made") == "headless":
             properties["made"] = "live"  # else the next headless run would replace it (D18)
@@ -405,22 +397,28 @@ class ActiveConversation:
         self.trust.sign()
         self.write_journal()
         self.store.changed()
+        self._log_ended_questions()
 
+    def _log_ended_questions(self) -> None:
+        """Write the questions that ended in new entries to the question log.
+
+        After a repair, all entries of the current turn count as new.
+        """
         stream = self.document.conversation
         raw = stream.raw
-        last_raw, start = self._last_seen
-        self._last_seen = raw, len(raw)
-
-        is_repaired = raw is not last_raw  # a repair replaces the list
+        is_repaired = raw is not self._seen_raw  # a repair replaces the list
+        start = self._seen_count
         if is_repaired:
             start = len(raw) - len(stream.current_turn())
 
+        self._seen_raw = raw
+        self._seen_count = len(raw)
         if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
             self.questions.keep_ended(stream, start)
 
     def keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
         """Write the progress of calls, by their event ids, to the journal."""
-        if "journal" in vars(self):
+        if is_made(self, "journal"):
             self.journal.keep_progress(progress)
 
     @property
@@ -430,9 +428,13 @@ class ActiveConversation:
 
     @property
     def wants_journal(self) -> bool:
-        """True if a journal is configured; the last valid configuration counts."""
+        """True if a journal is configured; the last valid configuration counts.
+
+        The settings are not made only for this: files and the base configuration tell the same if
+        nothing else has changed the settings.
+        """
         with suppress(ConfigError):
-            if "settings" in vars(self) or not self.has_only_base_config:
+            if is_made(self, "settings") or not self.has_only_base_config:
                 self._wants_journal = self.settings.projection.config().record.journal
             elif self.files.has_configuration():
                 from jp_nb.session.configuration.base_config import keeps_journal
@@ -454,11 +456,19 @@ class ActiveConversation:
         return f"kept in your journal, not in a notebook: {reason}"
 
     def write_journal(self) -> None:
-        """Write new entries to the journal, before the storage backend gets them."""
+        """Write new entries to the journal, before the storage backend gets them.
+
+        A conversation that has only inherited settings needs no journal.
+        """
         entry_count = len(self.document.conversation)
         is_unused = entry_count > 0 and entry_count == self.inherited_entries
-        if not is_unused:
-            self.journal.write(wanted=self.wants_journal)
+        if is_unused:
+            return
+
+        if self.wants_journal:
+            self.journal.write()
+        else:
+            self.journal.discard()
 
     def accept(self) -> None:
         """Trust the active conversation from now on, and sign it.
@@ -491,7 +501,7 @@ class ActiveConversation:
 
     def _set_trusted(self, *, trusted: bool) -> None:
         self._is_trusted = trusted
-        vars(self).pop("settings", None)  # loaded again when they are used
+        forget_made(self, "settings")
         self.write_journal()
         self.store.changed()
 
@@ -503,13 +513,18 @@ class ActiveConversation:
             ConfigError: The configuration with these files is not valid. The consent is stored.
         """
         self.files.consents.store(pending)
-        if self.is_local and len(self.document.conversation) == self.inherited_entries:
-            self.document.conversation.base_config = self._make_base_config()
+
+        # A conversation that was not used yet begins with the files that now apply.
+        stream = self.document.conversation
+        is_unused = len(stream) == self.inherited_entries
+        if self.is_local and is_unused:
+            stream.base_config = self._make_base_config()
             if self.inherited_entries:
                 self.replaced()
-        vars(self).pop("settings", None)  # loaded again when they are used
+
+        forget_made(self, "settings")
 
     def close(self) -> None:
         """Close the journal, for the next kernel."""
-        if "journal" in vars(self):
+        if is_made(self, "journal"):
             self.journal.close()

@@ -24,6 +24,7 @@ from jp_nb.record.reading.turn_reader import read_turn
 from jp_nb.record.reading.turn_view import Turn
 from jp_nb.rendering.transcripts.inherited_settings import format_dropped_settings
 from jp_nb.session.conversation import INHERITED, ActiveConversation
+from jp_nb.session.interrupted_calls import add_interrupted_notice, append_finished_calls
 from jp_nb.session.next_conversation import NextConversation
 
 if TYPE_CHECKING:
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
 
 
 class ConversationList:
-    """The conversations of a notebook. Only `drop` removes one."""
+    """The conversations of a notebook. Only `drop` removes one.
+
+    Attributes:
+        turn_statuses: Statuses of the turns of this kernel, by conversation and turn.
+    """
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
         # The conversation before the active one: its settings can be carried over.
         self._previous: Projection | None = None
-        # Statuses of the turns of this kernel, by conversation and turn.
         self.turn_statuses: dict[tuple[str, int], str] = {}
 
     def log(self, last: int | None = None) -> list[Turn]:
@@ -59,7 +63,8 @@ class ConversationList:
     def new(self, *, keep_config: bool = False) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook.
 
-        With `keep_config`, copy the settings of the old one, or of the one before an unused one.
+        With `keep_config`, copy the settings of the old one. If the user typed `%jp new` before
+        `%jp new --keep-config`, the old one is unused, and the one before it counts.
 
         Raises:
             ConfigError: The copied settings are not valid any more.
@@ -82,7 +87,11 @@ class ConversationList:
             self.announce_left_settings(previous, asks=False)
 
     def announce_left_settings(self, previous: Projection, *, asks: bool) -> None:
-        """Add a notice about settings of the `previous` conversation that do not apply now."""
+        """Add a notice about settings of the `previous` conversation that do not apply now.
+
+        `asks` is True if the new conversation began with a request: then `%jp new --keep-config`
+        comes too late, and the notice names another way.
+        """
         self._previous = previous
         with suppress(ConfigError):  # reported when a command needs the configuration
             change = self._active.settings.find_carried_over(previous)
@@ -159,7 +168,7 @@ class ConversationList:
         document.others.insert(0, recovered.stored)
 
         try:
-            identifier = list_conversations(document)[1].id
+            identifier = list_conversations(document)[1].id  # the first one is the active one
             switch_conversation(document, identifier, clock=active.clock)
         except StorageError:
             document.others.remove(recovered.stored)
@@ -169,17 +178,19 @@ class ConversationList:
         active.follow(is_stored=False)
         active.keep_progress(recovered.calls)
         active.journal.restorable.remove_restored(recovered)
-        active.add_interrupted_notice(active.append_finished_calls())
+        add_interrupted_notice(active, append_finished_calls(active))
 
+        self._announce_next_restorable()
+        return True
+
+    def _announce_next_restorable(self) -> None:
+        restorable = self._active.journal.restorable
         with suppress(StorageError):  # reported by the next `%jp resume`
-            restorable = active.journal.restorable
             if restorable.has_notebook_journals and restorable.find():
-                active.notices.append(
+                self._active.notices.append(
                     "another conversation in the journal is not restored yet: run `%jp resume` "
                     "again"
                 )
-
-        return True
 
     def drop(self, name: str) -> ConversationInfo:
         """Delete a conversation from the notebook and return it.

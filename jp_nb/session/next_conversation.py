@@ -24,8 +24,10 @@ class NextConversation:
     """A conversation that becomes the active one, at once or with the next turn.
 
     Attributes:
+        stream: The conversation.
         notice: A notice for the user when it becomes active; "" for none.
         is_new: True if it has no entries of another conversation.
+        trusted: True if it is trusted, as the user's own or as a branch of a trusted one.
         untrusted_count: Number of its first changes of settings that are untrusted, if it is not
             trusted; None: all.
         inherits: Paths of settings that it inherits from the active conversation.
@@ -99,8 +101,11 @@ def branch_before(
         old, keep_turns=turn, clock=active.clock, made=active.made, taken_ids=active.document.ids()
     )
 
+    # The changes of the removed turns that the user made, each with its number in `old`.
     again = select_changes_for_rerun(old, turn, options=option_count, skipped=skipped)
-    kept = min(untrusted, len(branch.deltas)) + sum(number < untrusted for number, _ in again)
+    # The first `untrusted` changes of `old` are untrusted, and stay untrusted in the branch.
+    untrusted_in_branch = min(untrusted, len(branch.deltas))
+    untrusted_in_branch += sum(number < untrusted for number, _ in again)
     branch.append(*(delta for _, delta in again))
 
     way_back = f"go back to the conversation with all turns: `%jp switch {old.id}`"
@@ -112,5 +117,5 @@ def branch_before(
         f"{why}; {way_back}",
         is_new=False,
         trusted=active.trust.trusted,
-        untrusted_count=kept,
+        untrusted_count=untrusted_in_branch,
     )

@@ -21,7 +21,7 @@ from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.record.entries.clock import DEFAULT_CLOCK, Clock, make_epoch_clock, utc_now
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, NotebookStorage
-from jp_nb.session.threads.shared_property import shared_property
+from jp_nb.session.threads.shared_property import forget_made, is_made, shared_property
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, PendingConsent
@@ -106,10 +106,11 @@ class Session:
 
         if _is_configured(self.files):
             from jp_nb.session.configuration.requested_changes import read_overrides
-            from jp_nb.session.configuration.rule_warnings import find_odd_rules
+            from jp_nb.session.configuration.rule_warnings import list_rule_warnings_of_base
 
             if self.active.is_local:
-                self.notices += find_odd_rules(self.files, self.document.conversation.base_config)
+                base = self.document.conversation.base_config
+                self.notices += list_rule_warnings_of_base(self.files, base)
             if self.active.restored and previous is None:
                 self.configure(*read_overrides())
         self.notices += self.files.notices.take()
@@ -152,10 +153,10 @@ class Session:
         from jp_nb.session.rows.completion_runner import CompletionRunner
 
         def get_scripts() -> FolderScripts | None:
-            return self.turns.resolver.scripts if "turns" in vars(self) else None
+            return self.turns.resolver.scripts if is_made(self, "turns") else None
 
         def hide(text: str) -> str:
-            return self.turns.runner.secrets.hide(text) if "turns" in vars(self) else text
+            return self.turns.runner.secrets.hide(text) if is_made(self, "turns") else text
 
         models = SessionModels(self.active, get_scripts, hide)
         return CompletionRunner(models, self.host.namespace)
@@ -163,11 +164,11 @@ class Session:
     @property
     def has_completions(self) -> bool:
         """True after the first request outside of the conversation."""
-        return "completions" in vars(self)
+        return is_made(self, "completions")
 
     def forget_completions(self) -> None:
         """Forget the requests outside of the conversation, in a forked process."""
-        vars(self).pop("completions", None)
+        forget_made(self, "completions")
 
     def configure(self, *directives: Directive, model: str | None = None) -> None:
         """Record all of the changes to the configuration, or none and raise `ConfigError`.
@@ -202,10 +203,14 @@ class Session:
 
         return f"model {model} · {described} · {self.active.location}"
 
-    def pending(self) -> list[PendingConsent]:
+    def list_pending_consents(self) -> list[PendingConsent]:
         """Return the content of files that is ignored until the user consents to it.
 
-        If an answers file is not valid, raise `ConfigError`.
+        Reading a file lists it as pending, if it needs a consent that it does not have. So all
+        files that a turn may use are read first.
+
+        Raises:
+            ConfigError: The answers file is not valid.
         """
         with self.files.notices.discard():  # the caller shows a table instead of notices
             self.turns.runner.load_answers(self.config)
@@ -214,7 +219,7 @@ class Session:
             with suppress(ConfigError, OSError):  # reported when the model is used
                 self.turns.resolver.look_at_script(self.config)
             self.turns.resolver.look_at_project(self.config)
-            return [*self.files.list_pending(), *self.active.questions.pending()]
+            return [*self.files.list_pending(), *self.active.questions.reader.list_pending()]
 
     @contextmanager
     def report_errors(self) -> Iterator[None]:
@@ -241,6 +246,7 @@ class Session:
                 yield self.notices.pop(0)
 
     def _add_tool_notices(self) -> None:
+        """Add notices about Python tools with clashing names, and advice about new tools, once."""
         if "jp_nb.toolkit.function_tools.tool_registry" not in sys.modules:  # there are no tools
             return
         from jp_nb.toolkit.builtin import BUILTINS
@@ -267,16 +273,19 @@ class Session:
 
     def interrupt_threads(self) -> None:
         """Interrupt the turns of other threads, because the running cell was interrupted."""
-        if "turns" in vars(self):
+        if is_made(self, "turns"):
             self.turns.interrupt_threads()
 
     def _keep_last_turn(self, turn: Turn) -> None:
         self.last_turn = self.host.namespace["_jp"] = turn
 
-    def should_reopen(self) -> bool:
-        """Return True, after closing this session, if the page has a record to read again."""
+    def close_to_reopen(self) -> bool:
+        """Close this session if the page replies, so that a new one can read its record again.
+
+        Return False if no page replies: the caller then keeps this session.
+        """
         if not self.store.can_reload(RELOAD_TIMEOUT):
-            return False  # no page replies: keep this session
+            return False
 
         self.close()
         return True
@@ -286,7 +295,7 @@ class Session:
         try:
             if self.has_completions:
                 self.completions.close()
-            if "turns" in vars(self):
+            if is_made(self, "turns"):
                 self.turns.close()
         finally:
             self.active.close()

@@ -35,8 +35,8 @@ from jp_nb.storage.trust import is_trusted_by_environment
 
 _MANY_CHANGES: Final = 50
 _MANY_CHARS: Final = 10_000
-"""From here on, the settings could exceed the work that is allowed for an untrusted record. So the
-conversation is remembered, whatever its settings are."""
+"""With more changes or longer settings, `permits` could exceed the work that is allowed for an
+untrusted record. So the conversation is remembered, whatever its settings are."""
 
 
 def workspace_of(files: ConfigFiles) -> Path:
@@ -72,13 +72,21 @@ class Opened(Protocol):
 
 
 class SignedHere:
-    """The workspace of the notebook, for `jp_nb.record.documents.record_trust.Trust`."""
+    """The workspace of the notebook: it implements `Workspace` (`record_trust.py`).
+
+    A setting has *authority* if an untrusted record may not set it, such as a command. Only
+    conversations with such settings, or with a script as the model, are remembered, so that most
+    conversations need no list.
+    """
 
     def __init__(self, active: Opened) -> None:
         self._active = active
-        self._known = ""
-        self._checked = ""
-        self._checked_changes = 0
+        # Id of the conversation that was remembered last.
+        self._remembered_id = ""
+        # The conversation that was last searched for settings with authority: its id, the number of
+        # its changes that were read, and the size of all its settings.
+        self._checked_id = ""
+        self._checked_count = 0
         self._checked_chars = 0
 
     @property
@@ -88,6 +96,9 @@ class SignedHere:
 
     def permits(self, stream: ConversationStream) -> bool:
         """Return True if a signature of `stream` counts in this workspace.
+
+        It counts everywhere in an unattended run, in a workspace that a variable of the user
+        trusts, and if the conversation has no settings with authority.
 
         Raises:
             StorageError: The list of the signed conversations cannot be read.
@@ -108,10 +119,10 @@ class SignedHere:
         without asking.
         """
         is_continued = self._active.headless and not self._active.is_local
-        if is_continued or stream.id == self._known or not self._find_authority(stream):
+        if is_continued or stream.id == self._remembered_id or not self._may_have_authority(stream):
             return
 
-        self._known = stream.id
+        self._remembered_id = stream.id
         try:
             SignedConversations(self.folder).add(stream.id)
         except StorageError as exc:
@@ -119,23 +130,27 @@ class SignedHere:
                 f"the next kernel will ask you to trust this conversation, because {exc}"
             )
 
-    def _find_authority(self, stream: ConversationStream) -> bool:
-        """Return True if `stream` may have settings with authority. Only new changes are read."""
+    def _may_have_authority(self, stream: ConversationStream) -> bool:
+        """Return True if `stream` may have settings with authority. Only new changes are read.
+
+        It was False for the changes that were read before.
+        """
         changes: list[Change] = []
-        if stream.id != self._checked or self._checked_changes > len(stream.deltas):
-            self._checked = stream.id
-            self._checked_changes = 0
+        if stream.id != self._checked_id or self._checked_count > len(stream.deltas):
+            self._checked_id = stream.id
+            self._checked_count = 0
             self._checked_chars = len(canonical_json(stream.base_config))
             changes.append(read_base_change(stream.base_config, {}))
 
-        for delta in stream.deltas[self._checked_changes :]:
+        for delta in stream.deltas[self._checked_count :]:
             self._checked_chars += len(canonical_json(delta.delta))
-            if delta.op == "reset" or _may_be_script(get_path(delta.delta, MODEL_PATH)):
+            model = get_path(delta.delta, MODEL_PATH)
+            if delta.op == "reset" or _may_be_script(model):
                 return True
             changes.append(Change(delta.delta, tuple(delta.unsets)))
 
-        self._checked_changes = len(stream.deltas)
-        is_long = self._checked_changes > _MANY_CHANGES or self._checked_chars > _MANY_CHARS
+        self._checked_count = len(stream.deltas)
+        is_long = self._checked_count > _MANY_CHANGES or self._checked_chars > _MANY_CHARS
         return is_long or any(map(_has_authority, changes))
 
     def forget(self, stream: ConversationStream) -> None:
@@ -144,8 +159,8 @@ class SignedHere:
         Raises:
             StorageError: The list of the signed conversations cannot be changed.
         """
-        self._checked = ""
-        self._known = ""
+        self._checked_id = ""
+        self._remembered_id = ""
         SignedConversations(self.folder).remove(stream.id)
 
     def accept_all(self) -> None:

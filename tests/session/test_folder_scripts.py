@@ -131,7 +131,7 @@ def test_configuration_of_the_user_needs_consent_for_a_script_of_the_folder(
         notebook.ask("Hello.")
     assert wiped == []
 
-    [pending] = notebook.session.pending()
+    [pending] = notebook.session.list_pending_consents()
     assert pending.file == bare_folder / "evil.toml"
     notebook.session.active.consent([pending])
     assert notebook.ask("Hello.") == "Gone."

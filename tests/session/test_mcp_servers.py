@@ -67,7 +67,7 @@ def notices(notebook: AskedNotebook) -> str:
 
 def connection_of(notebook: AskedNotebook, server: str = "books") -> Any:
     """Return the connection to a server that runs."""
-    source: Any = notebook.session.turns.resolver.running_server(server)
+    source: Any = notebook.session.turns.resolver.discovery.find_running_server(server)
     return source.connection
 
 
@@ -507,7 +507,7 @@ def test_interrupt_during_the_start_ends_it_and_the_next_turn_tries_again(
         source = None
         while not pids:
             time.sleep(0.05)
-            source = notebook.session.turns.resolver.running_server("books")
+            source = notebook.session.turns.resolver.discovery.find_running_server("books")
             connection = getattr(source, "connection", None)
             if connection is not None and connection.pid is not None:
                 pids.append(connection.pid)

@@ -28,7 +28,7 @@ from jp_nb.config.validation import validate_config
 from jp_nb.errors import ToolError
 from jp_nb.json_values import JsonObject, as_object, copy_json
 from jp_nb.record.entries.outcomes import QuestionEnd, QuestionOutcome
-from jp_nb.session.configuration.rule_warnings import list_registered_functions
+from jp_nb.session.configuration.registered_tools import make_registered_settings
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
@@ -134,7 +134,7 @@ class ToolHost:
         ]
 
     def _read_config(self) -> AppConfig:
-        functions: JsonObject = {"conversation": {"tools": list_registered_functions()}}
+        functions: JsonObject = {"conversation": {"tools": make_registered_settings()}}
         layers = [Layer(REGISTRATIONS_LAYER, functions), *self._files.load_layers()]
         return validate_config(merge_layers(layers))
 

@@ -111,7 +111,7 @@ def _load_history(call: Invocation) -> QuestionHistory | None:
     """Return the history; None, with a message to the user, if the notebook is not trusted."""
     questions = call.session.active.questions
     _print_lines(questions.migrate_table())
-    history = questions.read_history(includes_foreign=True)
+    history = questions.reader.read_history(includes_foreign=True)
     if not history.trusted:
         print(f"jp_nb: {UNTRUSTED_QUESTIONS}")
         return None

@@ -78,7 +78,7 @@ def _describe_state(session: Session, name: str, server: McpServer) -> str:
         noun = "tool" if count == 1 else "tools"
         return f"running, protocol {connection.version}, {count} {noun}"
 
-    failure = session.turns.resolver.last_server_failure(name)
+    failure = session.turns.resolver.discovery.find_server_failure(name)
     if connection is not None and connection.last_error:
         failure = connection.last_error
 

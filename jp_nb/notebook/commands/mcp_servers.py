@@ -47,7 +47,7 @@ def show_server_log(call: Invocation, words: Sequence[str]) -> None:
     source = find_running(call.session, name)
     connection = None if source is None else source.connection
     if connection is None:
-        failure = call.session.turns.resolver.last_server_failure(name)
+        failure = call.session.turns.resolver.discovery.find_server_failure(name)
         if not failure:
             raise UsageError(NOT_RUNNING.format(name))
         _print_lines(failure.splitlines())
@@ -71,7 +71,7 @@ def restart_server(call: Invocation, words: Sequence[str]) -> None:
     session = call.session
     session.active.refuse_while_running()
     runner = session.turns.runner
-    ended = runner.agent.wait_for(session.turns.resolver.end_server(name))
+    ended = runner.agent.wait_for(session.turns.resolver.discovery.end_server(name))
     if not ended:
         raise UsageError(NOT_RUNNING.format(name))
 
@@ -83,7 +83,7 @@ def find_running(session: Session, name: str) -> McpSource | None:
 
     `McpSource` is imported late, because few sessions use MCP servers.
     """
-    source = session.turns.resolver.running_server(name)
+    source = session.turns.resolver.discovery.find_running_server(name)
     if source is None:
         return None
 
@@ -124,7 +124,7 @@ def _make_row(session: Session, name: str) -> list[str]:
     connection = None if source is None else source.connection
     place = _find_place(session, name)
     if source is None or connection is None:
-        has_failed = session.turns.resolver.last_server_failure(name)
+        has_failed = session.turns.resolver.discovery.find_server_failure(name)
         state = "failed" if has_failed else "not started"
         return [name, state, "", "", "", place]
 
@@ -149,7 +149,7 @@ def _make_notes(session: Session, name: str) -> list[Report]:
     source = find_running(session, name)
     connection = None if source is None else source.connection
     if connection is None:
-        failure = session.turns.resolver.last_server_failure(name)
+        failure = session.turns.resolver.discovery.find_server_failure(name)
         return [_make_error_note(name, failure)] if failure else []
 
     notes: list[Report] = []

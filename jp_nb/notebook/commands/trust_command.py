@@ -88,7 +88,7 @@ def _trust_workspace(call: Invocation) -> None:
             print(f"jp_nb: {one_line(line, limit=MAX_PATH_LINE_CHARS)}")
         return
 
-    pending = call.session.pending()
+    pending = call.session.list_pending_consents()
     is_moved = call.session.active.trust.is_moved
     if not pending and not is_moved:
         print(

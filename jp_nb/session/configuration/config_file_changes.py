@@ -66,7 +66,11 @@ def write_config_file(
 
 
 def _check_layer(layer: Layer, layers: list[Layer]) -> None:
-    """Raise `ConfigError` if the configuration is not valid with `layer` for its file."""
+    """Raise `ConfigError` if the configuration is not valid with `layer` for its file.
+
+    `layers` are those of the configuration, by increasing priority. `layer` replaces the one of its
+    file. That of a new file is inserted above the layers with less priority.
+    """
     files = [other.file for other in layers]
     if layer.file in files:
         layers[files.index(layer.file)] = layer
@@ -74,7 +78,8 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
         weaker = [REGISTRATIONS_LAYER, MCP_FILE_LAYER, USER_FILE_LAYER]
         if layer.name != USER_FILE_LAYER:
             weaker.append(WORKSPACE_FILE_LAYER)
-        layers.insert(sum(other.name in weaker for other in layers), layer)
+        weaker_count = sum(other.name in weaker for other in layers)
+        layers.insert(weaker_count, layer)
 
     config = validate_config(merge_layers(layers), layer=layer.name, file=layer.file)
     resolve_model(validate_config(layer.partial).assistant.model.id, config.providers.llm.aliases)
@@ -97,6 +102,10 @@ def _list_secret_paths(file: ConfigFile) -> list[str]:
 
 
 def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:
+    """Remove the conversation's values at the paths of the written file; yield notices.
+
+    Otherwise they would override the file. Another layer may still do that: a notice says so.
+    """
     projection.reload_layers()
     draft = Draft(projection)
 
@@ -108,7 +117,7 @@ def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator
     draft.record()
 
     for path, sources in projection.explain(file.paths).items():
-        below = [x for x in sources if x.source not in (BASE, CONVERSATION)]
-        if below and below[-1].file != str(file.path):
-            stronger = below[-1].place
+        outside = [source for source in sources if source.source not in (BASE, CONVERSATION)]
+        if outside and outside[-1].file != str(file.path):
+            stronger = outside[-1].place
             yield f"{path} has another value here, from {stronger}, which overrides that file"

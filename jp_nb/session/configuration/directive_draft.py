@@ -41,7 +41,11 @@ from jp_nb.storage.configuration.config_files import ConfigFiles
 
 
 class DirectiveDraft(Draft):
-    """Draft that directives change one by one, with notices about those without effect."""
+    """Draft that directives change one by one, with notices about those without effect.
+
+    `Draft` (`record/changes/config_draft.py`) adds changes. A change has *claims*, which note its
+    source in the record: a file, or an assignment of the user. `-C` uses them to undo a source.
+    """
 
     def __init__(self, projection: Projection, files: ConfigFiles) -> None:
         super().__init__(projection)
@@ -64,6 +68,7 @@ class DirectiveDraft(Draft):
                 self._unset(directive.text)
 
     def _set(self, text: str) -> None:
+        """Add the changes of `-c TEXT`; `NONE` and `WORKSPACE` reset all settings."""
         if text in ("NONE", "WORKSPACE"):
             self.reset()
             if text == "WORKSPACE":
@@ -76,6 +81,7 @@ class DirectiveDraft(Draft):
             self.add_from(source, change)
 
     def _make_source(self, layer: Layer) -> ChangeSource:
+        """Return the file of `layer` as the source of a change."""
         names, label = self._files.make_claim_names(layer)
         return ChangeSource.named(*names, label=label)
 
@@ -88,7 +94,8 @@ class DirectiveDraft(Draft):
         file_layers = self._files.load_named(text, get_path(self.partial(), LOAD_PATHS) or [])
         hashes = frozenset().union(*(self._make_source(layer).hashes for layer in file_layers))
 
-        layers = self._files.load_valid_layers()[0]
+        # A value that an environment variable sets counts as set by the variable.
+        layers, _ = self._files.load_valid_layers()
         variables = [layer.partial for layer in layers if layer.name == ENVIRONMENT_LAYER]
 
         revert = revert_source(self.steps(), hashes, unclaimed=list_leaf_paths(variables))
@@ -98,6 +105,7 @@ class DirectiveDraft(Draft):
             self.notices.append(f"no current setting is from {text!r}, so nothing changes")
 
     def _revert_assignment(self, text: str) -> None:
+        """Revert values that equal those of `-C KEY=VALUE`, whatever their source is."""
         change = parse_assignment(text, self.partial())
         if change.unsets and not change.delta:
             raise UsageError(
@@ -158,12 +166,14 @@ class DirectiveDraft(Draft):
         return url
 
     def _unset(self, path: str) -> None:
+        """Remove the conversation's value at `path`, so that the value of a lower layer applies."""
         require_node(path)
         if self.add_from(None, Change(unsets=(path,), uncovers=frozenset({path}))):
             return
 
         shown = format_path(parse_path(path))
-        sources = [x for x in self._projection.explain([path])[path] if x.source != BASE]
+        explained = self._projection.explain([path])[path]
+        sources = [source for source in explained if source.source != BASE]
         notice = f"{shown} is not set, so nothing changes"
         if sources and sources[-1].value is not None:
             notice = (

@@ -29,11 +29,12 @@ def allows_unattended_edits(config: AppConfig, files: ConfigFiles) -> bool:
     if tool is None or tool.run != "unattended":
         return False
 
+    # By decreasing priority.
     values = [get_path(apply_overrides({}, files), _RUN_PATH)]
     values += [
         get_path(layer.partial, _RUN_PATH)
         for layer in reversed(files.load_layers())
         if layer.name in _OWN_LAYERS
     ]
-    own = [value for value in values if value is not None]
-    return bool(own) and own[0] == "unattended"
+    own_values = [value for value in values if value is not None]
+    return bool(own_values) and own_values[0] == "unattended"

@@ -48,15 +48,20 @@ class RulesNotebook(Protocol):
 
 
 class PermissionRules:
-    """The rules for one turn, or for one command of the user. Created on the cell's thread."""
+    """The rules for one turn, or for one command of the user. Created on the cell's thread.
+
+    Rules of the *session* are kept until the kernel ends, rules of the *notebook* in a file of the
+    user. Without a known, trusted notebook, there are only those of the session.
+    """
 
     def __init__(self, active: RulesNotebook) -> None:
         self._session = active.session_rules
-        self._notebook: NotebookRules | None = None
-        self._stored: list[KeptRule] = []
+        self._notebook: NotebookRules | None = None  # the file
+        self._stored: list[KeptRule] = []  # the rules in it
 
         path = active.notebook_path
-        if path is None or active.opened_untrusted or not active.trust.trusted:
+        is_own = active.trust.trusted and not active.opened_untrusted
+        if path is None or not is_own:
             return
 
         self._notebook = NotebookRules(path, active.files.root)

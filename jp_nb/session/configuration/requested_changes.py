@@ -29,7 +29,10 @@ LOAD_PATHS = "config_load_paths"
 def read_requested_changes(
     text: str, current: Partial, files: ConfigFiles
 ) -> list[tuple[Change, Layer | None]]:
-    """Return the changes of `-c TEXT` on top of `current`, each with its file.
+    """Return the changes of `-c TEXT` on top of `current`, each with its file, if it has one.
+
+    A name may stand for several files. The changes have models in place of aliases, because an
+    alias can have another meaning later. A file may define the aliases that it uses itself.
 
     Raises:
         ConfigError: It is not an assignment, a JSON object, or the name of a configuration file, or
@@ -56,9 +59,10 @@ def read_requested_changes(
                 path=CASSETTE_TABLE,
             )
 
-        # Models in place of aliases, because an alias can have another meaning later.
-        delta, aliases = resolve_references(change.delta, {})
-        if aliases or len(found) > 1:
+        # The aliases are those after the change. To apply it is slow, so it is done only if there
+        # are aliases to resolve, or later changes to apply.
+        delta, unresolved_aliases = resolve_references(change.delta, {})
+        if unresolved_aliases or len(found) > 1:
             current = apply_change(current, change)
             delta, _ = resolve_references(change.delta, get_aliases(current))
         changes.append((Change(delta, change.unsets), source))
@@ -78,6 +82,7 @@ def to_store(partial: Partial) -> Partial:
 
 
 def _without_file_settings(partial: Partial) -> Partial:
+    """Return `partial` without settings that only files may have, such as `extends`."""
     return {key: value for key, value in partial.items() if key not in FILE_ONLY_SETTINGS}
 
 
@@ -95,13 +100,19 @@ def read_overrides() -> list[Directive]:
 
 
 def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
-    """Return `base` with the arguments of the run (D34)."""
-    if not (directives := read_overrides()):
+    """Return `base` with the `-c` arguments of `jp-nb run` (D34).
+
+    Raises:
+        ConfigError: An argument, or the configuration with all of them, is not valid.
+    """
+    directives = read_overrides()
+    if not directives:
         return base
 
     below = merge_layers(files.load_layers())
     for directive in directives:
-        for change, _ in read_requested_changes(directive.text, merge_partials(below, base), files):
+        current = merge_partials(below, base)
+        for change, _file in read_requested_changes(directive.text, current, files):
             base = apply_change(base, change)
 
     validate_config(merge_partials(below, base))

@@ -35,7 +35,10 @@ _MODEL_SETTINGS: Final = (
 
 
 class FolderScripts:
-    """Scripts of the notebook's folder, of which the user chose some."""
+    """Scripts of the notebook's folder, of which the user chose some.
+
+    To *choose* a script is to name it as a model: with `-m`, or in a changed setting.
+    """
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
@@ -85,6 +88,7 @@ class FolderScripts:
         )
 
     def _list_own_changes(self) -> Iterator[Step]:
+        """Yield the recorded changes that are the user's own, and not of an untrusted record."""
         projection = self._active.settings.projection
         for step in projection.steps():
             if step.delta is not None and step.number >= projection.untrusted_count:
@@ -98,7 +102,7 @@ def _find_scripts(value: JsonValue, aliases: Aliases) -> Iterator[str]:
             try:
                 model = resolve_model(value, aliases)
             except ConfigError:
-                return  # another text
+                return  # a text that is no model
             if model.provider == SCRIPTED_NAME:
                 yield model.name
         case {"provider": str(provider), "name": str(name)} if provider == SCRIPTED_NAME:

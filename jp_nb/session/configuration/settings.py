@@ -11,7 +11,6 @@ D20, D34.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -43,14 +42,29 @@ from jp_nb.record.documents.record_trust import MOVED
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.configuration.directive_draft import DirectiveDraft
 from jp_nb.session.configuration.discovered_tools import DiscoveredState, DiscoveredTools
+from jp_nb.session.configuration.registered_tools import (
+    get_registry_version,
+    make_registered_settings,
+)
 from jp_nb.session.configuration.requested_changes import make_model_partial
-from jp_nb.session.configuration.rule_warnings import find_odd_rules_in, list_registered_functions
+from jp_nb.session.configuration.rule_warnings import list_rule_warnings
 from jp_nb.storage.configuration.config_files import ConfigFiles, format_paths
 from jp_nb.toolkit.builtin import tools_config
 
 
 class Settings:
-    """The settings of one conversation of a notebook; `Projection` describes the arguments."""
+    """The settings of one conversation of a notebook.
+
+    Args:
+        discovered: The tools that sources have found in this kernel.
+        trusted: False to ignore the settings of the record that only the user may set.
+        is_local: True if this process made every entry of the conversation.
+        untrusted_count: Number of the first changes that are ignored in an untrusted record; None
+            for all.
+
+    Attributes:
+        projection: The merged layers, before and after each change in the record.
+    """
 
     def __init__(
         self,
@@ -82,13 +96,7 @@ class Settings:
         return [self._make_lowest_layer(), *layers]
 
     def _make_lowest_layer(self) -> Layer:
-        version = 0
-        if "jp_nb.toolkit.function_tools.tool_registry" in sys.modules:  # else there are no tools
-            from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
-
-            version = REGISTRY.version
-
-        return _make_registrations_layer(version, self._discovered.state)
+        return _make_registrations_layer(get_registry_version(), self._discovered.state)
 
     def renew_tools(self) -> None:
         """Use the tools that sources have found in the running turn. No file is read again."""
@@ -97,12 +105,12 @@ class Settings:
     @contextmanager
     def skip_invalid_files(self) -> Iterator[None]:
         """Ignore configuration files that are not valid in this block."""
-        before = self._skips_invalid_files
+        previous = self._skips_invalid_files
         self._skips_invalid_files = True
         try:
             yield
         finally:
-            self._skips_invalid_files = before
+            self._skips_invalid_files = previous
 
     @property
     def config(self) -> AppConfig:
@@ -151,7 +159,7 @@ class Settings:
                 f"know: {format_paths(problems)}"
             )
 
-        return warnings + find_odd_rules_in(self.projection.partial())
+        return warnings + list_rule_warnings(self.projection.partial())
 
     def list_changes_if_trusted(self) -> dict[str, JsonValue]:
         """Return the values that differ if the record is trusted, by path."""
@@ -168,7 +176,8 @@ class Settings:
     def list_set_paths(self) -> list[str]:
         """Return every path that a file, the environment, or the conversation sets."""
         self._reload_valid_layers()
-        partials = [x.partial for x in self.projection.layers() if x.name != REGISTRATIONS_LAYER]
+        layers = self.projection.layers()
+        partials = [layer.partial for layer in layers if layer.name != REGISTRATIONS_LAYER]
         partials += [step.change.delta for step in self.projection.steps()]
         return sorted(set(list_leaf_paths(partials)))
 
@@ -179,13 +188,13 @@ class Settings:
         return draft.notices
 
     def snapshot(self, draft: Draft | Projection | None = None) -> ConfigSnapshot:
-        """Return the effective configuration, or the one after `draft`, for a cycle of a turn.
+        """Return the effective configuration, or the one after `draft`, for a request of a turn.
 
         `draft` can also be an earlier state of the conversation (`Projection.until`).
         """
         source = draft or self.projection
         config = source.config()
-        now = source.now()
+        now = source.now()  # the state after the last change
         return ConfigSnapshot(now.after, now.defaults, config, self._files.is_in_workspace)
 
     def find_carried_over(self, other: Projection) -> Change:
@@ -193,12 +202,18 @@ class Settings:
         self.projection.reload_layers()
         other.reload_layers()
         change = make_inherited_changes(other, self.projection.partial())
-        steps = self.projection.steps() if change else ()
-        own = ChangedPaths(steps)
-        return select_changes(change, lambda path: path not in own)
+        if not change:
+            return change
+
+        own_paths = ChangedPaths(self.projection.steps())
+        return select_changes(change, lambda path: path not in own_paths)
 
     def record_change(self, change: Change) -> None:
-        """Record `change` without a source."""
+        """Record `change`, which no file and no assignment of the user is the source of.
+
+        Raises:
+            ConfigError: The configuration is not valid with it. Nothing is recorded.
+        """
         draft = Draft(self.projection)
         draft.add_from(None, change)
         draft.config()  # validates it
@@ -220,8 +235,15 @@ class Settings:
         return change
 
     def draft(self, directives: Sequence[Directive], *, model: str | None = None) -> Draft:
-        """Return the changes that `change` records, without recording them."""
-        # To unset a value must be possible also while a file is not valid.
+        """Return the changes that `change` records, without recording them.
+
+        A user who repairs a configuration that is not valid unsets values. So with directives that
+        only unset, files that are not valid are ignored, and the model may stay invalid.
+
+        Raises:
+            ConfigError: A change, or the configuration with the changes, is not valid.
+            UsageError: A directive cannot be applied.
+        """
         only_unsets = model is None and all(directive.kind == "unset" for directive in directives)
         if only_unsets:
             self._reload_valid_layers()
@@ -229,14 +251,7 @@ class Settings:
             self.projection.reload_layers()
 
         draft = DirectiveDraft(self.projection, self._files)
-        config_texts = {directive.text for directive in directives if directive.kind == "cfg"}
-        if config_texts >= {"NONE", "WORKSPACE"}:
-            raise UsageError("`-c NONE` and `-c WORKSPACE` cannot be combined: use one of them")
-
-        toggles = [directive for directive in directives if directive.kind in ("tool", "no_tool")]
-        tool_names = [toggle.text for toggle in toggles if toggle.text]
-        if tool_names:
-            require_tools(draft.config(), tool_names)
+        _check_directives(directives, draft)
 
         for directive in directives:
             draft.apply(directive)
@@ -247,9 +262,9 @@ class Settings:
         try:
             _check_model(draft.config())
         except ConfigError:
-            if only_unsets and not self._has_valid_model():
-                return draft  # it was invalid before
-            raise
+            was_valid = self._has_valid_model()
+            if was_valid or not only_unsets:
+                raise
         return draft
 
     def _has_valid_model(self) -> bool:
@@ -262,10 +277,27 @@ class Settings:
 
 @lru_cache(maxsize=4)
 def _make_registrations_layer(version: int, discovered: DiscoveredState) -> Layer:
-    """Return the layer of all tools, for this `version` of the registry."""
-    return Layer(REGISTRATIONS_LAYER, discovered.add_to(tools_config(list_registered_functions())))
+    """Return the layer of all tools: registered ones, built-in ones, and the `discovered` ones.
+
+    It is kept until the `version` of the registry, or the state of the discovered tools changes.
+    """
+    own_tools = tools_config(make_registered_settings())
+    return Layer(REGISTRATIONS_LAYER, discovered.add_to(own_tools))
+
+
+def _check_directives(directives: Sequence[Directive], draft: DirectiveDraft) -> None:
+    """Raise an error if directives contradict each other, or name unknown tools."""
+    config_texts = {directive.text for directive in directives if directive.kind == "cfg"}
+    if config_texts >= {"NONE", "WORKSPACE"}:
+        raise UsageError("`-c NONE` and `-c WORKSPACE` cannot be combined: use one of them")
+
+    toggles = [directive for directive in directives if directive.kind in ("tool", "no_tool")]
+    tool_names = [toggle.text for toggle in toggles if toggle.text]
+    if tool_names:
+        require_tools(draft.config(), tool_names)
 
 
 def _check_model(config: AppConfig) -> None:
+    """Raise `ConfigError` unless the model's provider, or its alias, is configured."""
     llm = config.providers.llm
     llm.require(resolve_model(config.assistant.model.id, llm.aliases).provider)

@@ -58,6 +58,8 @@ class ImportChoice:
 def find_servers(files: ConfigFiles, path: str | None) -> ServerFiles:
     """Return the servers of the known applications, or of the file or folder at `path`.
 
+    A folder is searched for the files that applications have in a workspace.
+
     Raises:
         UsageError: There is nothing at `path`.
     """
@@ -67,8 +69,8 @@ def find_servers(files: ConfigFiles, path: str | None) -> ServerFiles:
     try:
         place = (files.folder / Path(path).expanduser()).absolute()
         if place.is_dir():
-            found = [x for x in find_server_files(place) if x.scope == "workspace"]
-            return read_server_files(found, place)
+            in_folder = [file for file in find_server_files(place) if file.scope == "workspace"]
+            return read_server_files(in_folder, place)
         if place.exists() or place.is_symlink():
             return read_server_files([ServerFile(place, "file", "user")], files.root)
     except (OSError, RuntimeError, ValueError) as exc:
@@ -79,7 +81,10 @@ def find_servers(files: ConfigFiles, path: str | None) -> ServerFiles:
 def list_import_choices(
     found: ServerFiles, configured: Mapping[str, McpServer]
 ) -> list[ImportChoice]:
-    """Return the usable servers of `found`, those with the highest priority first."""
+    """Return the usable servers of `found`, those with the highest priority first.
+
+    A server is suggested if it is new, not switched off, and has the highest priority of its name.
+    """
     choices: list[ImportChoice] = []
     labels: set[str] = set()
     for listed in found.servers:
@@ -90,8 +95,9 @@ def list_import_choices(
         label = entry.name
         if label in labels:
             label = f"{entry.name} ({listed.file.path})"
-        if label in labels:
-            continue  # a list with the same name twice: the first one counts
+        is_repeated = label in labels  # a file has the name twice: the first entry counts
+        if is_repeated:
+            continue
 
         labels.add(label)
         is_new = entry.name not in configured
@@ -118,9 +124,10 @@ def describe_launch(entry: ServerEntry) -> str:
 
 
 def _quote(word: str) -> str:
-    # References and hidden keys stay readable.
-    is_plain = word.replace("${", "").replace("}", "").replace("(set, not shown)", "")
-    return word if shlex.quote(is_plain) == is_plain and word else shlex.quote(word)
+    """Return a word as a shell needs it, but with readable references and hidden keys."""
+    without_marks = word.replace("${", "").replace("}", "").replace("(set, not shown)", "")
+    needs_no_quotes = word != "" and shlex.quote(without_marks) == without_marks
+    return word if needs_no_quotes else shlex.quote(word)
 
 
 def list_import_rows(
@@ -137,6 +144,7 @@ def list_import_rows(
 
 
 def _list_remarks(listed: ListedServer, configured: Mapping[str, McpServer]) -> Iterable[str]:
+    """Yield what the user should know before the server is added, such as risks of its command."""
     entry = listed.entry
     settings = entry.settings
 
@@ -213,9 +221,11 @@ def plan_import(chosen: Sequence[ImportChoice], target: Target, keys: KeyChoice)
         entry = choice.listed.entry
         settings = entry.settings
         if not copies:
-            without = replace_keys(entry.name, settings)
-            settings = without.settings
-            variables |= dict.fromkeys(without.variables.values())
+            without_keys = replace_keys(entry.name, settings)
+            settings = without_keys.settings
+            variables |= dict.fromkeys(without_keys.variables.values())
+
+        # Unset first: an entry of this name is replaced as a whole, not merged.
         path = format_path((*MCP_PATH, entry.name))
         directives.append(Directive("unset", path))
         directives.append(Directive("cfg", f"{path}:={compact_json(settings)}"))

@@ -41,6 +41,7 @@ class ServerLaunches:
     def __init__(self, files: ConfigFiles, ask: AskInputs | None = None) -> None:
         self._files = files
         self._ask = ask
+        # The user's answers, by the name and the settings of a server.
         self._inputs: dict[tuple[str, str], Mapping[str, str]] = {}
 
     async def resolve(self, name: str, server: McpServer) -> Launch:
@@ -81,6 +82,7 @@ class ServerLaunches:
         return resolve_launch(name, server, context)
 
     async def _get_inputs(self, name: str, server: McpServer) -> Mapping[str, str]:
+        """Return the user's answers for the inputs of a server; ask for them the first time."""
         needed = find_inputs(server)
         if not needed or self._ask is None:
             return {}
@@ -93,6 +95,12 @@ class ServerLaunches:
 
 
 def _read_own_file(path: Path) -> bytes:
+    """Read a file of environment variables (`env_file`), which must belong to the user.
+
+    Raises:
+        ValueError: It is too long, or belongs to someone else, as `LaunchContext` expects.
+        OSError: It cannot be read.
+    """
     try:
         return read_owned_file(path, max_bytes=MAX_ENV_FILE_BYTES)
     except ForeignFileError as exc:

@@ -32,7 +32,9 @@ NO_RESULT: Final = (
 class RecordedServer(ToolSource):
     """The tools of one server as they were recorded on a cassette.
 
-    Two sources are equal if they have the same server and the same cassette.
+    It fills in `ToolSource` (`toolkit/base.py`), as `McpSource` does for a server that runs. Two
+    sources are equal if they have the same server and the same cassette: then the source of the
+    last turn is kept.
     """
 
     run: RunMode = "ask"
@@ -66,10 +68,7 @@ class RecordedServer(ToolSource):
         return may_be_name(self.server, name)
 
     async def discover(self) -> ToolRegistrations:
-        """Return the registrations of the recorded tools, in the order of the cassette.
-
-        The last definition of a tool counts.
-        """
+        """Return the registrations of the recorded tools, in the order of the cassette."""
         return {
             name: self._register(name, value) for name, value in self._own_definitions().items()
         }
@@ -86,14 +85,17 @@ class RecordedServer(ToolSource):
         }
 
     def _own_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
+        """Return the definitions of tools whose names show that they are of this server."""
         definitions = self._all_definitions()
         return {name: value for name, value in definitions.items() if self.may_have(name)}
 
     def _all_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
+        """Return the definitions of all tools on the cassette, by name. The last one counts."""
         values = (part.value for (kind, _), part in self._content.parts.items() if kind == "tool")
         return dict(_with_names(values))
 
     def _register(self, name: str, definition: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return the default settings of a tool, as the server that runs would give them."""
         own_name = name.partition(SEPARATOR)[2]
         return {
             "source": f"{self.name}.{own_name}",
@@ -103,7 +105,7 @@ class RecordedServer(ToolSource):
 
 
 class RecordedTool(Tool):
-    """A tool whose results are on the cassette. It never runs.
+    """A tool whose results are on the cassette. It never runs; it fills in `Tool`.
 
     A cassette has the name of a tool for the model, and not that at the server.
     """
@@ -116,7 +118,7 @@ class RecordedTool(Tool):
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Refuse to run, as for a call of `%jp call`.
+        """Refuse to run. A turn takes the recorded result instead; `%jp call` runs the tool.
 
         Raises:
             ToolError: Always.

@@ -79,7 +79,7 @@ class ServerSources:
 
         has_user = self._has_user(config)
         host = ServerHost(self._launches.resolve, asks_users=has_user, sign_in=self.sign_in)
-        return [McpSource(name, each, host) for name, each in servers.items()]
+        return [McpSource(name, server, host) for name, server in servers.items()]
 
     async def sign_in_to(self, name: str, server: McpServer) -> None:
         """Let the user sign in to a server, with new tokens in place of the stored ones.
@@ -106,6 +106,7 @@ class ServerSources:
         return launch.credentials is not None and launch.credentials.forget()
 
     async def _resolve_remote(self, name: str, server: McpServer) -> HttpLaunch:
+        """Return the address of a server that needs a sign-in, or raise `UsageError`."""
         from jp_nb.mcp.source import NOT_INSTALLED, has_library
         from jp_nb.mcp.transports.launches import HttpLaunch
 

@@ -59,10 +59,14 @@ class SignInForms:
         return True
 
     async def _show_page(self, page: SignInPage) -> str:
+        """Let the user open the page, and return the address that the user pastes.
+
+        If the browser returns to this computer, `sign_in_to_server` cancels this at any step.
+        """
         opening = Question.url("sign-in", f"Sign in to {page.server}", page.url)
         await self._ask(page.server, opening.with_context(PAGE_HELP))
 
-        # The user may be faster than the browser, whose return cancels this task.
+        # The user may be faster than the browser.
         await asyncio.sleep(RETURN_SECONDS)
         pasting = Question.secret("address", ADDRESS_TEXT).with_context(ADDRESS_HELP)
         return await self._ask(page.server, pasting)

@@ -43,6 +43,9 @@ from jp_nb.session.model_access.paced_provider import report_request
 class CassetteProvider:
     """Wrapper of a provider that records its responses, or replays recorded ones.
 
+    It implements `Provider` (`agent/provider.py`). The *wrapped* provider is the one that sends
+    requests.
+
     Args:
         name: Name of the wrapped provider.
         make: Creates the wrapped provider when it is first needed.

@@ -37,9 +37,9 @@ class Cassettes:
     ) -> None:
         self._files = files
         self._notebook = notebook
-        self._chosen: CassetteChoice | None = None
+        self._chosen: CassetteChoice | None = None  # by `%jp cassette`; None: as configured
         self._open: OpenCassette | None = None
-        self._opening = threading.RLock()  # a cassette is opened once, whichever thread needs it
+        self._opening = threading.RLock()  # held while `active` opens a cassette, to do it once
         if previous is not None:
             self._chosen = previous._chosen
             if previous._open is not None and not previous._open.is_offline:
@@ -99,7 +99,10 @@ class Cassettes:
             return self._open
 
     def _check_consent(self, content: bytes) -> None:
-        """Raise `ConfigError` for a relative path, unless the user consented to the content."""
+        """Raise `ConfigError` for a relative path, unless the user consented to the content.
+
+        An absolute path is the user's own choice. A relative one may have come with the folder.
+        """
         choice = self.choice
         path = self._read_configured().path
         is_absolute = path is not None and os.path.isabs(os.path.expanduser(path))

@@ -19,7 +19,10 @@ from jp_nb.session.conversation import ActiveConversation
 
 
 class HostNotices:
-    """Shows that a request goes to another host than the last turn, once for each pair of hosts."""
+    """Shows that a request goes to another host than the last turn, once for each pair of hosts.
+
+    A host is compared by its *mark*, a digest that the record keeps in place of the name.
+    """
 
     def __init__(self, active: ActiveConversation, runner: AgentRunner) -> None:
         self._active = active

@@ -35,11 +35,18 @@ from jp_nb.storage.run_events import append_run_event
 
 @dataclass(frozen=True, slots=True)
 class CassetteChoice:
-    """A cassette file and its use. A path in the notebook's `folder` may not link out of it."""
+    """A cassette file and its use.
+
+    Attributes:
+        mode: `off`, `record`, `replay`, or `replay-or-record`.
+        path: The file; None if the mode is `off`.
+        tools: `run`, or `recorded` if the cassette also replaces the results of tools.
+        folder: The notebook's folder. A path inside of it may not link out of it.
+    """
 
     mode: CassetteMode = "off"
-    path: Path | None = None  # None if the mode is `off`
-    tools: str = "run"  # `recorded`: the cassette also replaces tools
+    path: Path | None = None
+    tools: str = "run"
     folder: Path | None = None
 
 
@@ -55,8 +62,18 @@ FOLLOW_UP: Final = 8
 class OpenCassette:
     """An open cassette. Each recorded exchange is replayed once.
 
+    Turns and rows have event loops of their own, which use it at the same time. The lock guards the
+    exchanges: `replay` and `keep` take it, and their private methods expect it held.
+
     Args:
         check_content: Raises an error if the content must not be used.
+
+    Attributes:
+        choice: The file and its use.
+        path: The file.
+        content: Its content when it was opened.
+        is_offline: True in the mode `replay`: no request is sent.
+        is_recording: True in the mode `record`: every request is sent and recorded.
 
     Raises:
         StorageError: The file is needed and cannot be read.
@@ -68,20 +85,25 @@ class OpenCassette:
         assert choice.path is not None
         self.choice = choice
         self.path = choice.path
-        self.is_offline = choice.mode == "replay"  # no request is sent
-        self.is_recording = choice.mode == "record"  # every request is sent and recorded
+        self.is_offline = choice.mode == "replay"
+        self.is_recording = choice.mode == "record"
+        self._lock = threading.RLock()
 
         # Failures that are not written yet. A recording writes them with its first response. In
         # other modes they are kept by the id of their request, until a later attempt succeeds.
         self._unwritten_recording: list[Exchange] = []
         self._failed_attempts: dict[str, list[Exchange]] = {}
-        self._used: set[int] = set()  # numbers of replayed exchanges
+
+        # The numbers of replayed exchanges.
+        self._used: set[int] = set()
+        # The error about a missing inquiry, which the error about the next request repeats.
         self._first_miss = ""
-        self._lock = threading.RLock()  # turns and rows have event loops of their own
 
         content = _read_content(choice, check_content)
         self.content = content or CassetteContent()
 
+        # The exchanges that were not replayed yet, by the id of their request. If requests may be
+        # sent, a recorded failure that was final is not replayed: the request is tried again.
         self._remaining: dict[str, deque[StoredExchange]] = {}
         for exchange in self.content.exchanges:
             if self.is_offline or not _ends_in_failure(exchange, self.content):
@@ -89,7 +111,7 @@ class OpenCassette:
 
         self._writer = CassetteWriter(self.path, content, folder=choice.folder)
 
-        # Replaced tools ask no questions of models.
+        # The numbers of exchanges that no replay needs: replaced tools ask no models.
         self._unneeded: set[int] = set()
         if choice.tools == "recorded":
             for exchange in self.content.exchanges:
@@ -149,8 +171,12 @@ class OpenCassette:
         return CassetteResults(self.content)
 
     def _make_miss_error(self, request: NormalizedRequest) -> UnrecordedError:
-        # A tool continues with an error if its question to a model is missing. The next request is
-        # then missing too, so the first miss is reported.
+        """Return the error about a request that the cassette does not have.
+
+        An *inquiry* is a question of a tool that a model answers. If it is missing, the tool
+        continues with an error, and the next request of the turn differs from the recorded one. So
+        the error about that request is the one about the inquiry.
+        """
         if self._first_miss and not request.is_inquiry:
             first_miss = self._first_miss
             self._first_miss = ""
@@ -162,6 +188,7 @@ class OpenCassette:
         return error
 
     def _describe_miss(self, request: NormalizedRequest) -> str:
+        """Return the message about a missing request, with the nearest recorded one."""
         exchanges = self.content.exchanges
         name = self.path.name
         lines = [str(exchange.line) for exchange in exchanges if exchange.request == request.id]

@@ -27,7 +27,10 @@ from jp_nb.storage.shared_pace import SharedPace
 
 
 class PacedProvider:
-    """Wrapper of a provider in a headless run. `pace` is None if the run is not of a batch."""
+    """Wrapper of a provider in a headless run; it implements `Provider` (`agent/provider.py`).
+
+    `pace` limits the requests of all runs of a batch; None if the run is not of a batch.
+    """
 
     def __init__(self, name: str, provider: Provider, pace: SharedPace | None) -> None:
         self._name = name

@@ -1,7 +1,8 @@
 """Providers that stay open between requests, for as long as their settings do not change.
 
 An open provider keeps its connections. If a cassette is in use, each provider is wrapped in one
-that records or replays (`cassette_provider.py`).
+that records or replays (`cassette_provider.py`). In a headless run, it is also wrapped in one that
+reports each request to the runner (`paced_provider.py`).
 
 Source: `docs/architecture.md`, `docs/cassettes.md`.
 """
@@ -27,6 +28,7 @@ from jp_nb.storage.run_events import has_runner
 
 
 def _make_paced(name: str, make: Callable[[], Provider]) -> Provider:
+    """Return the provider that `make` creates, with reports to the runner of a headless run."""
     from jp_nb.session.model_access.paced_provider import PacedProvider
     from jp_nb.storage.shared_pace import get_shared_pace
 
@@ -34,13 +36,16 @@ def _make_paced(name: str, make: Callable[[], Provider]) -> Provider:
 
 
 class ProviderPool:
-    """Opens providers, and keeps them. Equal settings give the same one.
+    """Opens providers, and keeps them. Equal settings give the same one until the cassette changes.
 
-    Another cassette makes new ones. `make_scripted` creates the scripted provider, and `hide`
-    removes secrets from text that is recorded on a cassette.
+    Args:
+        get_cassettes: Returns the cassettes of the session.
+        make_scripted: Creates the provider `scripted`.
+        hide: Removes secrets from text that is recorded on a cassette.
 
     Attributes:
-        cassette: The cassette of the last opened provider; None: its requests are sent.
+        cassette: The cassette that the last call of `open` found; None if there is none. Read it
+            after `open`: the user may change the cassette between two calls.
     """
 
     def __init__(
@@ -53,8 +58,8 @@ class ProviderPool:
         self._make_scripted = make_scripted
         self._hide = hide
         self.cassette: OpenCassette | None = None
-        self._open: dict[str, Provider] = {}
-        self._replaced: list[Provider] = []
+        self._open: dict[str, Provider] = {}  # by name and settings, as JSON
+        self._replaced: list[Provider] = []  # those of earlier cassettes, which a request may use
 
     def open(self, name: str, llm: Llm) -> Provider:
         """Return the provider `name` with the settings of `llm`.
@@ -68,7 +73,7 @@ class ProviderPool:
 
         cassette = self._get_cassettes().active
         if cassette is not self.cassette:
-            self._replaced += self._open.values()  # closed later: a request may still use them
+            self._replaced += self._open.values()
             self.cassette = cassette
             self._open.clear()
 
@@ -78,6 +83,7 @@ class ProviderPool:
         return self._open[key]
 
     def _create(self, name: str, llm: Llm, settings: dict[str, Any]) -> Provider:
+        """Return a new provider in its wrappers. A cassette creates the inner one when needed."""
         create = create_server if name in llm.servers else create_provider
         make: Callable[[], Provider] = partial(create, name, settings)
         if name == SCRIPTED_NAME:

@@ -56,7 +56,11 @@ class ToolBench:
     active: ActiveConversation
 
     def find_tools(self, *names: str) -> BenchTools:
-        """Return the tools of the effective configuration. The sources of `names` start."""
+        """Return the tools of the effective configuration. The sources of `names` start.
+
+        The tools are asked for twice, because only an enabled tool has a definition: as the
+        configuration is, and with all tools enabled.
+        """
         self.active.refuse_while_running()
         self.turns.cell_resolver.discover_tools(*names)
 
@@ -93,6 +97,7 @@ class ToolBench:
         return outcome
 
     def _show_outcome(self, outcome: CallOutcome, tool: OfferedTool, offered: ToolSet) -> None:
+        """Show the outcome, with a note if the model could not have called the tool."""
         config = self.active.settings.config
         has_user = self.turns.runner.front_end.find_unavailable_reason(config) is None
         report = render_call_outcome(outcome, timed=has_user)
@@ -119,7 +124,11 @@ class ToolBench:
         batches: Sequence[Sequence[Call]],
         recorded: Mapping[str, RecordedAnswer],
     ) -> BenchRun:
-        """Run `batches` in a copy of the conversation, with `recorded` answers."""
+        """Run `batches` of calls in a copy of the conversation, with `recorded` answers.
+
+        The calls of a batch run at once, as those of one response of a model. The copy has a turn
+        of its own, to which the questions of the tools belong.
+        """
         active = self.active
         runner = self.turns.runner
         active.refuse_while_running()
@@ -201,7 +210,10 @@ def _find_registered_tool(function: Callable[..., Any]) -> PythonTool:
 
 @dataclass(frozen=True, slots=True)
 class NoInquiry:
-    """Inquiry backend without a model, as the configured one is not available."""
+    """Inquiry backend without a model, as the configured one is not available.
+
+    It implements `InquiryBackend` (`agent/inquiries/inquiry.py`).
+    """
 
     problem: ConfigError
 
@@ -211,6 +223,7 @@ class NoInquiry:
 
 
 def _copy_conversation(stream: ConversationStream) -> ConversationStream:
+    """Return a copy that can be changed. That of a damaged conversation has no entries."""
     entries = [] if stream.damage else copy_nested_json(stream.raw)
     copied = ConversationStream(copy_nested_json(stream.properties), clock=utc_now, raw=entries)
     copied.repair()

@@ -56,6 +56,8 @@ class CompactionOptions:
 class ManualCompaction:
     """Compacts the active conversation, from the cell's thread, while no turn runs.
 
+    First `make_plan`, then `carry_out` the plan.
+
     Raises:
         UsageError: A turn runs.
         ConfigError: A configuration file is not valid.
@@ -106,6 +108,7 @@ class ManualCompaction:
             ConfigError: The model does not exist. Nothing was recorded.
             KeyboardInterrupt: The kernel was interrupted. Only the usage was recorded.
         """
+        # The last turn may be resumed later, so its open calls get no responses.
         self._turns.contexts.repair_conversation(resumes=True)
         if any(step.rule.summary is not None for step in plan.steps):
             return self._write_summaries(plan, options)
@@ -115,6 +118,7 @@ class ManualCompaction:
         return entries
 
     def _record(self, entries: Sequence[Entry]) -> None:
+        """Append `entries`, and let the next request build its context with them."""
         self.stream.append(*entries)
         self._turns.contexts.clear()
 
@@ -140,6 +144,7 @@ class ManualCompaction:
         return recorded
 
     def _run_job(self, job: SummaryJob) -> list[Compaction]:
+        """Run `job` while the cell shows it; raise `KeyboardInterrupt` if it was interrupted."""
         runner = self._turns.runner
         with runner.cell.interrupts.defer(), runner.output.show_current():
             compactions = runner.run(job.run(self.stream, self._providers), job)
@@ -186,7 +191,11 @@ class ManualCompaction:
 class SummaryJob:
     """Writes the summaries of a plan while the cell waits. The first interrupt ends it.
 
+    It runs on the agent's loop as the work of `AgentRunner.run`, which counts the interrupts that
+    reach it (`Interruptible`).
+
     Attributes:
+        interrupt_count: Number of interrupts that it has handled.
         usage: Counts the tokens of its requests.
     """
 

@@ -47,7 +47,10 @@ _UNFINISHED: Final = ("failed", "interrupted", "stopped")
 
 
 class TurnResumption:
-    """Continues the last turn of the active conversation: `%jp resume`."""
+    """Continues the last turn of the active conversation: `%jp resume`.
+
+    An *open* call is a tool call without a response. It runs again or is skipped.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -143,6 +146,7 @@ class TurnResumption:
             )
 
     def _find_turn(self) -> InterruptedTurn | None:
+        """Return the last turn if it can be continued; None if it is complete."""
         stream = self._active.document.conversation
         statuses = self._session.conversations.turn_statuses
         return find_interrupted_turn(
@@ -157,7 +161,9 @@ class TurnResumption:
     ) -> tuple[list[OpenCall], list[OpenCall]]:
         """Return the open calls that run, and those that are skipped.
 
-        Editing tools need no decision: they find out from the notebook if they have run.
+        The user decides about each call that may have run already. Editing tools need no decision:
+        they find out from the notebook if they have run. In an untrusted record, the user decides
+        about every call, because someone else may have added it.
         """
         distrust = self._active.trust.why_not
         undecided = list(turn.open_calls)
@@ -197,7 +203,11 @@ class TurnResumption:
 
     @contextmanager
     def _reapply_options(self, turn: InterruptedTurn) -> Iterator[None]:
-        """Apply the options of a turn that has no answer; take them back if the block fails."""
+        """Apply the options of a turn that has no answer; take them back if the block fails.
+
+        The options of a turn, such as `-m MODEL`, were taken back when the turn ended without an
+        answer (`InterruptedTurn.taken_back`).
+        """
         stream = self._active.document.conversation
         changes = turn.taken_back
         stream.append(*(change.stamped("") for change in changes))
@@ -239,6 +249,7 @@ def _read_decision(end: PromptEnd[Answered]) -> bool:
 
 
 def _refuse_missing_tools(names: Sequence[str], tools: BenchTools) -> None:
+    """Raise `UsageError` if the model could not call one of these tools now, with a remedy."""
     for name in dict.fromkeys(names):
         if name in tools.offered.tools:
             continue

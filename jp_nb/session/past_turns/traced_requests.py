@@ -1,9 +1,9 @@
 """The past requests of a conversation, and the next one, for `%jp request`.
 
-A request is named by its turn and its number in it (`3.1`). `RequestSpan` is its place in the
-record: the entries of its answer. Only the last request of this kernel is known exactly. Earlier
-ones are reconstructed from the record and the settings at their place. Keys, hosts, tools, and
-attached files are the current ones, and remarks say so.
+A request is named by its turn and its number in it (`3.1`). Its *span* is the range of the record
+with the entries of its answer (`RequestSpan`). Only the last request of this kernel is known
+exactly. Earlier ones are reconstructed from the record before their span, and the settings there.
+Keys, hosts, tools, and attached files are the current ones, and remarks say so.
 
 Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D103.
 """
@@ -62,9 +62,9 @@ class TracedRequests:
         self._last_span = self._find_or_add_last(turns.last_request)
 
     def _find_or_add_last(self, last: LastRequest | None) -> RequestSpan | None:
-        """Return the place of the `last` request of this kernel; None if the record lacks it.
+        """Return the span of the `last` request of this kernel; None if the record lacks it.
 
-        A request that failed has left no entries. Its place is added to those of the conversation.
+        A request that failed has left no entries. Its empty span is added to `_spans`.
         """
         if last is None:
             return None
@@ -122,6 +122,7 @@ class TracedRequests:
         return self._trace(spans[index - 1]), self._trace(spans[index])
 
     def _find_span(self, name: str) -> RequestSpan:
+        """Return the span of the request `N.M`, or of the last one of the turn `N`."""
         turn, dot, number = name.partition(".")
         spans = [span for span in self._spans if str(to_shown_turn(span.turn)) == turn]
         if dot:
@@ -154,6 +155,7 @@ class TracedRequests:
         return traced, count
 
     def _preview_next(self) -> tuple[TracedRequest, Provider]:
+        """Return the next request, with a placeholder for the user's text, and its provider."""
         basis = self._active.settings.snapshot()
         conversation_id = self._stream.id
         resolved = self._resolve(basis, conversation_id)
@@ -187,6 +189,7 @@ class TracedRequests:
         )
 
     def _trace(self, span: RequestSpan) -> TracedRequest:
+        """Return the request of `span`: as it was sent, if this kernel knows, or reconstructed."""
         last = self._turns.last_request
         if last is not None and span == self._last_span:
             remark = "exact request"
@@ -233,6 +236,7 @@ class TracedRequests:
         )
 
     def _project_until(self, stream: ConversationStream) -> Projection:
+        """Return the settings at the end of `stream`, an earlier state of the conversation."""
         projection = self._active.settings.projection
         projection.reload_layers()
         return projection.until(stream)
@@ -262,7 +266,8 @@ class TracedRequests:
         continue its answer.
         """
         cycle_start = self._find_cycle_start(span)
-        if self._spans[cycle_start].number == 1:  # the first request of the turn
+        is_first_cycle = self._spans[cycle_start].number == 1
+        if is_first_cycle:
             return _read_turn_choice(stream_before, config)
 
         previous = self._spans[cycle_start - 1]

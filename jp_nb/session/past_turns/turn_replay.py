@@ -84,9 +84,12 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
 
 @dataclass(slots=True)
 class RecordedBatch:
-    """The tool calls of one response, with their results, and their configuration change.
+    """The tool calls of one response of the model, which ran at once.
 
-    `is_answered` is True if the record has a result: the next call then begins another batch.
+    Attributes:
+        calls: The calls with their recorded results.
+        change: The configuration change that the calls proposed, if it was approved.
+        is_answered: True if the record has a result: the next call then begins another batch.
     """
 
     calls: list[ToolCall]
@@ -123,7 +126,10 @@ def _repeat_calls(batch: RecordedBatch, tools: BenchTools) -> list[Call]:
 
 
 def _compare(batches: Sequence[RecordedBatch], run: BenchRun) -> Iterator[Replayed]:
-    """Yield the recorded and the new result of each call, then of the changes of its batch."""
+    """Yield the recorded and the new result of each call, then of the changes of its batch.
+
+    A call of a tool that is not available has no new result, and neither has one after a stop.
+    """
     outcomes = {id(call): outcome for call, outcome in run.iter_outcomes()}
 
     for index, batch in enumerate(batches):
@@ -149,6 +155,7 @@ def _compare(batches: Sequence[RecordedBatch], run: BenchRun) -> Iterator[Replay
 
 
 def _format_result(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:
+    """Return a result as a text that can be compared; None without a result."""
     if content is None:
         return None
 

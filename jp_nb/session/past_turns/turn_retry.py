@@ -80,9 +80,11 @@ class TurnRetry:
 def find_own_tool_choice(
     active: ActiveConversation, request: ChatRequest, own_requests: AbstractSet[str]
 ) -> ToolChoice | None:
-    """Return the tool choice of a recorded `request`; None if it is the configured one.
+    """Return the tool choice that a recorded `request` had of its own (`%%jp -u NAME`).
 
-    `own_requests` has the `event_id` of each request that this kernel sent.
+    It is None if the choice is the configured one, or if someone else may have named the tool: the
+    record is untrusted, and the request is none of `own_requests`, which has the `event_id` of each
+    request that this kernel sent.
     """
     choice = read_tool_choice(request)
     if choice is None:
@@ -93,7 +95,7 @@ def find_own_tool_choice(
     is_own = stream.raw[index].get("event_id") in own_requests
     names_tool = choice not in NAMELESS_TOOL_CHOICES
     if names_tool and not (active.trust.trusted or is_own):
-        return None  # someone else may have named the tool
+        return None
 
     config_of_request = active.settings.projection.until(stream.until(index)).config()
     configured = to_tool_choice(config_of_request.assistant.tool_choice)

@@ -44,9 +44,10 @@ MakeReview = Callable[[DocumentCells], EditReview]
 
 
 class UserEdits(EditCells):
-    """Edits that a command of the user proposes. `make_review` gets the cells of the notebook.
+    """Edits that a command of the user proposes, as a tool that models cannot call.
 
-    It raises `ToolError` if there is nothing to propose. Models cannot call it.
+    `make_review` gets the cells of the notebook, and returns the review of the edits. It raises
+    `ToolError` if there is nothing to propose.
     """
 
     registration: Mapping[str, JsonValue] = {}
@@ -67,6 +68,7 @@ class UserEdits(EditCells):
     async def _propose(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, notebook: NotebookAccess
     ) -> EditReview | Success | ToolFailure:
+        """Return the review of the edits; `run_proposal` calls it with the user's notebook."""
         document = await notebook.document()
         if not document.can_change:
             raise ToolError(f"Cells cannot be edited here: {document.why}.")
@@ -85,6 +87,9 @@ def review_user_edits(bench: ToolBench, name: str, make_review: MakeReview) -> C
     """
     tools = bench.find_tools()
     editor = tools.find(EDIT_CELLS_NAME)
+
+    # The tool of models with another executor. The user always reviews the edits (`ask`), whatever
+    # the settings and rules of the tool say, and the display shows the whole result.
     tool = replace(
         editor,
         name=name,
@@ -141,6 +146,7 @@ class TurnRevert:
         return review_user_edits(self.bench, "revert", make_review)
 
     def _find_turn(self, shown_number: int | None) -> TurnEntries:
+        """Return the turn with that number, counted from 1, or the last one with applied edits."""
         turns = list(self.bench.active.document.conversation.turns())
         if shown_number is None:
             edited = [turn for turn in turns if count_applied_edits(turn.entries)]

@@ -74,7 +74,8 @@ class SessionAnswers:
         """Use the file at `path`, relative to the notebook's folder; None: no file.
 
         A relative path may be a file that came with the folder, so a live kernel ignores it until
-        the user consents to its content.
+        the user consents to its content. An unchanged file is not read again, unless it needs a
+        consent, which can be revoked.
 
         Raises:
             ConfigError: The file cannot be read, is not the user's own, or is not valid. The
@@ -99,7 +100,7 @@ class SessionAnswers:
             current = file, make_stamp(file)
 
         is_unchanged = current is not None and current == self._last_read
-        if is_unchanged and not needs_consent:  # consent can be revoked
+        if is_unchanged and not needs_consent:
             return
 
         content = read_answers(file)
@@ -211,21 +212,11 @@ def _check_answer(
 ) -> GivenAnswer | InvalidAnswer:
     """Return the answer to `question`, with the values of environment variables."""
     kind = question.answer_type
-    secret_ids = {question.id} if kind.secret else set()
-    if isinstance(kind, FormAnswer):
-        secret_ids = {field.id for field in kind.fields if field.answer_type.secret}
+    try:
+        answer = _read_answer(file_answer, question)
+    except _InvalidValueError as exc:
+        return InvalidAnswer(f"{place}: {exc}")
 
-    is_object = isinstance(file_answer, Mapping)
-    values: dict[str, JsonValue | EnvironmentVariable]
-    values = {**file_answer} if isinstance(file_answer, Mapping) else {question.id: file_answer}
-    answers: dict[str, JsonValue] = {}
-    for name, value in values.items():
-        try:
-            answers[name] = _read_value(name, value, is_secret=name in secret_ids)
-        except _InvalidValueError as exc:
-            return InvalidAnswer(f"{place}: {exc}")
-
-    answer: JsonValue = answers if is_object else answers[question.id]
     if isinstance(kind, FormAnswer) and isinstance(answer, dict):
         answer = kind.with_defaults(answer)
     answer = kind.normalized(answer)
@@ -241,6 +232,25 @@ def _check_answer(
 
 class _InvalidValueError(Exception):
     """A value of an answers file is not possible for its question or field."""
+
+
+def _read_answer(file_answer: FileAnswer, question: Question) -> JsonValue:
+    """Return the answer of the file with the values of environment variables, field by field.
+
+    Raises:
+        _InvalidValueError: A secret is not in an environment variable, or another value is in one.
+    """
+    kind = question.answer_type
+    if not isinstance(file_answer, Mapping):
+        return _read_value(question.id, file_answer, is_secret=kind.secret)
+
+    secret_ids = {question.id} if kind.secret else set()
+    if isinstance(kind, FormAnswer):
+        secret_ids = {field.id for field in kind.fields if field.answer_type.secret}
+    return {
+        name: _read_value(name, value, is_secret=name in secret_ids)
+        for name, value in file_answer.items()
+    }
 
 
 def _read_value(name: str, value: JsonValue | EnvironmentVariable, *, is_secret: bool) -> JsonValue:

@@ -1,8 +1,8 @@
-"""`jp_nb.ask`: the questions of the user's code, and their configured and given answers.
+"""`jp.ask`: the questions of the user's code, and their configured and given answers.
 
 An answer comes from the configuration, from the answers file, or from the user, in this order. The
-questions that are left are asked in one prompt. A tool may also call `jp.ask`: then the answers are
-those of the tool.
+questions that are left are asked in one prompt. Without a user, defaults answer optional questions
+and forms. A tool may also call `jp.ask`: then the answers are those of the tool.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -70,6 +70,12 @@ class CodeQuestions:
 
     The configuration can answer a whole question, or single fields of a form. The user is then
     asked only for the other fields.
+
+    Args:
+        label: The heading of the prompt.
+        tool: Name of the tool whose code asks; None for code of a cell.
+        prepared: The answers file.
+        secrets: Hides the secrets of earlier answers in the texts of questions.
     """
 
     def __init__(
@@ -89,19 +95,12 @@ class CodeQuestions:
         self._prepared = prepared
         self._secrets = secrets
 
-        self._configured: Answers = {}
-        settings = config.conversation.tools.get(tool or STAR)
-        if settings is not None:
-            for question_id, question_settings in settings.questions.items():
-                if question_settings.answer is not None:
-                    self._configured[question_id] = question_settings.answer
-
-        self._answers: Answers = {}
+        # The configured answers, by the id of a question, or of a field of a form.
+        self._configured = _list_configured_answers(config, tool)
         # The configured answers to fields of a form, by the id of the question with the form.
         self._configured_fields: dict[str, Answers] = {}
-
-        for question in questions:
-            self._take_configured(question)
+        # The answers so far, by question id.
+        self._answers: Answers = {}
 
     def find_answers(self, show: ShowPrompt) -> Answers:
         """Return the answers by question id. `show` asks the user for missing ones.
@@ -113,6 +112,8 @@ class CodeQuestions:
             PromptUnavailable: A question needs the user, and no user is available.
             PromptCancelled: The user or the answers file declined a question.
         """
+        for question in self._questions:
+            self._take_configured(question)
         for question in self._list_open_questions():
             self._take_prepared(question)
 
@@ -139,6 +140,7 @@ class CodeQuestions:
         self._answers[question.id] = answer
 
     def _raise_misfit(self, question: Question, answer: JsonValue) -> NoReturn:
+        """Raise a `ConfigError` for a configured answer, with the paths of its wrong fields."""
         kind = question.answer_type
         path = self._format_answer_path(question.id)
         if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
@@ -148,6 +150,7 @@ class CodeQuestions:
         _raise_problems({_join_path(path, name): problem for name, problem in problems.items()})
 
     def _take_prepared(self, question: Question) -> None:
+        """Take the answer of the answers file. The question stays open if the file has none."""
         match self._prepared.find_answer(self._asker, question):
             case GivenAnswer(value=value):
                 self._keep_answer(question, value)
@@ -160,6 +163,7 @@ class CodeQuestions:
                 raise ConfigError(why)
 
     def _report_open(self, question: Question, why: str) -> None:
+        """Report a question without an answer, so that the user can prepare it for the next run."""
         self._prepared.note_open(OpenDecision("question", self._asker, why, question))
 
     def _take_fields(self, question: Question, kind: FormAnswer) -> None:
@@ -195,6 +199,7 @@ class CodeQuestions:
         return format_path(keys)
 
     def _ask(self, questions: Sequence[Question], show: ShowPrompt) -> None:
+        """Ask the user in one prompt: a single question, or a form with a page for each one."""
         pages = tuple(self._make_page(question) for question in questions)
         match show(make_prompt(pages)):
             case Answered(value=value):
@@ -215,6 +220,7 @@ class CodeQuestions:
                 assert_never(other)
 
     def _make_page(self, question: Question) -> QuestionPrompt:
+        """Return the page of a question. A form shows only the fields without an answer."""
         kind = question.answer_type
         configured = self._configured_fields.get(question.id)
         if isinstance(kind, FormAnswer) and configured:
@@ -224,12 +230,18 @@ class CodeQuestions:
         return QuestionPrompt(question, label=self._label, tool=self._tool)
 
     def _keep_answer(self, question: Question, value: JsonValue) -> None:
-        configured = self._configured_fields.get(question.id)  # the form did not ask for these
+        """Keep a given answer, together with the configured fields that the form did not show."""
+        configured = self._configured_fields.get(question.id)
         if configured and isinstance(value, dict):
             value = {**configured, **value}
         self._answers[question.id] = value
 
     def _answer_without_user(self, questions: Sequence[Question], unavailable: Unavailable) -> None:
+        """Answer all `questions` by defaults, or raise `PromptUnavailable` if one needs the user.
+
+        The caller then gets no answer at all. So all questions are reported as open, also those
+        that have defaults: the user may want to prepare other answers.
+        """
         missing: list[Question] = []
         for question in questions:
             missing += self._apply_defaults(question)
@@ -249,33 +261,74 @@ class CodeQuestions:
     def _apply_defaults(self, question: Question) -> list[Question]:
         """Answer `question` by defaults if possible; return the questions that need the user.
 
-        These are `question` itself, or fields of its form.
+        - An optional question gets its automatic answer, or stays open (None).
+        - A form gets its configured fields, and the defaults of the others.
+        - Any other question needs the user, and so does a form that only the user may answer
+          (`exclusive`), or that the user only confirms, because it has no fields.
         """
         kind = question.answer_type
         configured = self._configured_fields.get(question.id, {})
         if question.may_stay_open and not configured:
             self._answers[question.id] = question.automatic
             return []
+
         if not isinstance(kind, FormAnswer) or not kind.fields or question.exclusive:
             return [question]
+        return self._fill_form(question, kind, configured)
 
-        answer = kind.with_defaults(configured)
-        missing = [field for field in kind.fields if field.required and field.id not in answer]
+    def _fill_form(
+        self, question: Question, form: FormAnswer, configured: Answers
+    ) -> list[Question]:
+        """Answer a form by its `configured` fields and defaults; return what needs the user.
+
+        That are the required fields without an answer, or `question` itself if the defaults do not
+        fit together.
+
+        Raises:
+            ConfigError: The configured fields do not fit to the defaults.
+        """
+        answer = form.with_defaults(configured)
+        missing = [field for field in form.fields if field.required and field.id not in answer]
         if missing:
             return missing
 
-        problems = kind.problems(answer)
-        if problems and not configured:
-            return [question]  # the defaults do not fit together
+        problems = form.problems(answer)
+        if problems and configured:
+            self._raise_configured_problem(problems, configured)
         if problems:
-            # The user can change the configured answers.
-            misfits = [field_id for field_id in problems if field_id in configured]
-            field_id = misfits[0] if misfits else next(iter(configured))
-            message = problems.get(field_id) or "; ".join(problems.values())
-            raise ConfigError(message, path=self._format_answer_path(field_id))
+            return [question]
 
         self._answers[question.id] = answer
         return []
+
+    def _raise_configured_problem(
+        self, problems: Mapping[str, str], configured: Answers
+    ) -> NoReturn:
+        """Raise a `ConfigError` for a configured field, because the user can change that one.
+
+        It is the first configured field with a problem, or, if only other fields or the whole form
+        have problems, the first configured field with all these problems.
+        """
+        for field_id, problem in problems.items():
+            if field_id in configured:
+                raise ConfigError(problem, path=self._format_answer_path(field_id))
+
+        first_id = next(iter(configured))
+        message = "; ".join(problems.values())
+        raise ConfigError(message, path=self._format_answer_path(first_id))
+
+
+def _list_configured_answers(config: AppConfig, tool: str | None) -> Answers:
+    """Return the configured answers to questions of `tool`, by question id.
+
+    The answers for the user's own code are those of all tools (`conversation.tools.*`).
+    """
+    settings = config.conversation.tools.get(tool or STAR)
+    if settings is None:
+        return {}
+
+    questions = settings.questions.items()
+    return {name: question.answer for name, question in questions if question.answer is not None}
 
 
 def _join_path(path: str, name: str) -> str:
@@ -284,6 +337,7 @@ def _join_path(path: str, name: str) -> str:
 
 
 def _raise_problems(problems: Mapping[str, str]) -> NoReturn:
+    """Raise one `ConfigError` for all `problems`, by the paths of their settings."""
     (path, message), *others = problems.items()
     more = [ConfigProblem(path, "value", message) for path, message in others]
     raise ConfigError(message, path=path, others=more)

@@ -1,8 +1,9 @@
-"""The question log of a workspace: write answered questions to it, and read them back.
+"""Write answered questions to the question log of the workspace, and import earlier answers.
 
-A workspace has one log, which its notebooks share (`question_log_file.py`). Messages to the
-user call it the project log. Each notebook also has its answers in its record. `%jp qna` and the
-tool `ask_user_read` show the answers of the log, or without a log those of the record.
+A workspace has one log, which its notebooks share (`question_log_file.py`). Messages to the user
+call it the project log. Each notebook also has its answers in its record. `%jp qna` and the tool
+`ask_user_read` show the answers of the log (`question_log_reader.py`), or without a log those of
+the record.
 
 An answer that cannot be written to the log is still in the record. A notice reports the failure
 once, and the next answer tries again. Only trusted notebooks write to the log or read it.
@@ -12,39 +13,27 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import SecretBytes
 
 from jp_nb.errors import JpNbError, StorageError, UsageError
-from jp_nb.json_values import sorted_json
-from jp_nb.record.documents.document import Document
-from jp_nb.record.documents.record_trust import NoKeyError, Trust
-from jp_nb.record.reading.question_history import (
-    LoggedAnswer,
-    QuestionHistory,
-    list_recorded_answers,
-    read_logged_answer,
-)
+from jp_nb.record.documents.record_trust import NoKeyError
 from jp_nb.record.reading.question_log_entries import iter_ended_questions
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.configuration.settings import Settings
 from jp_nb.session.questions.answer_import import import_answers, read_table, rename_table
-from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.session.questions.question_log_reader import QuestionContext, QuestionLogReader
 from jp_nb.storage.files import ForeignFileError, is_owned_folder, read_owned_file
 from jp_nb.storage.question_logs.question_log_file import EntryTooLongError, QuestionLogFile
-from jp_nb.storage.question_logs.question_log_lines import LogContents, LogEntry
-from jp_nb.storage.trust import KeyFile, PendingConsent
+from jp_nb.storage.question_logs.question_log_lines import LogEntry
+from jp_nb.storage.trust import KeyFile
 
 TABLE_NAME: Final = "qna.csv"
 """Name of the table of earlier versions, in the folder of the log."""
 MAX_UNASKED: Final = 10_000
-"""Limit of the rows of an automatic import, as the author of the table is unknown."""
+"""Limit of the rows that are imported without asking the user, who may not be their author."""
 LOG_WAIT_S: Final = 2.0
 """Seconds that a turn waits for other kernels to write."""
 MAX_WAITING: Final = 1000
@@ -53,26 +42,18 @@ USER_CHANNELS: Final = ("form", "stdin", "terminal")
 """Channels of answers by the user. Other answers repeat with every run."""
 
 
-class QuestionContext(Protocol):
-    """The active conversation with its settings and files, and notices for the user."""
-
-    document: Document
-    files: ConfigFiles
-    notices: list[str]
-
-    @property
-    def trust(self) -> Trust: ...  # noqa: D102
-    @property
-    def settings(self) -> Settings: ...  # noqa: D102
-
-
 class QuestionLog:
-    """The history of questions of one notebook, in its record and the log of the workspace."""
+    """The question log of the workspace, as one notebook uses it.
+
+    Attributes:
+        reader: Reads the answers of the log, or of the record.
+    """
 
     def __init__(self, active: QuestionContext, notebook: Path | None) -> None:
         self._active = active
         self._notebook = notebook
         self._keys = KeyFile()
+        self.reader = QuestionLogReader(active, self._open_log, self._add_notices)
         self._log: QuestionLogFile | None = None  # opened again after a change of the settings
         self._unwritten: list[LogEntry] = []  # entries that wait to be written again
         self._reported: set[str] = set()  # notices that the user has got
@@ -98,8 +79,29 @@ class QuestionLog:
     def _trusted(self) -> bool:
         return self._active.trust.trusted
 
+    def _open_log(self) -> QuestionLogFile | None:
+        """Return the log; None if the settings or the folder want none."""
+        record = self._active.settings.config.record
+        root = self._active.files.root
+        mode = record.project_log
+        if mode == "off":
+            return None
+        if mode == "auto" and not is_owned_folder(root / ".jp"):
+            return None
+
+        max_archives = record.project_log_archives
+        log = self._log
+        if log is None or (log.root, log.max_archives) != (root, max_archives):
+            log = QuestionLogFile(root, max_archives=max_archives, timeout_s=LOG_WAIT_S)
+            self._log = log
+        return log
+
     def keep_ended(self, stream: ConversationStream, start: int) -> None:
-        """Log the questions that ended in `stream` from entry `start` on. Never raises an error."""
+        """Log the questions that ended in `stream` from entry `start` on.
+
+        Then import the table of earlier versions, if there is one. It never raises an error:
+        notices report failures.
+        """
         entries = list(iter_ended_questions(stream, start))
         if not entries or not self._trusted:
             return
@@ -127,7 +129,7 @@ class QuestionLog:
             entry = self._unwritten[0]
             try:
                 repeats = entry.get("channel") not in USER_CHANNELS
-                added = log.append([entry], key=self._find_key(), if_new=repeats)
+                added = log.append([entry], key=self._obtain_key(), if_new=repeats)
                 self._add_notices(*added.problems)
             except EntryTooLongError as exc:  # not tried again
                 self._add_notices(f"the answer is only in this notebook's record: {exc}")
@@ -150,7 +152,7 @@ class QuestionLog:
 
         return origin
 
-    def _find_key(self) -> SecretBytes | None:
+    def _obtain_key(self) -> SecretBytes | None:
         """Return the user's key, which is made if there is none; None if that is impossible."""
         with suppress(NoKeyError):  # reported by the record; an unsigned entry needs consent
             return self._keys.obtain()
@@ -161,117 +163,6 @@ class QuestionLog:
             if notice not in self._reported:
                 self._reported.add(notice)
                 self._active.notices.append(notice)
-
-    def read_history(self, *, includes_foreign: bool = False) -> QuestionHistory:
-        """Return the earlier answers of the workspace's log; without a log, of this conversation.
-
-        An untrusted notebook has no history. With `includes_foreign`, it has also the entries that
-        the user neither signed nor accepted.
-
-        Raises:
-            ConfigError: The configuration is not valid.
-            StorageError: The log cannot be read.
-        """
-        return self._make_history(self._open_trusted_log(), includes_foreign=includes_foreign)
-
-    async def read(self) -> QuestionHistory:
-        """Return the history for a model. A worker thread reads the files."""
-        log = self._open_trusted_log()
-        if log is None:
-            return self._make_history(None, includes_foreign=False)
-        return await asyncio.to_thread(self._make_history, log, includes_foreign=False)
-
-    def _open_log(self) -> QuestionLogFile | None:
-        """Return the log; None if the settings or the folder want none."""
-        record = self._active.settings.config.record
-        root = self._active.files.root
-        mode = record.project_log
-        if mode == "off":
-            return None
-        if mode == "auto" and not is_owned_folder(root / ".jp"):
-            return None
-
-        max_archives = record.project_log_archives
-        log = self._log
-        if log is None or (log.root, log.max_archives) != (root, max_archives):
-            log = QuestionLogFile(root, max_archives=max_archives, timeout_s=LOG_WAIT_S)
-            self._log = log
-        return log
-
-    def _open_trusted_log(self) -> QuestionLogFile | None:
-        return self._open_log() if self._trusted else None
-
-    def _make_history(
-        self, log: QuestionLogFile | None, *, includes_foreign: bool
-    ) -> QuestionHistory:
-        if not self._trusted:
-            return QuestionHistory(trusted=False)
-        if log is None or not log.exists():
-            return QuestionHistory(list_recorded_answers(self._active.document.conversation))
-
-        contents = self._read_contents(log)
-        self._report_damage(log, contents)
-
-        foreign = _list_foreign_answers(contents)
-        accepted = self._is_accepted(foreign)
-
-        answers: list[LoggedAnswer] = []
-        for line in contents.lines:
-            if line.entry is None or line.number is None:
-                continue
-            is_trusted = line.is_own or accepted
-            if is_trusted or includes_foreign:
-                answers.append(read_logged_answer(line.entry, line.number, is_trusted=is_trusted))
-
-        answers.sort(key=lambda answer: (answer.moment, answer.id))
-        omitted = 0 if accepted else len(foreign)
-
-        return QuestionHistory(tuple(answers), True, "log", omitted, contents.damaged)
-
-    def _report_damage(self, log: QuestionLogFile, contents: LogContents) -> None:
-        damaged = contents.damaged
-        if damaged:
-            lines = "1 line" if damaged == 1 else f"{damaged} lines"
-            pronoun = "it" if damaged == 1 else "them"
-            self._add_notices(
-                f"{lines} of the project log in {log.folder} cannot be read: "
-                f"jp_nb ignores {pronoun}"
-            )
-
-        for problem in contents.unread:
-            self._add_notices(f"a file of the project log is ignored: {problem}")
-
-    def _read_contents(self, log: QuestionLogFile) -> LogContents:
-        key = None
-        with suppress(NoKeyError):  # then every entry needs consent
-            key = self._keys.read()
-        return log.read(key)
-
-    def _is_accepted(self, foreign: Sequence[tuple[int, LogEntry]]) -> bool:
-        """Return True if the user has accepted the entries of others, or there are none."""
-        # Headless runs have no `trust`, and accept the files of their folder.
-        trust = self._active.files.trust
-        root = self._active.files.root
-        return trust is None or not foreign or trust.covers(root, _make_digest(foreign))
-
-    def pending(self) -> list[PendingConsent]:
-        """Return the log entries of others that the user has not accepted."""
-        log = self._open_log()
-        if log is None or not log.exists():
-            return []
-
-        foreign = _list_foreign_answers(self._read_contents(log))
-        if self._is_accepted(foreign):
-            return []
-
-        leaves: list[tuple[str, str, str]] = []
-        for number, entry in foreign:
-            answer = read_logged_answer(entry, number, is_trusted=False)
-            words = f"{entry['question']} → {answer.words}"
-            leaves.append((f"answers[{number}]", words, str(log.path)))
-
-        root = self._active.files.root
-        return [PendingConsent(root, log.path, _make_digest(foreign), tuple(leaves))]
 
     def import_table(self, path: Path) -> list[str]:
         """Import the table at `path`, and return a report.
@@ -290,7 +181,7 @@ class QuestionLog:
                 "there is no project log. Turn it on with `%jp config record.project_log=on`"
             )
 
-        report = import_answers(log, path, read_table(path), trusted=True, key=self._find_key())
+        report = import_answers(log, path, read_table(path), trusted=True, key=self._obtain_key())
         is_old_table = path.resolve() == (log.folder / TABLE_NAME).resolve()
         return [*report, rename_table(path)] if is_old_table else report
 
@@ -299,7 +190,7 @@ class QuestionLog:
 
         Its author is unknown, so its answers are not trusted. Raises a `ConfigError`.
         """
-        log = self._open_trusted_log()
+        log = self._open_log() if self._trusted else None
         if log is None:
             return []
         path = log.folder / TABLE_NAME
@@ -313,20 +204,3 @@ class QuestionLog:
         except (StorageError, ForeignFileError, OSError) as exc:
             return [f"{path} is not imported: {exc}"]
         return [*report, rename_table(path)]
-
-
-def _list_foreign_answers(contents: LogContents) -> list[tuple[int, LogEntry]]:
-    """Return the answers that the user has not signed, by their numbers."""
-    foreign: list[tuple[int, LogEntry]] = []
-    for line in contents.lines:
-        if line.is_own or line.entry is None or line.number is None:
-            continue
-        foreign.append((line.number, line.entry))
-    return foreign
-
-
-def _make_digest(foreign: Sequence[tuple[int, LogEntry]]) -> str:
-    digest = hashlib.sha256()
-    for number, entry in foreign:
-        digest.update(f"{number} {sorted_json(entry)}\n".encode("utf-8", "replace"))
-    return digest.hexdigest()

@@ -47,10 +47,12 @@ def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assist
 
 
 def _with_background_retries(own: Assistant) -> Assistant:
+    """Return `own` with the retries of background requests in place of its own."""
     return own.model_copy(update={"request": own.request.model_copy(update=BACKGROUND_RETRIES)})
 
 
 def _dump_overrides(overrides: AssistantOverrides) -> Partial:
+    """Return the settings that `overrides` has set, as a table that can be merged."""
     changes: Partial = overrides.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     changes.pop("tool_choice", None)  # a model that answers a question calls no tool
     return changes

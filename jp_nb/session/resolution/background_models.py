@@ -39,9 +39,12 @@ QUESTION_PURPOSE: Final = "answers questions"
 
 
 class BackgroundModels:
-    """Makes the models of background requests. `before_sending` gets provider and name before one.
+    """Makes the models of background requests.
 
     A model that cannot be used is a `ConfigError` with the path of its setting.
+
+    Args:
+        before_sending: Called before each request of such a model, with the provider and its name.
     """
 
     def __init__(
@@ -66,7 +69,8 @@ class BackgroundModels:
     ) -> LlmInquiryBackend:
         """Return the backend for questions of `tools`. `own` is the conversation's model.
 
-        `project` are the texts of the project in the system prompt of the conversation.
+        `project` are the texts of the project in the system prompt of the conversation. Only the
+        default model gets them: a question with an assistant of its own has its own instructions.
         """
         llm = config.providers.llm
         assistant = build_inquiry_assistant(config)

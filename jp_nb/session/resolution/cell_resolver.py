@@ -1,4 +1,8 @@
-"""Resolve configurations from the cell's thread, which serves prompts while servers start.
+"""Resolve configurations from the cell's thread.
+
+The work of `Resolver` runs on the agent's thread. Servers may take long to start, and may ask the
+user to sign in. So the cell's thread does not only wait: it shows a slow start and the forms of the
+servers meanwhile (`source_wait.py`).
 
 Source: `docs/architecture.md`, `docs/mcp.md`.
 """
@@ -27,7 +31,11 @@ T = TypeVar("T")
 
 
 class CellResolver:
-    """Runs the work of `Resolver` on the agent's loop, and serves the cell's thread meanwhile."""
+    """Runs the work of `Resolver` on the agent's thread, and waits for it on the cell's thread.
+
+    The user's variables may be used only on the cell's thread. So a method that resolves
+    attachments first describes the attached variables there.
+    """
 
     def __init__(
         self, host: Host, active: ActiveConversation, runner: AgentRunner, resolver: Resolver
@@ -48,7 +56,7 @@ class CellResolver:
         plan_first: bool = False,
         attempt: SourceAttempt | None = None,
     ) -> Resolved:
-        """Resolve `basis`; see `Resolver.resolve`."""
+        """Resolve `basis` for a turn; see `Resolver.resolve`."""
         reason = self._front_end.find_unavailable_reason(basis.config)
         self._describe_attached_values(basis.config)
         work = self._resolver.resolve(
@@ -62,7 +70,10 @@ class CellResolver:
         return self._wait_for_sources(work, basis.config)
 
     def resolve_tools(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
-        """Return the tools that `config` enables. `may_start` is as in `SourceAttempt`."""
+        """Return the tools that `config` enables, for a command.
+
+        Without `may_start`, no source that discovers tools starts.
+        """
         reason = self._front_end.find_unavailable_reason(config)
         attempt = SourceAttempt(may_start=may_start)
         work = self._resolver.resolve_tools(config, unavailable_reason=reason, attempt=attempt)
@@ -76,25 +87,27 @@ class CellResolver:
         names: Sequence[str] = (),
         only_named: bool = False,
     ) -> bool:
-        """Let sources find their tools before a turn; see `Resolver.discover`."""
-        if not self._resolver.has_discovering_sources(config):
+        """Let sources find their tools before a turn; see `ToolDiscovery.discover`."""
+        discovery = self._resolver.discovery
+        if not discovery.may_discover(config):
             return False
 
-        work = self._resolver.discover(config, attempt, names=names, only_named=only_named)
+        work = discovery.discover(config, attempt, names=names, only_named=only_named)
         return self._wait_for_sources(work, config)
 
     def discover_tools(self, *names: str) -> None:
-        """Let the sources that may have these tools or toolsets find their tools.
+        """Let the sources that may have these tools or toolsets find their tools, for a command.
 
         Raises:
             ToolSourceError: One failed.
         """
         config = self._active.settings.config
-        if not self._resolver.has_discovering_sources(config):
+        discovery = self._resolver.discovery
+        if not discovery.may_discover(config):
             return
 
         attempt = SourceAttempt()
-        work = self._resolver.discover(config, attempt, names=names, only_named=True)
+        work = discovery.discover(config, attempt, names=names, only_named=True)
         self._wait_for_sources(work, config, before_turn=False)
 
         if attempt.failures:
@@ -102,7 +115,7 @@ class CellResolver:
             raise ToolSourceError("\n".join(texts))
 
     def wait_for_server(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work with an MCP server outside of turns, and serve its forms in the cell."""
+        """Run work with an MCP server outside of turns, and show its forms in the cell."""
         return self._wait_for_sources(work, self._active.settings.config, before_turn=False)
 
     def read_attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
@@ -113,11 +126,18 @@ class CellResolver:
     def make_inquiry(
         self, config: AppConfig, tools: ToolSet, conversation_id: str
     ) -> LlmInquiryBackend:
-        """Return the model backend for questions of `tools`; see `Resolver.make_inquiry`."""
+        """Return the model backend for questions of `tools`; see `Resolver.make_inquiry`.
+
+        No source starts, so this wait is short and shows nothing.
+        """
         self._describe_attached_values(config)
         return self._agent.wait_for(self._resolver.make_inquiry(config, tools, conversation_id))
 
     def _describe_attached_values(self, config: AppConfig) -> None:
+        """Describe the variables that `config` attaches, and keep the texts for the resolver.
+
+        The agent's thread takes the texts later (`AttachedValues.get`), without the variables.
+        """
         budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
         urls = config.conversation.attachments
         self._resolver.attachments.values.describe(urls, self._host.namespace, budget)
@@ -125,15 +145,17 @@ class CellResolver:
     def _wait_for_sources(
         self, work: Coroutine[Any, Any, T], config: AppConfig, *, before_turn: bool = True
     ) -> T:
-        """Run `work` on the agent's loop, and serve the cell's thread meanwhile.
+        """Run `work` on the agent's thread, and show slow starts and forms in the cell meanwhile.
 
-        The display of a slow start becomes that of the turn, unless no turn follows.
+        A display of a slow start is kept for the turn that follows (`before_turn`), or else ended.
         """
-        # Only servers take long to start, and ask the user to sign in.
-        if not self._resolver.has_discovering_sources(config):
+        # Only sources that discover tools, such as servers, start slowly or ask the user.
+        discovery = self._resolver.discovery
+        if not discovery.may_discover(config):
             return self._agent.wait_for(work)
 
-        wait = SourceWait(self._runner, self._active.line, config, self._resolver.list_starting)
+        line = self._active.line
+        wait = SourceWait(self._runner, line, config, discovery.list_starting_servers)
         try:
             return self._agent.wait_for(work, serve=wait.serve)
         finally:

@@ -21,9 +21,9 @@ from jp_nb.session.resolution.resolver import Resolver
 CACHE_SECONDS: Final = 300.0
 """Lifetime of a cached model list."""
 RETRY_SECONDS: Final = 5.0
-"""Time until completion requests a list again that failed."""
+"""Time until the Tab key requests a list again that failed."""
 TAB_SECONDS: Final = 0.4
-"""Maximum wait of completion for a list."""
+"""Maximum wait of the Tab key for a list."""
 LIST_SECONDS: Final = 20.0
 """Limit for a provider to list its models."""
 CHECK_SECONDS: Final = 3.0
@@ -40,7 +40,7 @@ class _CachedList(NamedTuple):
 
 
 class _ListRequest(NamedTuple):
-    """A request of completion for a model list, which runs in the background."""
+    """A request for a model list that the Tab key started, and that runs in the background."""
 
     provider: Provider
     time: float
@@ -50,8 +50,12 @@ class _ListRequest(NamedTuple):
 class ModelCatalog:
     """Model lists of providers, which the thread of the cell requests.
 
-    `wait_for` and `start` run a request on the agent's thread. Turns take the size of a context
-    from the last list, and do not request one.
+    Commands wait for a list (`list_models`), and the Tab key only a moment (`offer`). Turns take
+    the size of a context from the last list, and do not request one.
+
+    Args:
+        wait_for: Runs a request on the agent's thread, and waits for it.
+        start: Starts a request on the agent's thread.
     """
 
     def __init__(
@@ -103,9 +107,10 @@ class ModelCatalog:
         return cached.models if is_recent else None
 
     def offer(self, name: str, config: AppConfig, *, seconds: float = TAB_SECONDS) -> ModelList:
-        """Return the models of the provider `name` for completion, in at most that many `seconds`.
+        """Return the models of the provider `name` for the Tab key, in at most that many `seconds`.
 
         If they are not known, a request starts in the background, and a later call has its result.
+        Meanwhile it returns the last known list, or an empty one.
 
         Raises:
             ConfigError: There is no such provider.

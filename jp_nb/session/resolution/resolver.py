@@ -11,14 +11,14 @@ Source: `docs/turns.md`, `docs/configuration.md`, `docs/guide.md`, `docs/decisio
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from jp_nb.agent.calls.recorded_results import FindRecordedResults
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiries.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.model_requests.chat_model import make_model_parameters
-from jp_nb.agent.offered_tools.tool_set import ToolSet, enable_tool, offer_tools
+from jp_nb.agent.offered_tools.tool_set import ToolSet, enable_tool
 from jp_nb.agent.offered_tools.tool_sources import SourceAttempt, ToolSources
 from jp_nb.agent.provider import Provider, ToolChoice
 from jp_nb.config.aliases import resolve_model
@@ -38,6 +38,7 @@ from jp_nb.session.resolution.background_models import BackgroundModels
 from jp_nb.session.resolution.plan_first import require_plan_tool
 from jp_nb.session.resolution.project_texts import list_project_texts, look_at_project
 from jp_nb.session.resolution.tool_choices import check_requested_choice, read_configured_choice
+from jp_nb.session.resolution.tool_discovery import ToolDiscovery
 from jp_nb.session.resolution.turn_attachments import TurnAttachments
 from jp_nb.storage.configuration.project_files import ProjectFiles
 from jp_nb.toolkit.base import ToolSource
@@ -68,6 +69,7 @@ class Resolver:
 
     Attributes:
         servers: The MCP servers of the configuration.
+        discovery: The tool sources, which may discover tools.
         scripts: The scripts of the notebook's folder, which may replace a model.
         attachments: The attachments of a configuration.
         background: The models that answer questions, and write summaries.
@@ -87,7 +89,7 @@ class Resolver:
         self._active = active
         self._load_answers = load_answers
         self.servers = ServerSources(active)
-        self._sources = ToolSources(sources or self._list_sources)
+        self.discovery = ToolDiscovery(active, ToolSources(sources or self._list_sources))
         self.scripts = FolderScripts(active)
         self._providers = ProviderPool(lambda: active.cassettes, self._make_scripted, hide)
         self.attachments = TurnAttachments(active.files)
@@ -101,19 +103,21 @@ class Resolver:
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
         """Return a function that resolves the effective configuration each time it is called.
 
-        Its first call returns `first`.
+        Its first call returns `first`, which was resolved before the turn began.
         """
-        prepared = [first]
+        is_first_call = True
 
         async def resolve() -> Resolved:
-            if prepared:
-                return prepared.pop()
+            nonlocal is_first_call
+            if is_first_call:
+                is_first_call = False
+                return first
 
             conversation_id = self._active.document.conversation.id
             settings = self._active.settings
             basis = settings.snapshot()
             attempt = SourceAttempt()
-            if await self.discover(basis.config, attempt):
+            if await self.discovery.discover(basis.config, attempt):
                 settings.renew_tools()
                 basis = settings.snapshot()
 
@@ -139,9 +143,14 @@ class Resolver:
     ) -> Resolved:
         """Resolve `basis` into provider, model, tools, and attachments.
 
-        `tool_choice` replaces the configured one. `unavailable_reason` is the reason why no user
-        can answer, or None. With `plan_first`, the model can submit a plan. Sources that failed in
-        `attempt` are not tried again.
+        Args:
+            basis: The effective configuration.
+            conversation_id: Id of the conversation, for the caches of providers.
+            tool_choice: Replaces the configured choice.
+            unavailable_reason: The reason why no user can answer; None if one can.
+            plan_first: True if the model has to submit a plan first.
+            attempt: The tool sources that have failed for this request already, and are not tried
+                again. It may also prevent that sources start. None for a new attempt.
 
         Raises:
             ConfigError: A part is not available. The error has the path.
@@ -149,9 +158,8 @@ class Resolver:
             ToolSourceError: A required source of tools failed.
         """
         config = basis.config
-        parameters = config.assistant.model.parameters
+        assistant = config.assistant
         model, provider = self.open_model(config)
-        attempt = SourceAttempt() if attempt is None else attempt
 
         tools = await self.resolve_tools(
             config, unavailable_reason=unavailable_reason, plan_first=plan_first, attempt=attempt
@@ -160,13 +168,7 @@ class Resolver:
             raise ToolSourceError("\n".join(tools.failures))
         if plan_first:
             require_plan_tool(tools)
-
-        if tool_choice is None:
-            choice = read_configured_choice(config.assistant.tool_choice, tools)
-        else:
-            # `tools.config` also has the tools that sources have found.
-            complete_config = config if tools.config is None else tools.config
-            choice = check_requested_choice(tool_choice, complete_config, tools)
+        choice = _choose_tool(tool_choice, config, tools)
 
         attachments = self.attachments.read(config)
         project = tuple(list_project_texts(config, self.project))
@@ -174,17 +176,8 @@ class Resolver:
             config, tools, (provider, model), attachments, conversation_id, project=project
         )
 
-        # Only some providers have this setting.
-        settings = config.providers.llm.get_settings(model.provider)
-        chains = bool(getattr(settings, "chain_on_max_tokens", False))
-
-        cassette = self._providers.cassette
-        uses_cassette = cassette is not None
-        results: FindRecordedResults | None = None
-        if cassette is not None and cassette.choice.tools == "recorded":
-            # Only a `CassetteProvider` has recorded results.
-            results = getattr(provider, "find_recorded_results", None)
-
+        # `open_model` has opened the provider, so this is its cassette.
+        uses_cassette = self._providers.cassette is not None
         context_tokens = None
         if not uses_cassette:
             # A replay has no list of models, and sends what its recording has sent.
@@ -194,22 +187,31 @@ class Resolver:
             provider=provider,
             provider_name=model.provider,
             model=model.name,
-            system=(*config.assistant.list_system_texts(), *project, *tools.instructions),
+            system=(*assistant.list_system_texts(), *project, *tools.instructions),
             tools=tools,
             tool_choice=choice,
-            parameters=make_model_parameters(parameters),
-            request=config.assistant.request,
+            parameters=make_model_parameters(assistant.model.parameters),
+            request=assistant.request,
             attachments=attachments,
             inquiry=inquiry,
             basis=basis,
-            # Only beyond the default limit of the provider, not beyond a limit of the user.
-            continues_answers=chains and parameters.max_tokens is None,
-            results=results,
+            continues_answers=_continues_long_answers(config, model),
+            results=self._find_results_reader(provider),
             uses_cassette=uses_cassette,
             plan_first=plan_first,
             unavailable_reason=unavailable_reason,
             context_tokens=context_tokens,
         )
+
+    def _find_results_reader(self, provider: Provider) -> FindRecordedResults | None:
+        """Return the function that finds recorded results of tools; None if the tools run.
+
+        Only a cassette that replaces the tools has such results. Its provider reads them.
+        """
+        cassette = self._providers.cassette
+        if cassette is None or cassette.choice.tools != "recorded":
+            return None
+        return getattr(provider, "find_recorded_results", None)
 
     def open_model(self, config: AppConfig) -> tuple[ModelId, Provider]:
         """Return the model and the provider of `config`."""
@@ -224,7 +226,10 @@ class Resolver:
         return self._providers.open(name, llm)
 
     def look_at_script(self, config: AppConfig) -> None:
-        """Read the script of the model of `config`, so that it becomes pending without a consent.
+        """Read the script of the model of `config`, if the model is a script.
+
+        A script that the user has not allowed yet is then listed by `ConfigFiles.list_pending`, so
+        that `%jp trust --workspace` asks for consent.
 
         Raises:
             ConfigError: The script must not be used, or there is none.
@@ -234,7 +239,10 @@ class Resolver:
             self._make_scripted().get_script(model.name)
 
     def look_at_project(self, config: AppConfig) -> None:
-        """Read the project's instructions and skills; files without a consent become pending."""
+        """Read the project's instructions and skills.
+
+        Files that the user has not allowed yet are then listed by `ConfigFiles.list_pending`.
+        """
         look_at_project(config, self.project)
 
     def _make_scripted(self) -> ScriptedProvider:
@@ -260,84 +268,42 @@ class Resolver:
     ) -> ToolSet:
         """Return the tools that `config` enables; without a user, omit the tools that need one.
 
-        With `plan_first`, the tool for plans is one of them.
+        The tool for plans is enabled with `plan_first`, and the tool for skills if there are any.
+        `attempt` is as in `resolve`.
         """
         if plan_first:
             config = enable_tool(config, PLAN_TOOL)
         if config.assistant.skills and self.project.read_skills():
             config = enable_tool(config, SKILL_TOOL)
-        answered = self._load_answers(config).answers_questions_of
-        try:
-            return await offer_tools(
-                config,
-                self._sources,
-                unavailable_reason=unavailable_reason,
-                answered=answered,
-                attempt=attempt,
-            )
-        finally:
-            self._update_discovered(config)
 
-    def has_discovering_sources(self, config: AppConfig) -> bool:
-        """Return True if a source may have tools that `config` does not name."""
-        is_known = bool(self._active.discovered.state.toolsets)
-        return is_known or any(source.discovers for source in self._sources.available(config))
-
-    def running_server(self, name: str) -> ToolSource | None:
-        """Return the source of the MCP server `name`, if it runs or starts."""
-        return self._sources.find_running(f"mcp.{name}")
-
-    def last_server_failure(self, name: str) -> str:
-        """Return why the MCP server `name` did not start when it was last tried; else ""."""
-        return self._sources.last_failures.get(f"mcp.{name}", "")
-
-    async def end_server(self, name: str) -> bool:
-        """End the MCP server `name`; return False if it does not run."""
-        return await self._sources.end(f"mcp.{name}")
-
-    def list_starting(self) -> list[str]:
-        """Return the names of the servers that start now."""
-        return self._sources.list_starting()
-
-    async def discover(
-        self,
-        config: AppConfig,
-        attempt: SourceAttempt,
-        *,
-        names: Collection[str] = (),
-        only_named: bool = False,
-    ) -> bool:
-        """Let the sources that `config` uses find their tools; return True if any have changed.
-
-        A source is also asked if `names` has its name or one of its tools. With `only_named`, other
-        sources are not asked.
-        """
-        sources = self._list_discovering_sources(config)
-        named = [source.name for source in sources if _has_any_of(source, names)]
-        await self._sources.discover(config, attempt, named=named, only_named=only_named)
-        return self._update_discovered(config)
-
-    def _list_discovering_sources(self, config: AppConfig) -> list[ToolSource]:
-        return [source for source in self._sources.available(config) if source.discovers]
-
-    def _update_discovered(self, config: AppConfig) -> bool:
-        """Take over the tools that the sources have found; return True if any have changed."""
-        names = [source.name for source in self._list_discovering_sources(config)]
-        if not names and not self._active.discovered.state.toolsets:
-            return False
-        return self._active.discovered.update(names, self._sources.discovered)
+        return await self.discovery.offer(
+            config,
+            unavailable_reason=unavailable_reason,
+            answered=self._load_answers(config).answers_questions_of,
+            attempt=attempt,
+        )
 
     def take_closing(self) -> list[Coroutine[Any, Any, None]]:
         """Return coroutines that close the providers and tool sources. Forget the providers."""
         providers = self._providers.take_all()
-        return [*(provider.aclose() for provider in providers), self._sources.aclose()]
+        return [*(provider.aclose() for provider in providers), self.discovery.aclose()]
 
 
-def _has_any_of(source: ToolSource, names: Collection[str]) -> bool:
-    """Return True if one of `names` is `source`, or may be one of its tools."""
-    return any(_is_tool_of(source, name) for name in names)
+def _choose_tool(tool_choice: ToolChoice | None, config: AppConfig, tools: ToolSet) -> ToolChoice:
+    """Return the checked `tool_choice` of the turn, or that of `config` if it is None."""
+    if tool_choice is None:
+        return read_configured_choice(config.assistant.tool_choice, tools)
+
+    # `tools.config` also has the tools that sources have found.
+    complete_config = config if tools.config is None else tools.config
+    return check_requested_choice(tool_choice, complete_config, tools)
 
 
-def _is_tool_of(source: ToolSource, name: str) -> bool:
-    is_source = name == source.name or name.startswith(f"{source.name}.")
-    return is_source or source.may_have(name)
+def _continues_long_answers(config: AppConfig, model: ModelId) -> bool:
+    """Return True if an answer that reaches the provider's default limit is continued.
+
+    Only some providers have a setting for that. A limit that the user has set ends the answer.
+    """
+    settings = config.providers.llm.get_settings(model.provider)
+    is_on = bool(getattr(settings, "chain_on_max_tokens", False))
+    return is_on and config.assistant.model.parameters.max_tokens is None

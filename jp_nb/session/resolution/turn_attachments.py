@@ -38,7 +38,8 @@ class TurnAttachments:
         self._files = files
         self._reader = Attachments()
         self.values = AttachedValues()
-        self._last: tuple[Attachment, ...] = ()  # the last ones that had values
+        # The last attachments with values. Equal ones stay the same objects.
+        self._last: tuple[Attachment, ...] = ()
 
     def read(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return the current attachments of `config`.
@@ -63,7 +64,6 @@ class TurnAttachments:
             if is_value(url):
                 value_parts += self.values.get(url)
 
-        # Equal attachments stay the same objects.
         parts = (*file_parts, *value_parts)
         if self._last != parts:
             self._last = parts
@@ -85,5 +85,6 @@ class TurnAttachments:
 
 
 def _list_attachments(layer: Layer) -> list[str]:
-    given = get_path(layer.partial, ATTACHMENTS_PATH) or []
-    return validate_config({"conversation": {"attachments": given}}).conversation.attachments
+    """Return the URLs of `layer`, which may have written them in another form."""
+    written = get_path(layer.partial, ATTACHMENTS_PATH) or []
+    return validate_config({"conversation": {"attachments": written}}).conversation.attachments

@@ -35,18 +35,26 @@ Start = Callable[[Coroutine[Any, Any, Any]], Future[Any]]
 
 PASSING_FAILURES: Final = ("connect", "timeout", "transient", "rate_limit")
 """Kinds of errors after which a later request may succeed."""
+_NO_INDEX: Final = -1
+"""Index of a failure that is kept by key: several rows may have it. `_get_result` sets theirs."""
 INTERRUPTED: Final = (
     "you interrupted the wait; the provider still answers. Call again with the same cache file to "
     "get the answers, or `jp.cancel_batch` to cancel"
 )
 
 
-_NO_INDEX: Final = -1
-"""Index of a failure that is kept by key: several rows may have it. `_get_result` sets theirs."""
-
-
 class BatchRun:
-    """One run over the rows. `count` receives the tokens of each answer, for the session."""
+    """One run over the rows.
+
+    The methods with `async` run on the event loop of the requests, while the calling thread waits
+    for them. So both use the state below without a lock.
+
+    Args:
+        poll_seconds: Time between two looks at the open batches.
+        start: Starts a coroutine on the event loop of the requests.
+        count_usage: Receives the model and the tokens of each answer, for the session.
+        display: Shows the progress.
+    """
 
     def __init__(
         self,
@@ -57,7 +65,7 @@ class BatchRun:
         *,
         poll_seconds: float,
         start: Start,
-        count: Callable[[str, Usage], None],
+        count_usage: Callable[[str, Usage], None],
         display: ProgressDisplay,
     ) -> None:
         self._task = task
@@ -66,7 +74,7 @@ class BatchRun:
         self._cache = cache
         self._poll_seconds = poll_seconds
         self._start = start
-        self._count_for_session = count
+        self._count_for_session = count_usage
         self._display = display
 
         # A key is the digest of a prompt and its settings. Equal rows have the same key.
@@ -113,6 +121,7 @@ class BatchRun:
         return Completions(results, partial=is_partial, usage=self._usage, source=source)
 
     def _read_rows(self) -> None:
+        """Read all rows, and find those that the cache file answers."""
         for index, prompt in enumerate(self._rows.prompts):
             if isinstance(prompt, PromptError):
                 self._keys.append("")
@@ -151,6 +160,7 @@ class BatchRun:
         self._count_rows()
 
     async def _submit_batch(self, bodies: dict[str, Any]) -> None:
+        """Submit a batch, and write its id to the cache file."""
         batch_id = await self._batches.submit(bodies)
         batch = SubmittedBatch(batch_id, self._batches.address, tuple(bodies))
         self._open_batches.append(batch)
@@ -192,6 +202,7 @@ class BatchRun:
         return self._task.make_request(self._prompts[key])
 
     def _wait_for_batches(self) -> None:
+        """Look at the open batches at intervals, until none is open."""
         while self._open_batches:
             for batch in list(self._open_batches):
                 self._check_batch(batch)
@@ -201,6 +212,10 @@ class BatchRun:
                 time.sleep(self._poll_seconds)
 
     def _check_batch(self, batch: SubmittedBatch) -> None:
+        """Read the state of a batch, and its answers if it has ended.
+
+        After an error that may pass, the batch stays open, and the next look may succeed.
+        """
         try:
             state: BatchState = self._wait_for(self._batches.read_state(batch.id))
             if state.is_ended:
@@ -222,6 +237,7 @@ class BatchRun:
                 self._end_batch(batch, problem)
 
     def _handle_unknown(self, batch: SubmittedBatch, error: UnknownBatchError) -> None:
+        """Give up a batch that the server does not know; keep it in the file if it may be paid."""
         reason = f"the server does not know the batch {batch.id}: {error}"
         if error.status != HTTPStatus.NOT_FOUND:
             self._end_batch(batch, reason)
@@ -244,6 +260,7 @@ class BatchRun:
             raise
 
     async def _read_answers(self, batch: SubmittedBatch, state: BatchState) -> None:
+        """Read the answers of an ended batch that this run needs, and write them to the cache."""
         needed = {key: self._make_request(key) for key in batch.rows if key in self._prompts}
 
         async for key, answer in self._batches.read_answers(state, needed):
@@ -296,6 +313,7 @@ class BatchRun:
         self._count_rows()
 
     def _count_rows(self) -> None:
+        """Set the counts of the progress from the results so far."""
         results = [self._results.get(key) for key in self._keys if key]
         failed = sum(isinstance(result, Failure) for result in results)
         answered = sum(result is not None for result in results)
@@ -331,6 +349,7 @@ class BatchRun:
 
 
 def _raise_first(results: list[Completion | Failure]) -> None:
+    """Raise the exception of the first row that has one."""
     for result in results:
         if isinstance(result, Failure) and result.error is not None:
             result.error.add_note(f"This is row {result.index}, counted from 0.")

@@ -40,6 +40,7 @@ MAX_POLL_S: Final = 3600
 
 
 _opening = threading.Lock()
+"""Guards `_folder_runners`, so that two threads do not make a runner each."""
 _folder_runners: dict[Path, CompletionRunner] = {}
 """The runners of code without a session, by the current folder."""
 

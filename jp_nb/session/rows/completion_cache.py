@@ -52,7 +52,7 @@ class SubmittedBatch:
 
 
 class _LinePlace(NamedTuple):
-    """The place of a line in the file, in bytes."""
+    """The place of a line in the file: its offset and length in bytes."""
 
     offset: int
     length: int
@@ -61,7 +61,9 @@ class _LinePlace(NamedTuple):
 class CompletionCache:
     """The answers in the file at `path`, which is made if there is none. Thread-safe.
 
-    Several processes may append to one file.
+    Several processes may append to one file. This object knows the lines that were there when it
+    was opened, not those that are appended later. The lock guards the file, so that lines of two
+    threads do not mix.
 
     Raises:
         StorageError: The file cannot be read or written, or is no cache file.
@@ -70,8 +72,8 @@ class CompletionCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._places: dict[str, _LinePlace] = {}
-        self._is_cut = False  # the file does not end with a line break
+        self._places: dict[str, _LinePlace] = {}  # by key; the last line with a key counts
+        self._is_cut = False  # True if the file does not end with a line break
 
         try:
             # Before anything is asked: an answer that cannot be kept is paid for twice.
@@ -85,6 +87,10 @@ class CompletionCache:
             raise
 
     def _read_places(self) -> None:
+        """Find the places of all lines with a key. A damaged line is skipped, except a first one.
+
+        If the first line is whole, and has no key, the user gave the name of another file.
+        """
         offset = 0
 
         with os.fdopen(os.dup(self._file), "rb") as file:
@@ -157,7 +163,7 @@ class CompletionCache:
         batches: list[SubmittedBatch] = []
 
         for key in keys:
-            stored = self.find(key) or {}
+            stored = self.find(key) or {}  # the last line about the batch
             rows = stored.get("rows")
             is_open = not stored.get("ended") and stored.get("address") == address
             if is_open and isinstance(rows, list):
@@ -212,6 +218,7 @@ def read_cached_usage(stored: JsonValue) -> Usage:
 
 
 def _read_key(line: bytes) -> str | None:
+    """Return the key of a line; None if it has none."""
     try:
         stored = read_json(line.decode("utf-8"))
     except ValueError:  # damaged, or cut

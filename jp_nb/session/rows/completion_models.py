@@ -1,12 +1,13 @@
-"""Open the models of requests outside of a conversation, from any thread.
+"""Open the models for `jp.complete` and its relatives, from any thread.
 
-With a session, the settings are those of its conversation (`SessionModels`). Without one, as in a
-Python program or a worker process, they are those of the current folder, the user, and the
-environment (`FolderModels`).
+Their requests are no turns of a conversation. In a notebook, they use the settings of the active
+conversation nevertheless (`SessionModels`). In a Python program or a worker process, the settings
+are those of the current folder, the user, and the environment (`FolderModels`).
 
 A model may be a *script*: a file with replies that replaces a model, for tests and examples. Its
 model is `scripted/NAME`, and its file is `NAME.toml` in the folder. A script of the notebook's
-folder needs the user's choice or consent (`FolderScripts`).
+folder needs the user's choice or consent (`FolderScripts`). A *cassette* is a file that records
+requests with their responses, and replays them later.
 
 Source: `docs/rows.md`, `docs/configuration.md`.
 """
@@ -58,7 +59,13 @@ class ChosenModel(NamedTuple):
 
 
 class OpenedModel(NamedTuple):
-    """A model, and the settings of all providers. `has_cassette`: of the running notebook."""
+    """A model that can be asked.
+
+    Attributes:
+        model: The model, with its provider, instructions, and parameters.
+        llm: The settings of all providers.
+        has_cassette: True if a cassette records the requests, or answers them.
+    """
 
     model: ChatModel
     llm: Llm
@@ -76,6 +83,8 @@ class OpenedModel(NamedTuple):
 
 class CompletionModels(ABC):
     """Opens models from any thread. A subclass knows the settings.
+
+    A lock lets one thread at a time read the settings, and open or take providers.
 
     Attributes:
         files: The configuration files.
@@ -207,9 +216,11 @@ class FolderModels(CompletionModels):
 
 
 def _open_model(pool: ProviderPool, config: AppConfig, system: str | None) -> OpenedModel:
+    """Return the model of `config`. `system` replaces its instructions; "" for none."""
     assistant = config.assistant
     model = resolve_model(assistant.model.id, config.providers.llm.aliases)
     provider = pool.open(model.provider, config.providers.llm)
+    cassette = pool.cassette  # of the provider that was just opened
 
     texts = assistant.list_system_texts()
     if system is not None:
@@ -222,6 +233,6 @@ def _open_model(pool: ProviderPool, config: AppConfig, system: str | None) -> Op
         parameters=make_model_parameters(assistant.model.parameters),
         request=assistant.request,
         provider_name=model.provider,
-        is_replayed=pool.cassette is not None and pool.cassette.is_offline,
+        is_replayed=cassette is not None and cassette.is_offline,
     )
-    return OpenedModel(opened, config.providers.llm, pool.cassette is not None)
+    return OpenedModel(opened, config.providers.llm, has_cassette=cassette is not None)

@@ -31,6 +31,10 @@ from jp_nb.session.turns.structured import read_answer_form
 class CompletionRunner:
     """Asks models outside of a conversation. Safe from any thread.
 
+    Args:
+        models: Opens the models.
+        namespace: The user's variables, in which a schema may be found by its name.
+
     Attributes:
         usage: Tokens of all requests, by the name of the model.
         requests: Number of requests, by the name of the model.
@@ -44,7 +48,7 @@ class CompletionRunner:
         self._models = models
         self._namespace = namespace
         self._thread = AgentThread("jp_nb rows")
-        self._paces: dict[str, RequestPace] = {}
+        self._paces: dict[str, RequestPace] = {}  # by provider
         self._conversation_id = uuid4().hex
         self.usage: dict[str, Usage] = {}
         self.requests: dict[str, int] = {}
@@ -62,7 +66,9 @@ class CompletionRunner:
         prompt: str = "",
         max_concurrent: float = inf,
     ) -> CompletionTask:
-        """Return how to ask the chosen model, for example `prompt`. Sends nothing.
+        """Return how to ask the chosen model. Sends nothing.
+
+        `prompt` is an example of the prompts, because the check of some providers needs one.
 
         Raises:
             ConfigError: A setting is not valid, or there is no such model.
@@ -83,14 +89,14 @@ class CompletionRunner:
 
     def complete(self, task: CompletionTask, prompt: RowPrompt) -> Completion:
         """Return the answer; an interrupt cancels the request."""
-        return self._thread.wait_for(request_completion(task, prompt, self.count))
+        return self._thread.wait_for(request_completion(task, prompt, self.count_usage))
 
     async def acomplete(self, task: CompletionTask, prompt: RowPrompt) -> Completion:
         """Return the answer; canceling the task cancels the request."""
-        work = request_completion(task, prompt, self.count)
+        work = request_completion(task, prompt, self.count_usage)
         return await asyncio.wrap_future(self._thread.submit(work))
 
-    def count(self, model: str, usage: Usage) -> None:
+    def count_usage(self, model: str, usage: Usage) -> None:
         """Count the tokens of a request; on the thread of the requests."""
         self.usage[model] = self.usage.get(model, Usage()) + usage
         self.requests[model] = self.requests.get(model, 0) + 1
@@ -117,7 +123,7 @@ class CompletionRunner:
             prompts,
             options,
             submit=self._thread.submit,
-            count=self.count,
+            count_usage=self.count_usage,
             display=display,
             cache=cache,
         )
@@ -148,7 +154,7 @@ class CompletionRunner:
             cache,
             poll_seconds=poll_seconds,
             start=self._thread.submit,
-            count=self.count,
+            count_usage=self.count_usage,
             display=display,
         )
         return run.run(raises=raises)

@@ -1,4 +1,4 @@
-"""Answers to prompts outside of a conversation, and the reasons why some prompts have none.
+"""Completions: the answers to prompts outside of a conversation, or reasons why there are none.
 
 Source: `docs/rows.md`.
 """
@@ -188,6 +188,7 @@ def find_frame_library(value: object) -> Literal["pandas", "polars"] | None:
 
 
 def _get_value(result: Completion | Failure) -> Any:
+    """Return the data of a structured answer, the text of another one, or None for a failure."""
     if isinstance(result, Failure):
         return None
     if result.json is None and result.data is None:
@@ -205,6 +206,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def _make_frame_row(result: Completion | Failure) -> dict[str, Any]:
+    """Return the cells of a row by column; none for a failure."""
     if isinstance(result, Failure):
         return {}
     if isinstance(result.json, dict):

@@ -20,7 +20,8 @@ class RequestPace:
     """Lets a number of requests to one provider run at once. Use it on one event loop.
 
     The server tells with a 429 that there were too many. All requests then wait for the time that
-    it names, and half as many run at once. Later requests without a 429 allow more again.
+    it names, and half as many run at once. Each later request that gets no 429 allows more again,
+    also if it fails for another reason. `SharedPace` does the same for the runs of a batch.
 
     Attributes:
         resume_at: Time (`time.monotonic`) until which no request begins.

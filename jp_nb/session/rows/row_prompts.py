@@ -24,6 +24,7 @@ from jp_nb.session.rows.prompt_images import PromptError, read_images
 from jp_nb.session.rows.single_completion import RowPrompt
 
 _NO_IMAGES: Final = object()
+"""Stands for the images of a row that the user's list of images does not have."""
 _ADVICE: Final = "A template has the names of columns in braces. Write `{{` and `}}` for braces"
 
 
@@ -156,6 +157,7 @@ def _read_frame(
 
 
 def _check_column(name: str, columns: list[str]) -> None:
+    """Raise `UsageError` unless there is one column `name`."""
     if columns.count(name) == 1:
         return
     if name in columns:
@@ -169,6 +171,7 @@ def _check_column(name: str, columns: list[str]) -> None:
 
 
 def _read_image_lists(images: Any, rows: Any) -> Iterator[Any]:
+    """Return the images of each row, which the user gave as a list or an iterator."""
     if isinstance(images, bytes) or not isinstance(images, Iterable):
         kind = type(images).__name__
         raise UsageError(
@@ -187,6 +190,10 @@ def _read_prompts(
     image_lists: Iterator[Any],
     folder: Path,
 ) -> Iterator[RowPrompt | PromptError]:
+    """Yield the prompt of each record, or the reason why it has none.
+
+    The images of a row are in its column `image_column`, or the next item of `image_lists`.
+    """
     make_text: Callable[[Any], str] = _read_text
     if template is not None:
         make_text = template.fill
@@ -198,7 +205,7 @@ def _read_prompts(
                 raise PromptError("`images` has no item for the row")
 
             text = make_text(_name_value(record, template))
-            if image_column is not None:
+            if image_column is not None:  # then `image_lists` has None for each row
                 row_images = record.get(image_column)
             if _is_missing(row_images):
                 row_images = None

@@ -31,6 +31,8 @@ from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt, requ
 
 log = logging.getLogger(__name__)
 
+_NO_INDEX: Final = -1
+"""Index of the failure that stops a run. `_fill_unasked` gives it to rows with their indices."""
 UPDATE_S: Final = 0.2
 """Seconds between two updates of the progress."""
 MAX_EQUAL_FAILURES: Final = 20
@@ -58,7 +60,18 @@ class RunOptions:
 
 
 class RowRun:
-    """One run over the rows. `count` receives the tokens of each request, for the session."""
+    """One run over the rows.
+
+    `_answer` and `_count_tokens` run on the event loop of the requests, all else on the calling
+    thread. The event loop only adds to `_usage` and the tokens of the progress, and sets
+    `_cache_problem`. So there is no lock.
+
+    Args:
+        submit: Starts a coroutine on the event loop of the requests.
+        count_usage: Receives the model and the tokens of each request, for the session.
+        display: Shows the progress.
+        cache: The cache file, if there is one.
+    """
 
     def __init__(
         self,
@@ -67,7 +80,7 @@ class RowRun:
         options: RunOptions,
         *,
         submit: Submit,
-        count: Callable[[str, Usage], None],
+        count_usage: Callable[[str, Usage], None],
         display: ProgressDisplay,
         cache: CompletionCache | None = None,
     ) -> None:
@@ -75,7 +88,7 @@ class RowRun:
         self._rows = rows
         self._options = options
         self._submit = submit
-        self._count_for_session = count
+        self._count_for_session = count_usage
         self._display = display
         self._cache = cache
 
@@ -84,9 +97,9 @@ class RowRun:
         self._done: SimpleQueue[int] = SimpleQueue()  # rows whose requests have ended
         self._progress = RowProgress(rows.total)
         self._usage = Usage()
-        self._has_rows = True
+        self._has_rows = True  # False after the last row, or if no further row is asked
         self._stopped: Failure | None = None  # the reason why no further row is asked
-        self._equal_failure_count = 0
+        self._equal_failure_count = 0  # failures in a row that are alike
         self._last_failure = ""  # kind and status of the last failure
         self._cache_problem = ""  # why later answers are not in the cache file
 
@@ -151,6 +164,7 @@ class RowRun:
                 self._start_row(index, prompt)
 
     def _start_row(self, index: int, prompt: RowPrompt) -> None:
+        """Take the answer of a row from the cache, or start its request."""
         key = "" if self._cache is None else make_cache_key(self._task, prompt)
         cached = None
         if self._cache is not None:
@@ -168,7 +182,7 @@ class RowRun:
 
     async def _answer(self, prompt: RowPrompt, key: str) -> Completion:
         """Return the answer; it is in the cache file before this returns."""
-        completion = await request_completion(self._task, prompt, self._count)
+        completion = await request_completion(self._task, prompt, self._count_tokens)
         if self._cache is not None and not self._cache_problem:
             try:
                 self._cache.add(key, prompt, completion)
@@ -176,7 +190,7 @@ class RowRun:
                 self._cache_problem = f"later answers are not in the cache: {exc}"
         return completion
 
-    def _count(self, model: str, usage: Usage) -> None:
+    def _count_tokens(self, model: str, usage: Usage) -> None:
         self._usage += usage
         self._progress.tokens = (self._usage.input_tokens or 0) + (self._usage.output_tokens or 0)
         self._count_for_session(model, usage)
@@ -197,6 +211,7 @@ class RowRun:
             index = self._done.get()
 
     def _end_request(self, index: int) -> None:
+        """Take the result of a request that has ended."""
         future = self._open.get(index)
         if future is None:
             return
@@ -217,6 +232,7 @@ class RowRun:
         del self._open[index]
 
     def _end_row(self, index: int, result: Completion | Failure) -> None:
+        """Keep and count the result of a row. Raise its exception if `errors` is `raise`."""
         self._results[index] = result
         self._progress.done += 1
         if not isinstance(result, Failure):
@@ -253,7 +269,8 @@ class RowRun:
             self._stop("budget", f"not asked, because of `max_total_tokens`: {used}")
 
     def _stop(self, reason: Literal["interrupted", "budget", "error"], message: str) -> None:
-        self._stopped = self._stopped or Failure(-1, reason, message)
+        """Ask no further row. The first reason counts."""
+        self._stopped = self._stopped or Failure(_NO_INDEX, reason, message)
 
     def _cancel_open(self) -> None:
         """Cancel the requests that still run; keep the answers that arrived meanwhile."""

@@ -151,6 +151,7 @@ def _make_structured(
 async def _request_entries(
     task: CompletionTask, request: ModelRequest, add: Callable[[Usage], None]
 ) -> list[Entry]:
+    """Return the response to `request`, at the pace of the provider and with retries."""
     model = task.model
 
     async def attempt() -> list[Entry] | Retry:
@@ -195,6 +196,7 @@ def _find_data(entries: Sequence[Entry]) -> JsonValue:
 def _make_answer_error(
     reader: AnswerReader, entries: Sequence[Entry], problems: Sequence[str]
 ) -> AnswerError:
+    """Return the error about a structured answer that is missing, or does not fit."""
     answers = [entry.data for entry in _list_answers(entries) if entry.kind == "structured"]
     text = _join_texts(entries)
 

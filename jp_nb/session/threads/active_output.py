@@ -47,7 +47,7 @@ class ActiveOutput:
         self.early: TurnOutput | None = None
 
     def begin_early(self, config: AppConfig) -> None:
-        """Show the turn before it begins, because its tools are not ready yet."""
+        """Show the turn before it begins, if it is not shown yet: its tools are not ready."""
         if self.early is None and _SHOWS_TURNS.get():
             self.early = self._front_end.begin_turn(config)
             self.early.begin()

@@ -31,7 +31,9 @@ class AgentThread:
 
     def __init__(self, name: str = "jp_nb agent") -> None:
         self._name = name
-        self._starting = threading.Lock()  # guards `_loop` and `_thread` while they are set
+        # Two threads may give the first work at once. The lock guards `_loop` and `_thread` while
+        # one of them sets both.
+        self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds them weakly
@@ -56,6 +58,7 @@ class AgentThread:
 
     @staticmethod
     def _serve(loop: asyncio.AbstractEventLoop) -> None:
+        """Run `loop` until it is stopped; this is the function of the thread."""
         _SERVING.is_here = True
         asyncio.set_event_loop(loop)
         try:
@@ -103,7 +106,8 @@ class AgentThread:
     ) -> T:
         """Run `work` on the loop and wait for its result; an interrupt ends the wait.
 
-        `serve` runs meanwhile in the calling thread, until the future is done.
+        `serve` runs meanwhile in the calling thread, until the future is done. If an exception ends
+        the wait, `work` is canceled.
 
         Raises:
             UsageError: An `async def` tool is the caller, or blocks the loop.
@@ -113,6 +117,8 @@ class AgentThread:
             work.close()
             raise UsageError("an `async def` tool cannot do this. Use a `def` tool")
 
+        # An interrupt may arrive at any step below, before or after `start` runs on the loop. So
+        # `cancelled` tells `start` not to begin, and `task` is canceled if it has begun.
         started = threading.Event()
         cancelled = threading.Event()
         task: asyncio.Task[object] | None = None
@@ -127,7 +133,6 @@ class AgentThread:
             return await work
 
         try:
-            # An interrupt may arrive before this returns, when the work has already started.
             future = asyncio.run_coroutine_threadsafe(start(), loop)
             if not started.wait(MAX_START_S):
                 work.close()
@@ -153,7 +158,7 @@ class AgentThread:
     def close(self, *final_work: Coroutine[Any, Any, object]) -> None:
         """Run `final_work`, then end the loop and its thread. Errors are only logged.
 
-        If the thread is not running, `final_work` does not run.
+        If the thread is not running, `final_work` does not run: nothing was opened that it closes.
         """
         loop = self._loop
         thread = self._thread
@@ -176,7 +181,10 @@ class AgentThread:
 
 
 class _ContextExecutor(ThreadPoolExecutor):
-    """Runs functions in a copy of the caller's context: in it, a tool is known as a tool."""
+    """Runs functions of `run_in_executor` in a copy of the caller's context.
+
+    The context has `CURRENT_RUN`, from which code knows that it is inside of a tool.
+    """
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit `fn` with the arguments."""

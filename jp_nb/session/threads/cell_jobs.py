@@ -68,8 +68,17 @@ class QueuedCall(Generic[T]):
     def run(self) -> None:
         """Run the function, and set the result or the exception.
 
+        A future must not get an exception that would end the event loop, or the awaiting task. So
+        `result` has another one in its place:
+
+        - `CallInterrupted`, if the user interrupted the function, or it raised `SystemExit` or
+          another exception of `_ENDING_ERRORS`;
+        - `ControlFlowError`, if the function raised `KeyboardInterrupt` without an interrupt;
+        - `asyncio.CancelledError`, if a future that the function waited for was canceled: the call
+          ends like its task.
+
         Raises:
-            KeyboardInterrupt: The user interrupted the function. `result` has the same exception.
+            KeyboardInterrupt: The user interrupted the function. The cell's thread handles it too.
         """
         self._interrupts.check()  # else the function would start and end at once
         self.started = True
@@ -80,9 +89,8 @@ class QueuedCall(Generic[T]):
         try:
             result = self._run_interruptible()
         except _ENDING_ERRORS as exc:
-            is_interrupt = isinstance(exc, KeyboardInterrupt)
-            if is_interrupt and self._interrupts.is_unchanged(received_count):
-                # The function raised it itself: the user did not interrupt.
+            is_keyboard_interrupt = isinstance(exc, KeyboardInterrupt)
+            if is_keyboard_interrupt and self._interrupts.is_unchanged(received_count):
                 control_flow_error = ControlFlowError(repr(exc))
                 control_flow_error.__cause__ = exc
                 self._settle(self.result.set_exception, control_flow_error)
@@ -92,9 +100,9 @@ class QueuedCall(Generic[T]):
             interrupted = CallInterrupted(cause)
             interrupted.__cause__ = exc
             self._settle(self.result.set_exception, interrupted)
-            if is_interrupt:
+            if is_keyboard_interrupt:
                 raise
-        except CancelledError:  # of a future that the function awaited: the call ends like its task
+        except CancelledError:
             self._settle(self.result.set_exception, asyncio.CancelledError())
         except BaseException as exc:
             self._settle(self.result.set_exception, exc)
@@ -102,6 +110,7 @@ class QueuedCall(Generic[T]):
             self._settle(self.result.set_result, result)
 
     def _run_interruptible(self) -> T:
+        """Run the function, which is the user's code: an interrupt may end it halfway."""
         try:
             self._interrupts.deferring = False
             return self._function()
@@ -123,8 +132,11 @@ QueuedWork = PostedJob | QueuedCall[object]
 
 
 def run_first(queue: deque[QueuedWork]) -> bool:
-    """Run the first item of `queue`; return False if there is none."""
-    # An item leaves the queue only after it started: an interrupt in between must not lose it.
+    """Run the first item of `queue`; return False if there is none.
+
+    An item stays in the queue while it runs, and the next call removes it. If it left the queue
+    before, an interrupt between the two steps would lose it.
+    """
     while queue and queue[0].started:
         queue.popleft()
 

@@ -62,17 +62,20 @@ class _JobListener:
 
 
 class CellLoop:
-    """The queue between the agent and the cell's thread; implements `CellThread`.
+    """The queues between the agent and the cell's thread.
 
+    It implements `CellThread` (`toolkit/cell_thread.py`), with which tools use the cell's thread.
     Jobs run in the order in which they were posted. Calls (`def` tools) run one at a time, in
-    order, each after the jobs posted so far.
+    order, each after the jobs posted so far. An interrupt *holds* the calls: jobs still run, but
+    no call starts until `release`.
 
     Attributes:
         interrupts: Only `serve` raises `KeyboardInterrupt` while they are deferred.
         idle_s: Seconds that the cell's thread has waited without work. A job or a function that
             runs does not count. The time in which the process was stopped does not count either,
             because messages of that time are read only afterwards.
-        running_call: Stands for the call that runs now; None between the calls.
+        running_call: An object that is another one for each call; None between the calls. With it
+            as a key, `agent_runner.py` lists the cell's thread among the threads of tools.
     """
 
     def __init__(self) -> None:
@@ -83,9 +86,9 @@ class CellLoop:
         self._jobs: deque[QueuedWork] = deque()
         self._calls: deque[QueuedWork] = deque()
         self._is_held = False  # True after an interrupt: no call starts
-        # Only the cell's thread uses the timers. A deadline is a time, or a value of `idle_s`.
-        self._timers: list[Timer] = []
-        self._idle_timers: list[Timer] = []
+        # Only the cell's thread uses the timers.
+        self._timers: list[Timer] = []  # each deadline is a time of `monotonic`
+        self._idle_timers: list[Timer] = []  # each deadline is a value of `idle_s`
         self._job_listener = _JobListener()
         self._listener: Listener = self._job_listener
         self._thread: int | None = None
@@ -140,7 +143,7 @@ class CellLoop:
         return await queued_call.result
 
     def hold(self) -> None:
-        """Start no call until `release`, because the kernel was interrupted."""
+        """Start no call until `release`, because the kernel was interrupted. Jobs still run."""
         self._is_held = True
 
     def release(self) -> None:
@@ -167,8 +170,11 @@ class CellLoop:
         """Run jobs and calls until `until()` is true and every job posted before has run.
 
         `until` is checked after each job: code that makes it true on another thread calls `wake` or
-        posts a job. A call that waits passes `tools=False`, so that other calls stay queued. An
-        interrupt raises `KeyboardInterrupt` at once, and unstarted work stays queued.
+        posts a job. An interrupt raises `KeyboardInterrupt` at once, and unstarted work stays
+        queued.
+
+        A `def` tool that waits, for example for an answer in a form, serves the queues meanwhile.
+        It passes `tools=False`, so that no other tool starts inside of it.
         """
         with self.interrupts.defer():
             outer_thread = self._thread  # a job may serve the queue too
@@ -181,7 +187,10 @@ class CellLoop:
                 self._thread = outer_thread
 
     def _run_next(self, until: Callable[[], bool], *, tools: bool) -> bool:
-        """Run a job or a call, or wait; return True if `serve` ends."""
+        """Run a job or a call, or wait; return True if `serve` ends.
+
+        The order is: a due timer or a job, the condition of `serve`, a call, a wait.
+        """
         self.interrupts.check()
         if run_first_due(self._timers, monotonic()) or run_first(self._jobs):
             return False
@@ -198,7 +207,10 @@ class CellLoop:
         return False
 
     def _wait(self) -> None:
-        """Wait for work, at most until a timer is due. Count the time as idle."""
+        """Wait for work, at most until a timer is due. Count the time as idle.
+
+        If the process was stopped meanwhile (Ctrl+Z, a sleeping laptop), only `timeout` counts.
+        """
         began = monotonic()
         remaining = [timer.deadline - began for timer in self._timers]
         remaining += [timer.deadline - self.idle_s for timer in self._idle_timers]

@@ -28,9 +28,12 @@ def _never() -> bool:
 class DeferredInterrupts:
     """Delays SIGINT while jobs run, so that it cannot end a job halfway.
 
+    Python runs the signal handler between two steps of the main thread. So there is no lock, which
+    an interrupt could leave locked, and each method is right after an interrupt at any step.
+
     Attributes:
         deferring: True while SIGINT is only counted.
-        received: Number of interrupts so far.
+        received: Number of interrupts of the kernel so far.
         on_interrupt: Called with each interrupt. It runs in the signal handler, and must not take
             a lock. None if no turn runs.
         next_handler: Called instead with the next interrupt, if it is deferred, and then forgotten.
@@ -50,7 +53,9 @@ class DeferredInterrupts:
     def defer(self, *, in_job: bool = False) -> Iterator[None]:
         """Defer interrupts in the block, and raise `KeyboardInterrupt` after it.
 
-        `in_job`: the block is part of a job of `serve`, which has installed the handler.
+        The outermost block on the main thread installs the signal handler, unless other code has
+        replaced the handler of Python. `in_job` tells that the block is part of a job of `serve`,
+        which has installed it.
         """
         was_deferring = self.deferring
         installs = False
@@ -73,9 +78,11 @@ class DeferredInterrupts:
 
     @contextmanager
     def allow(self, is_internal: Callable[[], bool] = _never) -> Iterator[None]:
-        """Allow interrupts in the block, which runs user code or waits for a line.
+        """Allow interrupts in the block, which runs user code or waits for a line of input.
 
-        Interrupts for which `is_internal` returns True are raised, but not reported.
+        The program may interrupt the wait itself, for example when the page has answered first.
+        Interrupts for which `is_internal` returns True are such ones: they are raised, but not
+        passed to `on_interrupt`.
         """
         self.check()
 
@@ -97,18 +104,22 @@ class DeferredInterrupts:
             raise KeyboardInterrupt
 
     def is_unchanged(self, received: int) -> bool:
-        """Return True if no interrupt arrived since the number of interrupts was `received`."""
+        """Return True if no interrupt arrived since the number of interrupts was `received`.
+
+        Return False if that is not known, because another handler receives the interrupts.
+        """
         if not _is_main_thread() or signal.getsignal(signal.SIGINT) != self._handle_signal:
-            return False  # not known
+            return False
         return self.received == received
 
     def count(self) -> None:
-        """Count an interrupt, which `check` raises."""
+        """Count an interrupt, which `check` raises later, and report it at once."""
         self._count += 1
         if self.on_interrupt is not None and not self._is_internal():
             self.on_interrupt()
 
     def _handle_signal(self, *_: object) -> None:
+        """Handle SIGINT: run `next_handler`, or raise at once, or count it for `check`."""
         self.received += 1
         if self.deferring and self.next_handler is not None:
             handler = self.next_handler

@@ -14,12 +14,14 @@ from typing import Any
 class InterruptSafeLock:
     """Lock for short blocks. An interrupt that arrives in a block takes effect at its end.
 
-    Only the main thread handles signals, so only there the lock replaces the handler.
+    Only the main thread handles signals, so only there the lock replaces the handler. The order
+    matters: the handler is replaced before the lock is acquired, and put back after it is released.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._replaced_handler: Any = None  # that of SIGINT, while the main thread has the lock
+        # The handler of SIGINT that is put back; None if a thread without signals has the lock.
+        self._replaced_handler: Any = None
         self._is_interrupted = False
 
     def __enter__(self) -> None:

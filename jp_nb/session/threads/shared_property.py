@@ -21,10 +21,13 @@ _LOCK: Final = RLock()
 
 
 class _SharedProperty(cached_property[Any]):
-    """A cached property that is computed with the lock held."""
+    """A cached property that is computed with the lock held.
+
+    The value becomes an attribute of the instance with the same name. Python then finds the
+    attribute first, and does not call `__get__` any more.
+    """
 
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
-        # Python calls this only until the instance has the attribute.
         with _LOCK:
             return super().__get__(instance, owner)
 
@@ -32,3 +35,13 @@ class _SharedProperty(cached_property[Any]):
 def shared_property(function: Callable[[Any], T]) -> cached_property[T]:
     """Return a cached property that all threads share: `function` makes its value once."""
     return _SharedProperty(function)
+
+
+def is_made(instance: object, name: str) -> bool:
+    """Return True if the cached property `name` has been used, so that its value was made."""
+    return name in vars(instance)
+
+
+def forget_made(instance: object, name: str) -> None:
+    """Let the cached property `name` make its value again when it is used next."""
+    vars(instance).pop(name, None)

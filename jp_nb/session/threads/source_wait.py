@@ -1,27 +1,23 @@
 """Wait in the cell's thread until sources of tools have started.
 
-Meanwhile the thread shows a slow start, and the forms for secrets that a source needs. An interrupt
-ends the wait.
+Meanwhile the thread shows a slow start, and the forms of servers: for the inputs that they need
+(`input_forms.py`), and to sign in (`sign_in_forms.py`). An interrupt ends the wait.
 
 Source: `docs/mcp.md`, `docs/architecture.md`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
 from jp_nb.agent.display import Waits
-from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, PromptEnd
-from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.threads.cell_jobs import Timer
 from jp_nb.session.threads.turn_line import TurnLine
 from jp_nb.text import one_line
-from jp_nb.toolkit.question import Question
 
 WAIT_KEY: Final = "tool sources"
 """Key of the status line about starting sources."""
@@ -46,8 +42,8 @@ class SourceWait:
         self._line = line
         self._config = config
         self._list_starting = list_starting
-        self._timer: Timer | None = None
-        self._shown = ""
+        self._timer: Timer | None = None  # the next update of the status line
+        self._shown_status = ""
 
     def serve(self, future: Future[Any]) -> None:
         """Serve the queue of the cell until `future` is done.
@@ -62,6 +58,8 @@ class SourceWait:
             delay_s = self._config.style.mcp_startup.delay_secs
             self._timer = cell.call_later(delay_s, self._show_progress)
 
+        # The user interrupts the kernel: Python raises that in the main thread. If this is another
+        # thread, the main thread passes the interrupt on through the line of turns.
         is_interrupted = False
 
         def must_end() -> bool:
@@ -86,7 +84,10 @@ class SourceWait:
             raise KeyboardInterrupt(START_INTERRUPTED)
 
     def _end_output(self) -> None:
-        # The work that asks is cancelled on its own thread, which cannot remove a form by itself.
+        """Remove open forms and the early display, because the wait was interrupted.
+
+        The work that has asked is canceled on the agent's thread, which cannot remove a form.
+        """
         self._runner.front_end.end()
         self._runner.output.end_early()
 
@@ -107,42 +108,10 @@ class SourceWait:
         self._timer = self._runner.cell.call_later(interval_s, self._show_progress)
 
     def _show_status(self, text: str) -> None:
-        if text == self._shown:
+        """Show the status line in the early display of the turn, if there is one; "" removes it."""
+        if text == self._shown_status:
             return
-        self._shown = text
+        self._shown_status = text
         early = self._runner.output.early
         if early is not None:
             early(Waits(WAIT_KEY, text))
-
-
-class InputForms:
-    """Asks the user for the inputs of a server, such as a token, while the cell serves prompts."""
-
-    def __init__(self, runner: AgentRunner) -> None:
-        self._runner = runner
-
-    async def ask(self, server: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the answers by the ids of the inputs. An input that is not given is missing."""
-        questions = [
-            Question.secret(f"input-{number}", one_line(label, limit=200))
-            for number, label in enumerate(labels.values())
-        ]
-        prompter = self._runner.front_end.prompter
-        if prompter.unavailable() is not None:
-            return {}
-
-        label = f"The MCP server {server} needs this to start"
-        prompt = FormPrompt(tuple(QuestionPrompt(question, label=label) for question in questions))
-
-        end: PromptEnd[FormEnd] = await asyncio.to_thread(
-            prompter.ask_in_cell, prompt, keeps_record=False
-        )
-        if not isinstance(end, FormEnd):
-            return {}
-
-        answers: dict[str, str] = {}
-        for input_id, question, page_end in zip(labels, questions, end.ends, strict=True):
-            if isinstance(page_end, Answered):
-                self._runner.secrets.add_answer(question, page_end.value)
-                answers[input_id] = str(page_end.value)
-        return answers

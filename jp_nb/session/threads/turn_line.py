@@ -1,8 +1,11 @@
 """The line of threads that wait for their turn: one turn at a time runs in a kernel.
 
-Threads of the user may call `jp.query` at the same time. The first place in the line runs its turn,
-and the others wait. A tool must not wait in line for its own turn: code inside of a tool gets an
-error, and so does a thread for which a tool may wait.
+Threads of the user may call `jp.query` at the same time. The thread at the first place in the line
+*holds* it and runs its turn, and the others wait. A command, such as `%jp config`, also holds the
+line, so that no turn of another thread starts meanwhile.
+
+A tool must not wait in line for its own turn: both would wait for ever. Code inside of a tool gets
+an error, and so does a thread for which a tool may wait.
 
 Source: `docs/turns.md#several-threads`, `docs/decisions.md` D184.
 """
@@ -60,11 +63,13 @@ def is_inside_tool() -> bool:
 
 
 class _PlaceInLine:
-    """The place of a thread in the line. The first place holds it.
+    """The place of a thread in the line.
 
     Attributes:
+        thread: Id of the thread.
         in_turn: True while the thread prepares or runs a turn, False for a command.
         interrupted: True if the thread must not start its turn any more, or must end it.
+        wakeups: An item ends the current or the next wait of the thread.
     """
 
     def __init__(self, *, in_turn: bool) -> None:
@@ -82,8 +87,8 @@ class TurnLine:
     thread could leave locked.
 
     Attributes:
-        find_tool_threads: Returns the ids of the threads in which tools of the turn run, by an
-            object that stands for the run of the tool.
+        find_tool_threads: Returns the id of the thread of each running tool. The key is an object
+            that is another one for each run of a tool.
     """
 
     def __init__(self) -> None:
@@ -123,12 +128,17 @@ class TurnLine:
             self._wake_first()
 
     def run_if_free(self, work: Callable[[], T]) -> T:
-        """Run `work`, a command, at once. No turn starts until it ends, unless one runs now."""
+        """Run `work`, a command, at once. No turn starts until it ends, unless one runs now.
+
+        A command that itself starts a turn uses `run`, which then finds the place of the command.
+        """
         place = _PlaceInLine(in_turn=False)
         try:
             if not self._places:
                 self._places.append(place)
-            if self._get_first() is not place and place in self._places:  # a turn came first
+
+            # Another thread may have come first between the two lines above.
+            if self._get_first() is not place and place in self._places:
                 self._places.remove(place)
             return work()
         finally:
@@ -143,7 +153,10 @@ class TurnLine:
         return first is not None and first.in_turn and first.thread == threading.get_ident()
 
     def interrupt(self) -> None:
-        """End the wait of all threads in line, and let the turn of another thread end."""
+        """End the wait of all other threads in line, and let the turn of another thread end.
+
+        The cell's thread calls it. The kernel's interrupt has reached the caller itself already.
+        """
         for place in [*self._places]:
             place.interrupted = place.thread != threading.get_ident()
             place.wakeups.put(None)
@@ -168,7 +181,10 @@ class TurnLine:
             first.wakeups.put(None)
 
     def _run_in_command(self, place: _PlaceInLine, work: Callable[[], T]) -> T:
-        """Run `work`, a turn that a command of the same thread starts."""
+        """Run `work`, a turn that a command of the same thread starts, at the place of the command.
+
+        If the place already has a turn, `work` was called by code that this turn runs.
+        """
         if place.in_turn:
             raise UsageError(INSIDE_A_TOOL)
         place.in_turn = True
@@ -180,13 +196,15 @@ class TurnLine:
     def _wait_until_first(self, place: _PlaceInLine) -> None:
         """Wait until `place` is the first, unless a tool may wait for this thread.
 
-        Only tools that already run can wait for it: a later tool does not know this thread.
+        A tool may wait for it if it has been waiting for some thread for `MAX_BLOCKED_S` without a
+        break. Only tools that already run count: a later tool does not know this thread.
         """
         earlier_tools = {*self.find_tool_threads()}
         blocked_since: dict[object, float] = {}
         while self._places[0] is not place:
             _raise_if_interrupted(place)
 
+            # A tool that waits no longer is dropped, so a later wait of it counts from its start.
             now = monotonic()
             blocked_tools = earlier_tools & self._find_blocked_tools()
             blocked_since = {tool: blocked_since.get(tool, now) for tool in blocked_tools}
@@ -219,5 +237,8 @@ def _raise_if_interrupted(place: _PlaceInLine) -> None:
 
 
 def _waits_for_thread(frame: FrameType | None) -> bool:
-    """Return True if `frame`, the innermost one of a thread, waits for another thread."""
+    """Return True if `frame`, the innermost one of a thread, waits for another thread.
+
+    Such a thread executes code of `threading`, `queue`, or `concurrent.futures`.
+    """
     return frame is not None and frame.f_code.co_filename.startswith(_WAITING_CODE)

@@ -20,6 +20,7 @@ from jp_nb.toolkit.arguments.misfits import MAX_EXCERPT, MAX_MISFITS, excerpt, l
 
 NO_JSON: Final = "expected exactly one JSON value"
 _PREFIXES: Final = ("Value error, ", "Assertion failed, ")
+"""Texts that pydantic puts before the message of a validator."""
 
 
 class AnswerReader:
@@ -34,6 +35,7 @@ class AnswerReader:
 
     def __init__(self, form: AnswerForm) -> None:
         self._form = form
+        # The last checked answer. It is also kept if it does not fit, for the error.
         self._has_answer = False
         self._data: JsonValue = None
         self._problems: list[str] = []
@@ -65,6 +67,7 @@ class AnswerReader:
         return self._problems
 
     def _find_problems(self) -> list[str]:
+        """Return the problems of the answer; set `value`, or `failure` if a validator failed."""
         problems = list_misfits(self._data, self._form.schema)
         if problems:
             return problems

@@ -43,8 +43,10 @@ class _RequestOrigin:
 
     Attributes:
         execution: Id of the run; None if it is unknown.
-        option_count: Number of changes of settings by the cell's options.
-        earlier_changes: Changes before the first request of a conversation.
+        option_count: Number of changes of settings by the cell's options. A branch omits them,
+            because the cell makes them again.
+        earlier_changes: Changes before the first request of a conversation. A new conversation
+            begins with them.
     """
 
     execution: str | None
@@ -85,8 +87,10 @@ class CellReruns:
         """Return the conversation in which `cell` sends `text`; None: the active one.
 
         It is a new one if the cell began the active one, and a branch if the cell sent a later
-        request, unless the user decides to append a turn. With `same_text`, a cell with another
-        earlier request does not count as run again. Headless runs decide that themselves.
+        request, unless the user decides to append a turn. Usually the cell counts, whatever text
+        it sent before: the user edits a request, and runs its cell again. With `same_text`, an
+        earlier request with another text does not count: a cell with `%jp why` may explain another
+        error.
 
         Raises:
             ConfigError: The configuration of a new conversation is not valid.
@@ -100,7 +104,11 @@ class CellReruns:
         return None if first is None else self._choose_conversation(first, ask)
 
     def _began_conversation(self, text: str, cell: CellRun, *, same_text: bool) -> bool:
-        """Return True if `cell` began the active conversation in an earlier run."""
+        """Return True if `cell` began the active conversation in an earlier run.
+
+        That run was in another kernel, whose conversation was restored, or it is another run of
+        this kernel. A conversation without an answer is continued: the user tries again.
+        """
         active = self._active
         start = self._starts.get(active.document.conversation.id)
         is_run_again = start is not None and start.execution not in (None, cell.execution)
@@ -117,10 +125,11 @@ class CellReruns:
         if same_text and first_text != text:
             return False
 
+        # Front ends that give no cell ids: the same text means the same cell.
         cell_id = first_request.metadata.get("cell_id")
-        if cell_id and cell.cell_id:
-            return cell_id == cell.cell_id
-        return first_text == text
+        if not (cell_id and cell.cell_id):
+            return first_text == text
+        return cell_id == cell.cell_id
 
     def _restart(self) -> NextConversation:
         """Return a new conversation, as if all cells ran from the top.
@@ -145,10 +154,14 @@ class CellReruns:
         )
 
     def _find_repeated(self, text: str, cell: CellRun, *, same_text: bool) -> int | None:
-        """Return the first turn of an earlier run of `cell`; None if there is none.
+        """Return the first turn of the last earlier run of `cell`; None if there is none.
 
-        Return None also if the latest request of the cell has no answer, or is from the same run,
-        which may send several requests. The first turn is not found: see `_began_conversation`.
+        Return None also in these cases:
+
+        - The cell or its run is unknown, as without a page.
+        - The cell began the conversation (turn 0): `_began_conversation` decides about it.
+        - The latest request of the cell is from the same run: a run may send several requests.
+        - The latest request of the cell has no answer: the user tries again.
         """
         if cell.execution is None or cell.cell_id is None:
             return None
@@ -158,7 +171,8 @@ class CellReruns:
             return None
 
         executions = self._list_executions(text, cell, same_text=same_text)
-        if not executions or 0 in executions:
+        has_first_turn = 0 in executions
+        if not executions or has_first_turn:
             return None
 
         last = max(executions)
@@ -176,7 +190,10 @@ class CellReruns:
     def _list_executions(
         self, text: str, cell: CellRun, *, same_text: bool
     ) -> dict[int, str | None]:
-        """Return the runs that sent the turns of `cell`, by turn; None for an unknown run."""
+        """Return the id of the run that sent each turn of `cell`, by turn.
+
+        The id is None if another kernel sent it.
+        """
         stream = self._active.document.conversation
         first_requests: dict[int, tuple[str, ChatRequest]] = {}  # with its event id, by turn
         for turn, index, entry in stream.events():
@@ -193,7 +210,10 @@ class CellReruns:
     def _choose_conversation(
         self, first: int, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
     ) -> NextConversation | None:
-        """Return a branch that ends before turn `first`; None: the turn is appended."""
+        """Return a branch that ends before turn `first`; None: the turn is appended.
+
+        `record.rerun` decides, or the user if it is `ask`.
+        """
         action: str = self._active.settings.config.record.rerun
         if action == "ask":
             action = self._ask_user(first, ask)

@@ -97,8 +97,10 @@ def _find_shown_lines(call: _Call, failing: range, line_count: int) -> range:
 class ErrorRequest:
     """Writes a request about an error, without the secrets in `namespace`, on the cell's thread.
 
-    Secrets are hidden if their name, their form, or a variable identifies them. Files outside of
-    the installed libraries are user code.
+    Secrets are hidden if their name, their form, or a variable identifies them. *Own* code is that
+    of cells, and of files outside of the installed libraries. Only own code is shown.
+
+    A method with `room` uses at most about that many characters.
     """
 
     def __init__(self, last: LastError, namespace: Mapping[str, Any]) -> None:
@@ -108,6 +110,7 @@ class ErrorRequest:
         self._libraries = [Path(paths[kind]) for kind in kinds]
         self._libraries.append(Path(__file__).parents[3] / "jp_nb")
 
+        # The values in failed lines may be local variables, which `namespace` does not have.
         self._chain = list_error_chain(last.error)
         self._named_values = list(self._find_named_values())
         local_values = {named.name: named.value for named in self._named_values}
@@ -164,16 +167,20 @@ class ErrorRequest:
         command_line = f"{command}: {one_line(error_line, limit=MAX_SOURCE_LINE_CHARS)}"
         return "\n".join(filter(None, [question.strip(), command_line]))
 
-    def _hide_secrets(self, text: str, *, code: bool = False) -> str:
-        return self._hide(plain(text, limit=len(text)), code=code)
+    def _hide_secrets(self, text: str) -> str:
+        return self._hide(plain(text, limit=len(text)))
 
     def _hide_in_code(self, lines: Mapping[int, str]) -> dict[int, str]:
-        """Return source lines by number without secrets, which may have several lines."""
+        """Return source lines by number without secrets, such as literals that are assigned.
+
+        All lines are searched as one text, because a secret may have several lines.
+        """
         plain_lines = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
         cleared = self._hide("\n".join(plain_lines), code=True).split("\n")
         return dict(zip(lines, cleared, strict=True))
 
     def _make_cell_sections(self, room: int) -> Iterator[DataSection]:
+        """Yield the section with the failed cell; none if its source is unknown."""
         label, source, line = self._find_cell()
         if not source.strip():
             return
@@ -189,7 +196,11 @@ class ErrorRequest:
         yield DataSection(heading, "\n".join(excerpt))
 
     def _find_cell(self) -> tuple[str, str, int | None]:
-        """Return label and source of the failed cell, and the number of its failed line."""
+        """Return label and source of the failed cell, and the number of its failed line.
+
+        The label is "", and the number None, if no place of the error is in a cell. The source is
+        the one that the user wrote, if IPython has not changed the failed line (`!ls`, `%magic`).
+        """
         raw_cell = self._last.raw_cell
         error = self._last.error
         places = [(call.summary.filename, call.summary.lineno) for call in self._list_calls(error)]
@@ -202,14 +213,19 @@ class ErrorRequest:
                 continue
 
             source = "".join(linecache.getlines(filename))
-            written = None if raw_cell is None else find_written_line(raw_cell, source, line)
-            return label, *(written or (source, line))
+            if raw_cell is not None:
+                written = find_written_line(raw_cell, source, line)
+                if written is not None:
+                    return label, *written
+            return label, source, line
+
         return "", raw_cell or "", None
 
     def _format_with_calls(self, error: BaseException, room: int) -> Iterator[str]:
         """Yield the calls that led to `error`, and its message, in about `room` characters.
 
-        Of many calls, those in the middle are omitted first, then the earliest.
+        Of many calls, those in the middle are omitted first, then the earliest. A line has the
+        number of the omitted ones.
         """
         text = self._format_error(error)
         message = self._hide_secrets(text[:MAX_SHOWN_EXCEPTION_CHARS])
@@ -218,8 +234,9 @@ class ErrorRequest:
         message = message[: max(room, MAX_SOURCE_LINE_CHARS)]
 
         calls = self._list_calls(error)
-        middle_count = max(len(calls) - MAX_ERROR_FRAMES, 0)
+        # The calls from `middle` on that exceed the limit, as in a long recursion.
         middle = MAX_ERROR_FRAMES // 3
+        middle_count = max(len(calls) - MAX_ERROR_FRAMES, 0)
         del calls[middle : middle + middle_count]
 
         texts = [list(self._format_call(call)) for call in calls]
@@ -286,11 +303,13 @@ class ErrorRequest:
         return message
 
     def _is_own(self, filename: str) -> bool:
+        """Return True for a file with own code: a cell, or a file outside of the libraries."""
         if self._last.label_of(filename) is not None:
             return True
         return not filename.startswith("<frozen ") and self._find_library(filename) is None
 
     def _find_library(self, filename: str) -> Path | None:
+        """Return the folder of installed libraries that has the file; None if none has."""
         path = Path(filename)
         return next((base for base in self._libraries if path.is_relative_to(base)), None)
 
@@ -312,21 +331,31 @@ class ErrorRequest:
         return filename
 
     def _find_named_values(self) -> Iterator[_NamedValue]:
-        """Yield the values of names in failed lines, the nearest first."""
+        """Yield the values of names in failed lines of own code, the nearest first.
+
+        A name with the same value is yielded once, and `MAX_NAMES` names at most.
+        """
         seen: set[tuple[str, int]] = set()
+        for frame, summary in self._list_nearest_calls():
+            for name, value in iter_named_values(frame, summary):
+                if (name, id(value)) in seen:
+                    continue
+                if len(seen) == MAX_NAMES:
+                    return
+
+                seen.add((name, id(value)))
+                yield _NamedValue(name, self._format_location(summary), value)
+
+    def _list_nearest_calls(self) -> Iterator[_Call]:
+        """Yield the last calls of own code, of each exception from the newest one on."""
         for error, _ in reversed(self._chain):
-            calls = [
+            own_calls = [
                 call for call in self._list_calls(error) if self._is_own(call.summary.filename)
             ]
-            nearest_calls = calls[-FRAMES_WITH_NAMES:]
-            for frame, summary in reversed(nearest_calls):
-                for name, value in iter_named_values(frame, summary):
-                    if (name, id(value)) in seen or len(seen) == MAX_NAMES:
-                        continue
-                    seen.add((name, id(value)))
-                    yield _NamedValue(name, self._format_location(summary), value)
+            yield from reversed(own_calls[-FRAMES_WITH_NAMES:])
 
     def _make_value_sections(self, room: int) -> Iterator[DataSection]:
+        """Yield the section with the values of names; none if there are no names."""
         lines: list[str] = []
         for index, (name, location, value) in enumerate(self._named_values):
             shown = self._format_value(name, value, min(MAX_VALUE, room))
@@ -342,11 +371,13 @@ class ErrorRequest:
             yield DataSection(heading, "\n".join(lines))
 
     def _format_value(self, name: str, value: object, room: int) -> str:
+        """Return the description of a value, or a placeholder if it may be a secret."""
         hidden = self._hide.name(name, value)
         if hidden is not None:
             return hidden
 
-        # Values in a failed line are more often secrets than other values.
+        # Values in a failed line are more often secrets than other values. So a short text in one
+        # word is also hidden if it only looks like a key.
         if isinstance(value, str | bytes) and len(value) < MAX_VALUE:
             text = value if isinstance(value, str) else value.decode(errors="replace")
             is_word = len(text.split()) == 1

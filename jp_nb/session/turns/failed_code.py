@@ -74,7 +74,7 @@ def iter_named_values(
         else:
             continue
 
-        # The default is an object that is no value of the user.
+        # For a name that is no built-in one, `frame` is a default that no value of the user is.
         is_builtin = value is getattr(builtins, name, frame)
         if not isinstance(value, ModuleType) and not is_builtin:
             yield name, value
@@ -116,7 +116,8 @@ def _iter_token_names(code: str) -> Iterator[str]:
 def format_excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
     """Yield numbered `lines`, those nearest to the failing ones within `room` characters.
 
-    An arrow marks each failing line. At least one line is kept.
+    An arrow marks each failing line. At least one line is kept. If lines above or below are
+    omitted, a line has their number.
     """
     width = len(str(max(lines, default=0)))
     texts: dict[int, str] = {}

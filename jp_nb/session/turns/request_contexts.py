@@ -31,17 +31,23 @@ class RequestContexts:
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
+        # The context that the next turn continues, with its conversation; None: build it.
         self._current: tuple[ConversationStream, RequestContext] | None = None
         # The heads that this kernel has sent while the record is untrusted.
         self._own_heads: list[RequestHead] = []
         self.contents: dict[AttachmentDigest, Attachment] = {}
 
     def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
-        """Repair the active conversation for its next request, and return it."""
+        """Repair the active conversation for its next request, and return it.
+
+        Each tool call without a response gets one that tells the model so. With `resumes`, the
+        calls of the last turn stay open, because `%jp resume` continues it.
+        """
         stream = self._active.document.conversation
-        if stream.repair(resumes=resumes):
+        is_changed = stream.repair(resumes=resumes)
+        if is_changed:
             self.clear()
-            self._active.replaced()
+            self._active.replaced()  # signs and stores all of it, as entries were replaced
         return stream
 
     def continue_context(self, stream: ConversationStream, resolved: Resolved) -> RequestContext:
@@ -65,10 +71,11 @@ class RequestContexts:
         *,
         in_turn: bool = False,
     ) -> RequestContext:
-        """Return the context of `stream`; see `record.context.build_context`.
+        """Build the context of `stream` from the record; see `context_builder.build_context`.
 
-        If the record is untrusted, its heads are used only if this kernel has sent them, or if the
-        user can see all their texts in the configuration (`resolved`).
+        The heads of an untrusted record are used only if each of them is known: this kernel has
+        sent it, or the user can see all its texts in the configuration (`resolved`). `in_turn` is
+        True if the last turn of the record continues.
         """
         providers = self._active.settings.projection.providers()
         context = build_context(stream, providers, in_turn=in_turn)
@@ -89,7 +96,7 @@ class RequestContexts:
             self._own_heads += [position.head for position in record.context.heads]
 
     def clear(self) -> None:
-        """Build the context again for the next request."""
+        """Forget the kept context, so that the next request builds it again."""
         self._current = None
 
 
@@ -97,6 +104,8 @@ def _has_only_known_heads(
     stream: ConversationStream, context: RequestContext, known: list[RequestHead]
 ) -> bool:
     """Return True if each head of `context` is part of a head of `known`."""
+    # The head of a request also has the schema of its answer, which is no setting. It comes from
+    # the user's request, so a schema counts as known if a request of the record has it.
     requests = (entry for entry in stream.entries if isinstance(entry, ChatRequest))
     schemas = {canonical_json(request.response_schema) for request in requests}
 

@@ -48,10 +48,11 @@ def read_answer_form(what: object, namespace: Mapping[str, Any]) -> AnswerForm:
     name = what if isinstance(what, str) else getattr(what, "__name__", "schema")
     value = _find_variable(what, namespace) if isinstance(what, str) else what
     adapter: TypeAdapter[Any] | None = None
+    is_type_form = type(value).__module__ in _TYPING  # such as `list[int]` or `Literal["a"]`
 
     if isinstance(value, Mapping):
         schema = _copy_schema(name, value)
-    elif isinstance(value, TypeAdapter | type) or type(value).__module__ in _TYPING:
+    elif isinstance(value, TypeAdapter | type) or is_type_form:
         adapter, described = _describe_type(name, value)
         schema = _copy_schema(name, described)
     else:
@@ -64,6 +65,7 @@ def read_answer_form(what: object, namespace: Mapping[str, Any]) -> AnswerForm:
 
 
 def _find_variable(name: str, namespace: Mapping[str, Any]) -> Any:
+    """Return the variable `name`; the error suggests a variable that could be a schema."""
     if name in namespace:
         return namespace[name]
 
@@ -78,18 +80,27 @@ def _find_variable(name: str, namespace: Mapping[str, Any]) -> Any:
 
 
 def is_schema_like(value: Any) -> bool:
-    """Return True if Tab completion should offer `value` as a schema, without running its code."""
+    """Return True if Tab completion should offer `value` as a schema, without running its code.
+
+    That are dicts with keywords of JSON schema, models, dataclasses, and typed dicts, and forms of
+    types such as `list[int]`.
+    """
     kind = type(value)
     if issubclass(kind, dict):
         return any(isinstance(key, str) and key in _KEYWORDS for key in dict.keys(value))
+
     if issubclass(kind, type):
-        own = vars(value)
+        attributes = vars(value)
         is_model = issubclass(kind, type(BaseModel)) and value is not BaseModel
-        return is_model or "__dataclass_fields__" in own or "__total__" in own
+        is_dataclass = "__dataclass_fields__" in attributes
+        is_typed_dict = "__total__" in attributes
+        return is_model or is_dataclass or is_typed_dict
+
     return kind.__name__ in ("GenericAlias", "_GenericAlias", "UnionType", "_LiteralGenericAlias")
 
 
 def _describe_type(name: str, value: Any) -> tuple[TypeAdapter[Any], object]:
+    """Return the adapter of a type, and its JSON schema."""
     try:
         adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(value)
         schema = adapter.json_schema(schema_generator=TypeSchema)
@@ -100,6 +111,7 @@ def _describe_type(name: str, value: Any) -> tuple[TypeAdapter[Any], object]:
 
 
 def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
+    """Return the JSON schema `value` as plain JSON; the user's object may change later."""
     try:
         schema: dict[str, JsonValue] = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]  # a mapping
     except Exception as exc:  # whatever the mapping's own code raises
@@ -133,6 +145,7 @@ def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
     except UsageError as exc:
         raise _make_unusable_error(name, str(exc)) from exc
 
+    # A part with an id of its own would change what the references inside of it mean.
     keyword = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
     for path, part in walk_schemas(schema).items():
         is_inside = bool(path)

@@ -79,24 +79,26 @@ class TurnDrafter:
         active = self._active
         stream = active.document.conversation
         settings = active.settings
-        inherited: list[str] = []
+        inherited_notices: list[str] = []
         if next_conversation is not None:
             stream = next_conversation.stream
             settings = next_conversation.make_settings(active)
-            paths = [
-                path for path in next_conversation.inherits if model is None or path != MODEL_PATH
-            ]
-            inherited = list_inherited_notices(settings.inherit(active.settings, paths))
+            paths = [*next_conversation.inherits]
+            if model is not None and MODEL_PATH in paths:
+                paths.remove(MODEL_PATH)  # the turn has its own model
+            inherited_notices = list_inherited_notices(settings.inherit(active.settings, paths))
 
         directives, notices = resolve_variables(
             directives, self._host.namespace, active.files.folder
         )
         attempt = SourceAttempt()
         changes = self._draft_with_tools(settings, directives, model, tool_choice, attempt)
-        changes.notices[:] = [*inherited, *changes.notices, *notices]
+        changes.notices[:] = [*inherited_notices, *changes.notices, *notices]
 
+        # A script that the user names here needs no other consent, also if the model was the same
+        # before and nothing changes.
         self._scripts.choose_changed(changes.made)
-        if model is not None:  # also if it was the model before
+        if model is not None:
             self._scripts.choose(model, changes.config().providers.llm.aliases)
 
         basis = settings.snapshot(changes)
@@ -116,11 +118,15 @@ class TurnDrafter:
     ) -> Draft:
         """Return the draft of `directives`, after the sources that it uses have found their tools.
 
-        The source of a named tool starts first. The changed settings may use other sources.
+        Sources are asked twice:
+
+        - before the draft, for the tools that `-t NAME` switches: it needs to know their names;
+        - after it, because the changed settings may use other sources. If they find new tools, the
+          draft is made again.
         """
         discover = self._cell_resolver.discover
-        switched_on = [x.text for x in directives if x.kind == "tool" and x.text]
-        switched_off = [x.text for x in directives if x.kind == "no_tool" and x.text]
+        switched_on = [each.text for each in directives if each.kind == "tool" and each.text]
+        switched_off = [each.text for each in directives if each.kind == "no_tool" and each.text]
         if switched_on or switched_off:
             discover(settings.config, attempt, names=switched_on, only_named=True)
 

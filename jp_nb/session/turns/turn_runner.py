@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jp_nb.agent.compacting.compactor import CompactionSettings
 from jp_nb.agent.display import ShowRequest
@@ -40,6 +40,7 @@ from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.conversations import ConversationList
 from jp_nb.session.host import CellRun, Host
+from jp_nb.session.mcp_servers.input_forms import InputForms
 from jp_nb.session.mcp_servers.sign_in_forms import SignInForms
 from jp_nb.session.model_access.host_notices import HostNotices
 from jp_nb.session.next_conversation import NextConversation
@@ -48,7 +49,6 @@ from jp_nb.session.resolution.cell_resolver import CellResolver
 from jp_nb.session.resolution.model_catalog import ModelCatalog
 from jp_nb.session.resolution.plan_first import read_turn_plan
 from jp_nb.session.resolution.resolver import Resolver
-from jp_nb.session.threads.source_wait import InputForms
 from jp_nb.session.turns.answer_forms import AnswerForms
 from jp_nb.session.turns.cell_requests import TurnRequest, TurnRequestReader
 from jp_nb.session.turns.cell_reruns import CellReruns
@@ -71,7 +71,11 @@ class _PreparedTurn:
     """A turn of the active conversation that is ready to run.
 
     Attributes:
+        number: Number of the turn, from 0.
+        loop: The loop of the turn.
         start: Starts it on the agent's thread, from a new request or where it was interrupted.
+        context: The context of its first request.
+        answer: Checks the structured answer; None if the request has no schema.
         shown_request: The text that is shown above the answer.
     """
 
@@ -83,12 +87,36 @@ class _PreparedTurn:
     shown_request: str = ""
 
 
+class _RunEnd(NamedTuple):
+    """The end of the loop of a turn.
+
+    Attributes:
+        status: Status of the turn, such as `interrupted`.
+        reason: Why it ended early without the user, such as a limit; "" otherwise.
+    """
+
+    status: str
+    reason: str = ""
+
+
 class TurnRunner:
     """Runs the turns of one session. Call it on the cell's thread.
+
+    Args:
+        on_end: Called with each turn that has ended, also if it failed.
 
     Attributes:
         last_request: The last request that this kernel sent.
         own_requests: The `event_id` of each request that this kernel sent.
+        runner: Runs the loop of a turn on the agent's thread.
+        host_notices: Tells the user of requests to another host.
+        resolver: Resolves the settings of turns, on the agent's thread.
+        cell_resolver: The same from the cell's thread.
+        drafter: Drafts the configuration of a turn with its options.
+        catalog: The model lists of providers.
+        contexts: The contexts of requests.
+        reruns: Knows which cells have sent requests before.
+        cell_questions: Asks the user in the running cell.
     """
 
     def __init__(
@@ -343,7 +371,7 @@ class TurnRunner:
         plan: TurnPlan,
     ) -> TurnLoop:
         """Return the loop of a turn in the active conversation; its display is ready."""
-        self._active.write_journal()  # before the first call starts
+        self._active.write_journal()  # before the first call of a tool starts
         record = TurnRecord(
             self._active.document.conversation, context, last_host=self.host_notices.last_host
         )
@@ -364,41 +392,33 @@ class TurnRunner:
         self, prepared: _PreparedTurn, keep: Callable[[Turn], object] = _keep_nothing
     ) -> Turn:
         """Run a turn, show it in the cell meanwhile, and return it when it has ended."""
-        loop = prepared.loop
         answer = prepared.answer
         result: Turn | None = None
-        status = "failed"
-        reason = ""
+        end = _RunEnd("failed")
         failed_retry: ProviderError | None = None
 
-        self.host_notices.begin_turn(loop.turn.record)
+        self.host_notices.begin_turn(prepared.loop.turn.record)
+        # An interrupt must not prevent that the turn is kept.
         with self.runner.cell.interrupts.defer():
             try:
-                with self.runner.output.show_current() as output:
-                    if prepared.shown_request:
-                        output(ShowRequest(prepared.shown_request))
-
-                    end = self.runner.run(prepared.start(), loop)
-                    status = "interrupted"
-                    if end is not None:
-                        status = end.status
-                        reason = end.why
+                end = self._show_run(prepared)
             except ProviderError as exc:
-                # The request for another answer failed. The rejected answer is the problem.
+                # The model was asked for another answer, because the first one did not fit, and
+                # that request failed. `raise_problem` below reports both.
                 if answer is None or not answer.is_rejected:
                     raise
                 failed_retry = exc
             finally:
                 self._remember_sent(prepared)
-                result = self._read_last_turn(prepared, status)
+                result = self._read_last_turn(prepared, end.status)
                 if result is not None:
                     self._on_end(result)
                     keep(result)
 
-        if status == "stopped":
+        if end.status == "stopped":
             raise KeyboardInterrupt("You stopped the turn")
-        if status == "interrupted":
-            message = [reason] if reason else []
+        if end.status == "interrupted":
+            message = [end.reason] if end.reason else []
             raise KeyboardInterrupt(*message)
 
         assert result is not None  # a turn that completed has begun
@@ -406,8 +426,21 @@ class TurnRunner:
             answer.raise_problem(text=result.text, failed_request=failed_retry)
         return result
 
+    def _show_run(self, prepared: _PreparedTurn) -> _RunEnd:
+        """Run the loop of a turn on the agent's thread, and show its events in the cell."""
+        with self.runner.output.show_current() as output:
+            if prepared.shown_request:
+                output(ShowRequest(prepared.shown_request))
+
+            end = self.runner.run(prepared.start(), prepared.loop)
+            return _RunEnd("interrupted") if end is None else _RunEnd(end.status, end.why)
+
     def _remember_sent(self, prepared: _PreparedTurn) -> None:
-        """Remember the requests and the host of the turn that ends, and the next context."""
+        """Remember the requests and the host of the turn that ends, and the next context.
+
+        The next turn continues the context of this one. It is built again from the record if this
+        turn has no answer, so that later requests omit it, or has replaced the context itself.
+        """
         record = prepared.loop.turn.record
         self.last_request = record.sent or self.last_request
         self.host_notices.end_turn(record)

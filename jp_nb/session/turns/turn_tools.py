@@ -20,9 +20,8 @@ TURN_TOOLS: Final = "turn_tools"
 """Key in the metadata of a request: the names of the tools that are on for its turn only."""
 TURN_TOOLSET: Final = "cells"
 """The toolset of such tools. Other names in a record, which may be forged, have no effect."""
-
-
 TOOL_SETTINGS: Final = ("conversation.tools", "conversation.toolsets")
+"""Paths of the settings that switch tools."""
 
 
 def mark_turn_tools(names: Sequence[str]) -> JsonObject:
@@ -69,5 +68,6 @@ def _read_marked_tools(turn: Sequence[Entry]) -> list[object]:
 
 
 def _switches_tools(change: ConfigDelta) -> bool:
+    """Return True if a change of the user switched tools, or reset all settings."""
     is_of_tools = any(path.startswith(TOOL_SETTINGS) for path in change.claims)
     return change.op == "reset" or is_of_tools

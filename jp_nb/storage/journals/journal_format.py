@@ -182,14 +182,21 @@ def read_journal(data: bytes) -> JournalContents | None:
 
 
 class EntriesDigest:
-    """Incremental digest of the first entries of a growing list. It reads each entry once."""
+    """Incremental digest of the first entries of a growing list.
+
+    It reads each entry once, as long as the number of entries does not decrease.
+    """
 
     def __init__(self) -> None:
         self._running = sha256()
         self._count = 0
 
     def at(self, raw: Sequence[RawEntry], count: int) -> str:
-        """Return the digest of the first `count` entries. `count` may not decrease."""
+        """Return the digest of the first `count` entries."""
+        if count < self._count:  # a digest cannot forget entries, so it begins again
+            self._running = sha256()
+            self._count = 0
+
         for entry in raw[self._count : count]:
             identity = [entry.get(key) for key in _IDENTITY]
             self._running.update(json.dumps(identity).encode() + b"\n")

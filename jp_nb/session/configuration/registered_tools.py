@@ -1,0 +1,33 @@
+"""The settings of the Python tools that the user's code has registered in this kernel.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from jp_nb.config.partials.partial import Partial
+
+_REGISTRY_MODULE = "jp_nb.toolkit.function_tools.tool_registry"
+
+
+def make_registered_settings() -> Partial:
+    """Return the default settings (`conversation.tools.NAME`) of the registered tools, by name.
+
+    The registry is not loaded for it: as long as it is not loaded, there are no tools.
+    """
+    if _REGISTRY_MODULE not in sys.modules:
+        return {}
+    from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
+
+    return {name: dict(tool.registration) for name, tool in REGISTRY.all().items()}
+
+
+def get_registry_version() -> int:
+    """Return a number that changes with the registered tools; 0 without any."""
+    if _REGISTRY_MODULE not in sys.modules:
+        return 0
+    from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
+
+    return REGISTRY.version
