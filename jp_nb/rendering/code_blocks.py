@@ -53,6 +53,7 @@ def find_code_blocks(text: str) -> list[CodeBlock]:
 
 
 def _find_blocks(lines: list[str]) -> Iterator[CodeBlock]:
+    """Yield the blocks. A block without a closing fence ends with its list or with the text."""
     index = 0
     while index < len(lines):
         prefix_match = _MARKS.match(lines[index])
@@ -83,22 +84,30 @@ def _read_language(info: str) -> str:
 
 
 class _BlockRules:
-    """Tells which lines belong to a block whose `fence` follows a `prefix`, such as `> - `."""
+    """Tells which lines belong to a block whose `fence` follows a `prefix`, such as `> - `.
+
+    A block in a quotation ends with the quotation, and a block in a list with the list item, whose
+    lines are indented. A tab has up to four columns.
+    """
 
     def __init__(self, prefix: str, fence: str) -> None:
         self._fence = fence
-        self._quotes = prefix.count(">")
-        self._in_list = any(char not in " \t>" for char in prefix)
+        self._quote_count = prefix.count(">")
+        self._is_in_list = any(char not in " \t>" for char in prefix)
+        # The indentation of the lines of the block, inside of the quotation.
         self._columns = len(prefix.rpartition(">")[2].expandtabs(4))
 
     def is_left_by(self, line: str) -> bool:
-        if self._quotes:
+        """Return True if `line` is outside of the quotation or the list."""
+        if self._quote_count:
             return not line.lstrip(" \t").startswith(">")
-        return self._in_list and bool(line.strip()) and _count_columns(line) < self._columns
+        if not self._is_in_list or not line.strip():
+            return False
+        return _count_columns(line) < self._columns
 
     def remove_prefix(self, line: str) -> str:
         """Return a line of the block without its quotation marks, and without its indentation."""
-        for _ in range(self._quotes):
+        for _ in range(self._quote_count):
             stripped = line.lstrip(" \t")
             if not stripped.startswith(">"):
                 break
@@ -115,6 +124,7 @@ class _BlockRules:
         return " " * kept_columns + line.lstrip(" \t")
 
     def is_closed_by(self, line: str) -> bool:
+        """Return True if `line`, without its prefix, is the fence that closes the block."""
         text = line.strip(" \t")
         return text.startswith(self._fence) and not text.strip(self._fence[0])
 

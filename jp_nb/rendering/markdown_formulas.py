@@ -34,10 +34,12 @@ class Formulas:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
 
-        # The index of the lines, once it is needed.
-        self._places: dict[str, list[int]] | None = None  # lines that have each end delimiter
-        self._last: dict[int, str | None] = {}  # the delimiter at the end of each of these lines
-        self._outside: list[int] = []  # for each line, the next line that is indented less
+        # The index of the lines, which is made when it is first needed: by end delimiter, the
+        # numbers of the lines that have it; by line, the delimiter at its end; and for each line,
+        # the next line that is indented less.
+        self._places: dict[str, list[int]] | None = None
+        self._last: dict[int, str | None] = {}
+        self._outside: list[int] = []
 
     def find_end(self, start: int) -> int | None:
         """Return the last line of the formulas that start in the line `start`.
@@ -69,6 +71,7 @@ class Formulas:
         return end
 
     def _find_later_line(self, end_delimiter: str, start: int) -> int | None:
+        """Return the next line with `end_delimiter`, before a line that is indented less."""
         if self._places is None:
             self._places = self._index_end_delimiters()
             self._outside = _find_ends_of_indentation(self._lines)
@@ -81,6 +84,7 @@ class Formulas:
         return places[found]
 
     def _index_end_delimiters(self) -> dict[str, list[int]]:
+        """Return the lines of each end delimiter; set `_last`."""
         places: dict[str, list[int]] = {}
         for number, line in enumerate(self._lines):
             found = set(_END_OF_MATH.findall(line))
@@ -94,8 +98,10 @@ class Formulas:
 
 
 def _find_ends_of_indentation(lines: Sequence[str]) -> list[int]:
-    # For each line, the first later line whose indentation does not begin with that of the line.
-    # From the last line to the first: lines that are skipped once need not be read again.
+    """Return for each line the first later line whose indentation does not begin with its own.
+
+    It goes from the last line to the first: lines that are skipped once need not be read again.
+    """
     indentations = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
     outside = [len(lines)] * len(lines)
 
@@ -110,8 +116,10 @@ def _find_ends_of_indentation(lines: Sequence[str]) -> list[int]:
 
 
 def _find_last_delimiter(text: str) -> str | None:
-    # Return the end delimiter at the end of the text, such as `$$` in `x $$.`. It is None if there
-    # is none, if it is escaped, or if the text has another `$$`.
+    """Return the end delimiter at the end of the text, such as `$$` in `x $$.`.
+
+    It is None if there is none, if it is escaped, or if the text has another `$$`.
+    """
     text = text.rstrip(" \t.,;")
 
     if text.endswith("$$"):

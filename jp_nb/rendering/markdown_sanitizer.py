@@ -10,7 +10,8 @@ The parsers are marked (JupyterLab) and mistune with the math rules of nbconvert
 
 `_Sanitizer` separates blocks of code from paragraphs, line by line. `_sanitize_paragraph` handles
 formulas first, then code spans, then the text between them. A *fence* is a line such as three
-backticks, which starts or ends a block of code. A *run* is several backticks or tildes in a row.
+backticks, which starts or ends a block of code. An *inner* fence is one in a list or a quotation.
+A *run* is several backticks or tildes in a row.
 
 Source: `docs/decisions.md` D32; https://spec.commonmark.org/0.31.2/, sections 4.5, 5.1, 5.2, 6.1
 and 6.3.
@@ -29,6 +30,7 @@ from jp_nb.rendering.markdown import MATH_DELIMITER, MAX_MARKDOWN_CHARS
 from jp_nb.rendering.markdown_formulas import Formulas
 from jp_nb.text import plain
 
+# `*+` and `{3,}+` never try a shorter match, so that each search is linear.
 _FENCE = re.compile(r"(?:(?P<ticks>`{3,}+)[^`]*+|(?P<tildes>~{3,}+).*+)")
 _ONLY_FENCES = re.compile(r"[`~\s]*+")
 _INNER_FENCE = re.compile(
@@ -135,8 +137,11 @@ class _Sanitizer:
             yield from _close_open_fences(self._lines)
 
     def _find_end_of_code(self, start: int, fence: str) -> int | None:
-        # The line that closes the block of code, or the number of lines if it is never closed. None
-        # if parsers may disagree about that line: it stays unclear until the end of the text.
+        """Return the line that closes the block of code which begins in the line `start`.
+
+        It is the number of lines if the block is never closed. It is None if parsers may disagree:
+        `_is_unclear` is then set, and no later line is code.
+        """
         if self._is_unclear:
             return None
 
@@ -161,7 +166,11 @@ class _Sanitizer:
         return end
 
     def _follow_inner_fence(self, line: str) -> bool:
-        # Returns True if the line belongs to a block in a list or a quotation.
+        """Return True if the line belongs to a block of code in a list or a quotation.
+
+        The open block is `_inner`. A line may close it, continue it, or leave the list, which ends
+        it. It may also begin the next one.
+        """
         if not line.strip():
             return self._inner is not None
 
@@ -176,6 +185,7 @@ class _Sanitizer:
                     self._is_unclear = True
                 return True
 
+            # The list has ended. For parsers that see the fence at the left margin, it is open.
             self._is_unclear = self._is_unclear or inner.is_unclear
             self._inner = None
 
@@ -186,7 +196,7 @@ class _Sanitizer:
 
 
 def _read_fence(line: str) -> str:
-    # The backticks or tildes of a fence at the left margin; "" for another line.
+    """Return the backticks or tildes of a fence at the left margin; "" for another line."""
     found = _FENCE.fullmatch(line)
     if found is None:
         return ""
@@ -211,6 +221,7 @@ class _InnerFence:
 
     @classmethod
     def of(cls, before: str, fence: str) -> _InnerFence:
+        """Return the fence after the text `before` it, such as `- ` or `> 1. `."""
         prefix = _MARKER.sub(lambda found: " " * len(found[0]), before)
         return cls(prefix, fence, ">" in prefix, _is_margin(before))
 
@@ -218,7 +229,7 @@ class _InnerFence:
         return line.startswith(self.prefix) and _is_closing(line[len(self.prefix) :], self.fence)
 
     def is_left_by(self, line: str) -> bool:
-        # The line is outside of the list or the quotation, which ends the block.
+        """Return True if `line` is outside of the list or the quotation, which ends the block."""
         if self.is_quoted:
             return not line.lstrip(" ").startswith(">")
 
@@ -227,16 +238,21 @@ class _InnerFence:
 
 
 def _is_margin(prefix: str) -> bool:
+    """Return True if a fence after `prefix` counts as one at the left margin for some parsers."""
     return len(prefix) <= 3 and not prefix.strip(" ")
 
 
 def _is_closing(text: str, fence: str) -> bool:
+    """Return True if `text` has only the sign of `fence`, at least as often, and then spaces."""
     return text.startswith(fence) and not text.strip(" ").strip(fence[0])
 
 
 def _close_open_fences(lines: Iterable[str]) -> Iterator[str]:
-    # Two fences of each sign, as long as the longest one in the text. The first one opens a block
-    # if none is open; otherwise it is a line of code.
+    """Yield lines that close every fence which a parser may see open at the end.
+
+    That are two fences of each sign, as long as the longest one in the text. The first one opens a
+    block if none is open; otherwise it is a line of code. The second one closes the block.
+    """
     runs = list(chain.from_iterable(map(_RUNS.findall, lines)))
 
     for sign in "`~":
@@ -247,7 +263,11 @@ def _close_open_fences(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _disable_diagrams(text: str) -> str:
-    # Front ends draw Mermaid diagrams and load their links. nbconvert copies them as HTML.
+    """Return `text` with `text` as the language of each Mermaid diagram.
+
+    Front ends draw the diagrams and load their links. nbconvert copies them as HTML.
+    """
+
     def as_text_code(found: re.Match[str]) -> str:
         info = _NO_LETTER.sub("", html.unescape(found[2]))
         return f"{found[1]}text {found[2]}" if info.lower().startswith("mermaid") else found[0]
@@ -256,7 +276,10 @@ def _disable_diagrams(text: str) -> str:
 
 
 def _sanitize_paragraph(lines: list[_ParagraphLine], image_hosts: Collection[str]) -> Iterator[str]:
-    # If parsers may disagree about the code of one line, all later ones are text.
+    """Yield the safe lines of a paragraph: code spans unchanged, and text without markup.
+
+    If parsers may disagree about the code of one line, all later ones have no code spans.
+    """
     may_have_code = all(line.may_have_code for line in lines)
     link_may_be_open = False
     texts = [line.text for line in lines]
@@ -272,22 +295,24 @@ def _sanitize_paragraph(lines: list[_ParagraphLine], image_hosts: Collection[str
         if may_have_code:
             spans, may_have_code = _find_code_spans(text, link_may_be_open=link_may_be_open)
 
+        # Text outside of code and code alternate, beginning and ending with text.
         pieces: list[str] = []
         last_end = 0
         for start, end in spans:
             pieces += [_sanitize_text(text[last_end:start], image_hosts), text[start:end]]
             last_end = end
-
         pieces.append(_sanitize_text(text[last_end:], image_hosts))
 
-        texts_outside_code = pieces[::2]
-        link_may_be_open = link_may_be_open or any("[" in each for each in texts_outside_code)
+        has_bracket = any("[" in outside for outside in pieces[::2])
+        link_may_be_open = link_may_be_open or has_bracket
         yield "".join(pieces)
 
 
 def _is_read_before_code(text: str) -> bool:
-    # Some parsers look for math and addresses before they look for code. An address may then
-    # include the backtick of a code span.
+    """Return True if `text` has something that some parsers look for before they look for code.
+
+    That are formulas and addresses. An address may include the backtick of a code span.
+    """
     if _READ_BEFORE_CODE.search(text):
         return True
     if "`" not in text:
@@ -297,8 +322,11 @@ def _is_read_before_code(text: str) -> bool:
 
 
 def _escape_open_math(lines: list[str], *, keeps_formulas: bool) -> Iterator[str]:
-    # A formula without an end would include all later text, even code of later blocks. If the lines
-    # may be code, no formula is kept.
+    """Yield `lines` with the delimiters of formulas escaped, except of formulas with an end.
+
+    A formula without an end would include all later text, even code of later blocks. Without
+    `keeps_formulas`, all delimiters are escaped.
+    """
     formulas = Formulas(lines) if keeps_formulas else None
     number = 0
 
@@ -313,12 +341,15 @@ def _escape_open_math(lines: list[str], *, keeps_formulas: bool) -> Iterator[str
 
 
 def _escape_delimiter(found: re.Match[str]) -> str:
+    """Return the first sign of a delimiter (`$` of `$$`, or a backslash) as text."""
     return f"\\{found[0]}\\" if found[0] == "$" else "&#92;"
 
 
 def _find_code_spans(line: str, *, link_may_be_open: bool) -> tuple[list[tuple[int, int]], bool]:
-    # Returns the spans that every parser reads as code, and True if later lines may have code.
-    # With `link_may_be_open`, the text of a link may have started in an earlier line.
+    """Return the spans that every parser reads as code, and True if later lines may have code.
+
+    With `link_may_be_open`, the text of a link may have started in an earlier line.
+    """
     runs = list(_BACKTICKS.finditer(line))
     spans: list[tuple[int, int]] = []
     number = 0
@@ -345,7 +376,7 @@ def _find_code_spans(line: str, *, link_may_be_open: bool) -> tuple[list[tuple[i
 
 
 def _find_equal_run(runs: Sequence[re.Match[str]], number: int) -> int | None:
-    # The next run of the same length closes a code span.
+    """Return the number of the next run of the same length, which closes a code span."""
     length = runs[number].end() - runs[number].start()
     for later in range(number + 1, len(runs)):
         if runs[later].end() - runs[later].start() == length:
@@ -355,7 +386,7 @@ def _find_equal_run(runs: Sequence[re.Match[str]], number: int) -> int | None:
 
 
 def _sanitize_text(text: str, image_hosts: Collection[str]) -> str:
-    # Text outside of code.
+    """Return text outside of code without HTML, unsafe links, and images of other hosts."""
     if not any(sign in text for sign in _MARKUP):
         return text
 
@@ -372,6 +403,7 @@ def _sanitize_text(text: str, image_hosts: Collection[str]) -> str:
 
 
 def _disable_markup(text: str) -> str:
+    """Return text without diagrams, HTML, unsafe TeX commands, and unsafe links."""
     without_tags = _disable_diagrams(text).replace("<", "&lt;")
     without_tex = _TEX.sub(r"\\\\", without_tags)
     without_links = _LINK.sub(r"]\\(", without_tex)
@@ -379,6 +411,10 @@ def _disable_markup(text: str) -> str:
 
 
 def _render_image(found: re.Match[str], image_hosts: Collection[str]) -> str:
+    """Return an image of an allowed host as it is, and another one as a link.
+
+    A *badge* is an image that is the text of a link: the link of the image stands before it.
+    """
     url = found["url"]
     if url is None:
         return "! ["  # a bracket after a space begins no image

@@ -91,12 +91,12 @@ def limit_text(text: str, *, lines: int | None = None) -> str:
     # text that the limits below allow.
     found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
     shown = found if lines is None else found[:lines]
-    left = len(found) - len(shown)
+    omitted_count = len(found) - len(shown)
 
     cut = [truncate(line, 1000).rstrip() for line in shown]
     text = truncate("\n".join(cut), 100_000)  # the output of a cell stays readable
-    if left:
-        text = f"{text}\n… {left} more {pluralize('line', left)}"
+    if omitted_count:
+        text = f"{text}\n… {omitted_count} more {pluralize('line', omitted_count)}"
 
     return text
 
@@ -111,8 +111,8 @@ def make_note(text: str) -> Report:
     # Front ends may read a formula before code, so a note with TeX has no code.
     parts = [text] if "$" in text or "\\" in text else _COMMAND.split(text)
     marked = ""
-    for place, part in enumerate(parts):
-        is_command = place % 2 == 1
+    for index, part in enumerate(parts):
+        is_command = index % 2 == 1  # `split` puts a group of the pattern between two texts
         marked += f"`{part}`" if is_command else escape_markup(part)
 
     return Report(f"*{marked}*", text)

@@ -37,7 +37,10 @@ class SameRun(NamedTuple):
 
 
 def find_same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
-    """Return the runs of equal parts, in order, and an empty run at the end."""
+    """Return the runs of equal parts, in order, and an empty run at the end.
+
+    The empty run lets a caller treat the parts after the last equal ones like those before a run.
+    """
     pairs: list[int | None] = [None] * len(before)  # by index in `before`: index in `after`
     gaps = [_Gap(0, len(before), 0, len(after))]
 

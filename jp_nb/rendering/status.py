@@ -39,6 +39,7 @@ CHARS_PER_TOKEN = 4
 MAX_WAITS = 3
 """Limit of waits that the status line names. Further ones are counted."""
 
+# The effect of an interrupt, by the choice of the user (`InterruptReceived.then`).
 _AFTER: Mapping[str, str] = {
     "menu": "a menu asks how to continue",
     "continue": "continuing",
@@ -48,6 +49,7 @@ _AFTER: Mapping[str, str] = {
     "abort": "aborting the answer",
 }
 _DECIDED = ("continue", "reply", "restart")
+"""Choices after which the turn continues, so that the notice of the interrupt is obsolete then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,13 @@ class _Wait:
 
 @dataclass(frozen=True, slots=True)
 class TurnCounts:
-    """The end of a turn for the user: its seconds, and the tokens that it sent and received.
+    """The end of a turn for the user.
 
-    `seconds` are those of the model and the tools. The time in which the turn only waited for the
-    user is not part of them.
+    Attributes:
+        seconds: Seconds of the model and the tools, without the time in which the turn only waited
+            for the user.
+        sent: Tokens that it sent; None if the server did not report them.
+        received: Tokens that it received.
     """
 
     seconds: int
@@ -72,15 +77,19 @@ class TurnCounts:
 
 
 class Waiting:
-    """The current waits of a turn and their start times. Times are seconds of a monotonic clock."""
+    """The current waits of a turn and their start times. Times are seconds of a monotonic clock.
+
+    A wait with `person` is one for a *decision* of the user. The front end asks for one decision
+    after the other, and the status line counts those that follow.
+    """
 
     def __init__(self, now: float) -> None:
         self._began = now
         # Waits by key: the id of a call, or `MODEL_WAITS`.
         self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be prepared"), now)}
-        self._asking: dict[str, bool] = {}  # by call: its code waits for the user
-        self._function: FunctionBegins | None = None  # it occupies the cell's thread
-        self._interrupt: InterruptReceived | None = None  # its notice is shown
+        self._asking: dict[str, bool] = {}  # by call: True while its code waits for the user
+        self._function: FunctionBegins | None = None  # the `def` tool in the cell's thread
+        self._interrupt: InterruptReceived | None = None  # the one whose notice is shown
 
         # The current response of the model.
         self._last_text_at: float | None = None
@@ -88,8 +97,8 @@ class Waiting:
         self._received_chars = 0
 
         # The time in which the turn has waited only for the user.
-        self._user_since: float | None = None  # the start, while it waits only for the user
-        self._user_s = 0.0  # before that
+        self._user_since: float | None = None  # start of the current such wait, if there is one
+        self._user_s = 0.0  # the sum of the earlier ones
 
         # Tokens of the turn so far, if the server reported them.
         self._sent: int | None = None
@@ -124,6 +133,7 @@ class Waiting:
         self._measure_user(now)
 
     def _measure_user(self, now: float) -> None:
+        """Measure the time in which the turn waits only for the user, after each event."""
         since = self._user_since
         waits_for_user = self._waits_only_for_user()
 
@@ -141,18 +151,22 @@ class Waiting:
         return bool(waits) and all(wait.person or self._asking.get(wait.key) for wait in waits)
 
     def _wait(self, event: Waits, now: float) -> None:
+        """Begin or change the wait with the key of `event`; end it if the event has no text.
+
+        A wait with the same text keeps its start.
+        """
         self._clear_interrupt()
         if event.key == MODEL_WAITS:
             self._last_text_at = None
             self._is_reasoning = False
             self._received_chars = 0
-        before = self._waits.pop(event.key, None)
+        previous = self._waits.pop(event.key, None)
         if not event.text:
             return
 
         since = now
-        if before is not None and before.event.text == event.text:
-            since = before.since
+        if previous is not None and previous.event.text == event.text:
+            since = previous.since
         self._waits[event.key] = _Wait(event, since)
 
     def _set_interrupt(self, event: InterruptReceived) -> None:
@@ -164,8 +178,11 @@ class Waiting:
             self._interrupt = event
 
     def _clear_interrupt(self) -> None:
-        # The turn continues, so the notice is obsolete. The notice of `stop` and `abort` stays, and
-        # the notice of `menu` stays until the user's choice replaces it.
+        """Remove an obsolete notice of an interrupt, because the turn continues.
+
+        The notice of `stop` and `abort` stays, and that of `menu` until the user's choice replaces
+        it.
+        """
         if self._interrupt is not None and self._interrupt.then in _DECIDED:
             self._interrupt = None
 
@@ -180,10 +197,13 @@ class Waiting:
         return " · ".join(filter(None, [notice, self._format_waiting_line(now)]))
 
     def _format_waiting_line(self, now: float) -> str:
-        # Reasoning may be hidden, so the model still counts as awaited.
-        last = None if self._is_reasoning else self._last_text_at
+        """Return the line about the waits: `Waiting for a, b; then 2 decisions by you · 12 s`.
+
+        While text of the model arrives, the model is not awaited. The line names retries with their
+        reason. Decisions are only counted, unless the turn waits for nothing else.
+        """
         waits = list(self._waits.values())
-        if last is not None and now - last < QUIET_SECONDS:
+        if self._is_text_arriving(now):
             waits = [wait for wait in waits if wait.event.key != MODEL_WAITS]
             if not waits:
                 return self._format_arriving_line(now)
@@ -193,7 +213,8 @@ class Waiting:
         sentences = [describe_retry(event, now) for event in retries]
         later_decisions = self._count_decisions()
 
-        if not others and not sentences:  # the turn waits only for decisions
+        waits_only_for_decisions = not others and not sentences
+        if waits_only_for_decisions:
             others = waits
             later_decisions = 0
 
@@ -213,6 +234,12 @@ class Waiting:
         waiting = "; ".join([f"Waiting for {named}", *sentences])
         return f"{waiting} · {seconds} s"
 
+    def _is_text_arriving(self, now: float) -> bool:
+        """Return True if text that the user sees has just arrived. Reasoning may be hidden."""
+        if self._is_reasoning or self._last_text_at is None:
+            return False
+        return now - self._last_text_at < QUIET_SECONDS
+
     def _format_name(self, event: Waits) -> str:
         if event.key == MODEL_WAITS and self._is_reasoning:
             return f"{event.text} (reasoning)"
@@ -222,7 +249,10 @@ class Waiting:
         return event.text
 
     def _format_arriving_line(self, now: float) -> str:
-        # A sign that more text comes. The server reports the exact number of tokens at the end.
+        """Return the line while text arrives, with an estimate of the tokens.
+
+        The server reports their exact number at the end.
+        """
         response = self._waits.get(MODEL_WAITS)
         if response is None:
             return ""
@@ -271,7 +301,10 @@ def format_tokens(sent: int | None, received: int | None) -> str:
 
 
 def describe_interrupt(heard: InterruptReceived, function: FunctionBegins | None = None) -> str:
-    """Return the notice of an interrupt, the tool `function` that it stops, and its effect."""
+    """Return the notice of an interrupt.
+
+    It names the tool `function` that the interrupt stops, and the effect that the user has chosen.
+    """
     effects = []
     if function is not None:
         effects.append(f"stopping {function.name}")

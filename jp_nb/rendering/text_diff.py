@@ -76,7 +76,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value as lines, of a kind such as `text` or `JSON`, with the escapes of its kind."""
+    """A value as lines.
+
+    Attributes:
+        kind: `text`, `JSON`, or the words for an unset value. It is shown with the size.
+        lines: The lines as they are compared.
+        escape: Returns a line as it is shown.
+    """
 
     kind: str
     lines: tuple[str, ...]
@@ -102,6 +108,7 @@ def diff_change(change: ProposedChange) -> Difference | None:
     An added item of a list is compared with nothing. An unset value is compared with the inherited
     value that replaces it.
     """
+    # `then` is the inherited value of an unset one.
     after = change.then if change.proposed is None else change.proposed
     before = None if change.added else change.now
     if max(len(before or ""), len(after or "")) <= SHORT_VALUE_CHARS:
@@ -132,6 +139,7 @@ def diff_lines(before: Iterable[str], after: Iterable[str]) -> tuple[DiffLine, .
 
 
 def _read_value(text: str | None) -> _Value:
+    """Return the lines of a value that is given as JSON; None is an unset value."""
     if text is None:
         return _Value(UNSET_VALUE, (), escape_invisible)
 
@@ -157,6 +165,7 @@ def _escape_text(text: str) -> str:
 
 
 def _compare_lines(now: _Value, proposed: _Value) -> Iterator[DiffLine]:
+    """Yield the differences: before each run of equal lines, the lines that differ."""
     if now.kind != proposed.kind:  # a line of text never equals a line of JSON
         runs = [SameRun(len(now.lines), len(proposed.lines), 0)]  # nothing is equal
     else:

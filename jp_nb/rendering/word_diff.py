@@ -50,7 +50,8 @@ def compare_words(
         before_end = run.before_end
         after_end = run.after_end
 
-        # If one is empty, an empty piece marks the place, which is not folded.
+        # The replaced words: their equal beginning and end are no difference. If one side is empty,
+        # an empty piece marks the place, which is then not folded.
         if removed or added:
             head = count_equal(removed, added)
             tail = count_equal(removed[head:][::-1], added[head:][::-1])
@@ -102,6 +103,7 @@ def _join_pieces(pieces: list[DiffPiece], escape: Escape) -> tuple[DiffPiece, ..
 def _fold_piece(
     piece: DiffPiece, escape: Escape, *, is_first: bool, is_last: bool
 ) -> Iterator[DiffPiece]:
+    """Yield a piece with escapes. Of a long equal one, only the text near a difference is kept."""
     head = 0 if is_first else CONTEXT_CHARS
     tail = 0 if is_last else CONTEXT_CHARS
     folded_count = len(piece.text) - head - tail

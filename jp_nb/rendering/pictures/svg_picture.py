@@ -138,6 +138,7 @@ class SvgPicture:
 
 
 def _format_pattern(pattern: tuple[str, int, str, str]) -> str:
+    """Return the SVG of a pattern: its name, its size, the path in it, and the color."""
     name, size, path, color = pattern
     return (
         f"<pattern id='{name}' width='{size}' height='{size}' patternUnits='userSpaceOnUse'>"
@@ -153,15 +154,16 @@ def cut_to_width(text: str, width: float) -> str:
     """Return the beginning of `text` that fits into `width` pixels, with an ellipsis if cut."""
     limit = width / CHAR_PX
     used = 0.0
-    for place, char in enumerate(text):
+    for index, char in enumerate(text):
         used += _count_columns(char)
         if used > limit:
-            kept = text[: max(place - 1, 0)]
+            kept = text[: max(index - 1, 0)]
             return f"{kept}…"
     return text
 
 
 def _count_columns(char: str) -> float:
+    """Return the estimated width of a character, as a multiple of `CHAR_PX`."""
     if east_asian_width(char) in "WF":
         return 2.0
     return 1.5 if char in "MWmw@%…→" else 1.0

@@ -65,7 +65,11 @@ class TimeScale:
         return part.x + part.width * min(max(share, 0.0), 1.0)
 
     def list_ticks(self, min_gap: float) -> list[tuple[float, float]]:
-        """Return the times of ticks with their positions, at least `min_gap` apart."""
+        """Return the times of ticks with their positions, at least `min_gap` apart.
+
+        The step is the smallest one of `_TICK_STEPS` with about `_TICK_COUNT` ticks. Shortened
+        waits have none.
+        """
         shown = [part for part in self.parts if not part.is_cut]
         shown_s = sum(part.end - part.start for part in shown)
         fitting = (step for step in _TICK_STEPS if step * _TICK_COUNT >= shown_s)
@@ -83,6 +87,7 @@ class TimeScale:
 
 
 def _merge_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the intervals in order, with overlapping ones joined."""
     merged: list[tuple[float, float]] = []
     for start, end in sorted(intervals):
         if merged and start <= merged[-1][1]:
@@ -96,6 +101,7 @@ def _merge_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[flo
 def _make_parts(
     seconds: float, busy: Sequence[tuple[float, float]], width: float
 ) -> list[ScalePart]:
+    """Return the parts of the time with their positions from 0 to `width`."""
     intervals = _measure_intervals(seconds, busy)
     total_length = sum(interval.length for interval in intervals)
 
@@ -110,7 +116,7 @@ def _make_parts(
 
 
 class _Interval(NamedTuple):
-    """Seconds from `start` to `end`, and the seconds that it is drawn as long as."""
+    """Seconds from `start` to `end`, drawn as long as `length` seconds."""
 
     start: float
     end: float
@@ -118,7 +124,10 @@ class _Interval(NamedTuple):
 
 
 def _measure_intervals(seconds: float, busy: Sequence[tuple[float, float]]) -> list[_Interval]:
-    """Return the busy intervals and the waits between them, of which long ones are shortened."""
+    """Return the busy intervals and the waits between them, of which long ones are shortened.
+
+    A wait is long if it is longer than all busy intervals together.
+    """
     busy_s = sum(end - start for start, end in busy)
     longest_wait = max(busy_s, _MIN_CUT_S)
 

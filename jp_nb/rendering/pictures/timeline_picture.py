@@ -90,6 +90,7 @@ def _list_legend_items(steps: Sequence[TimelineStep]) -> list[tuple[str, str]]:
 def _draw_axis(
     picture: SvgPicture, timeline: TurnTimeline, scale: TimeScale, height: float
 ) -> None:
+    """Draw the heads of the columns, the ticks, and the shortened waits, for rows of `height`."""
     has_times = timeline.timing != "order"
     time_head = "time (first token)" if has_times else "end"
     picture.add_text(_TIME_X, 16, time_head, width=_TOKENS_X - _TIME_X, classes="dim")
@@ -111,6 +112,7 @@ def _draw_axis(
 
 
 def _draw_bar(picture: SvgPicture, scale: TimeScale, step: TimelineStep, y: float) -> None:
+    """Draw the bar of a step, with the time until its first token; a diamond without a duration."""
     x = _CHART_X + scale.find_x(step.start)
     end = _CHART_X + scale.find_x(step.end)
     classes = _find_class(step)
@@ -131,6 +133,7 @@ def _draw_bar(picture: SvgPicture, scale: TimeScale, step: TimelineStep, y: floa
 
 
 def _find_class(step: TimelineStep) -> str:
+    """Return the CSS class of a bar, a key of `_LEGEND`."""
     if step.state in ("failed", "interrupted", "skipped"):
         return "error"
     return "wait" if step.kind == "user" else step.kind
@@ -158,6 +161,7 @@ def format_token_pair(usage: Usage | None) -> str:
 
 
 def _shorten(count: int | None) -> str:
+    """Return a number in few characters, such as `1.2k`; `?` if it is unknown."""
     if count is None:
         return "?"
     for size, sign in ((10**9, "G"), (10**6, "M"), (10**3, "k")):

@@ -81,10 +81,11 @@ def summarize_changes(changes: tuple[ProposedChange, ...]) -> list[ChangeSummary
     return summaries
 
 
-# HTML elements by the sign of a line, and by the kind of a piece.
+# HTML elements by the sign of a line of a difference, and by the kind of a piece of a line.
 _LINE_TAGS = {"-": "del", "+": "ins", " ": "span", "…": "i"}
 _PIECE_TAGS = {"differs": "b", "fold": "i"}
 _BETWEEN_WORDS = re.compile(r"[._/:-]+(?=\w)")
+"""Signs after which a long path may be broken into lines: `conversation.` `tools`."""
 
 
 def render_change_table(changes: Iterable[ProposedChange]) -> str:
@@ -109,6 +110,7 @@ def render_change_table(changes: Iterable[ProposedChange]) -> str:
 
 
 def _render_short_row(change: ProposedChange) -> str:
+    """Return a row with the path, the current value, and the proposed value, each in a cell."""
     shown = spell_change(change)
     now = UNSET_VALUE if shown.now is None else shown.now
 
@@ -118,6 +120,7 @@ def _render_short_row(change: ProposedChange) -> str:
 
 
 def _render_long_row(change: ProposedChange, difference: Difference) -> str:
+    """Return a row with one wide cell: the path, and the differences of the values below it."""
     title = f"{_render_path(change)} <span class='jp-nb-sizes'>{escape(difference.sizes)}</span>"
     lines = "".join(map(_render_line, difference.lines))
 
@@ -133,6 +136,7 @@ def _render_long_row(change: ProposedChange, difference: Difference) -> str:
 
 
 def _render_whole_value(caption: str, lines: tuple[str, ...]) -> str:
+    """Return a folded block with all lines of a value; "" for an unset value."""
     if not lines:
         return ""
 
@@ -164,5 +168,5 @@ def _render_path(change: ProposedChange) -> str:
 
 
 def _isolate_text(text: str) -> str:
-    # The direction of the text does not change the order of the elements around it.
+    """Return a text whose direction (right to left) does not change the order around it."""
     return f"<bdi>{escape(text)}</bdi>"

@@ -96,7 +96,7 @@ def summarize_form(draft: FormDraft) -> list[SummaryLine]:
 
         if state.answer:
             answer = format_prompt_answer(page, state.answer)
-        elif state.declined:
+        elif state.declined:  # the user pressed Decline, which needs no answer
             answer = REFUSED
             is_open = False
         else:

@@ -60,6 +60,7 @@ class PromptSummary(NamedTuple):
     markdown: str
 
 
+# For readers of a page that does not show the form: in a saved notebook, or without widgets.
 OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you are asked as text.]"
 
 
@@ -115,7 +116,10 @@ def _summarize_form(prompt: FormPrompt, end: AnyEnd) -> PromptSummary:
 
 
 def _has_card(prompt: SimplePrompt) -> bool:
-    """Return True if the summary lists options, an own text, or fields below the question."""
+    """Return True if the summary lists options, an own text, or fields below the question.
+
+    A short choice of one option needs no list: the answer has its label.
+    """
     if isinstance(prompt, ActionPrompt):
         return False
 
@@ -131,6 +135,7 @@ def _has_card(prompt: SimplePrompt) -> bool:
 def _summarize_page(
     question: str, prompt: SimplePrompt, end: PromptEnd[Answered], *, has_card: bool
 ) -> PromptSummary:
+    """Return the summary of one question: its text, its outcome, and the lines of its card."""
     card = QuestionCard()
 
     if isinstance(end, Answered):
@@ -155,6 +160,7 @@ def _summarize_page(
 
 
 def _make_card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
+    """Return the card of a question after its `end`; None: it is still open."""
     answer_type = page.question.answer_type
     recorded_type = answer_type.to_record()
     if not isinstance(end, Answered):
@@ -163,6 +169,7 @@ def _make_card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> Questio
 
 
 def _list_option_lines(page: QuestionPrompt) -> Iterator[str]:
+    """Yield the lines below an open question: the host of its URL, its options, or its fields."""
     # Of a URL only the host: a page may make a link of the whole text.
     address = find_address(page)
     if address is not None and address.host:

@@ -1,8 +1,11 @@
 """Texts of a prompt: header, question, context, details, choices, and the expected answer.
 
-A form and the dialogue on stdin show the same texts. All come from a model, a tool, or a file, so
-invisible characters are spelled out. `form_text.py` has the texts of forms with several pages,
-`address_text.py` those of a URL, and `prompt_summary.py` the text that replaces a prompt.
+A form and the dialogue on stdin show the same texts. All come from a model, a tool, or a file. So
+invisible characters in them are *spelled out*: `a⟨U+200B⟩b`. Only the background of a question
+loses them instead (`plain`), because the user does not decide about it.
+
+`form_text.py` has the texts of forms with several pages, `address_text.py` those of a URL, and
+`prompt_summary.py` the text that replaces a prompt.
 
 Source: `docs/prompts.md`, `docs/guide.md`, `docs/turns.md`.
 """
@@ -16,7 +19,12 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.agent.prompting.prompt_ends import Answered
-from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePrompt
+from jp_nb.agent.prompting.prompts import (
+    ActionPrompt,
+    PromptDetail,
+    QuestionPrompt,
+    SimplePrompt,
+)
 from jp_nb.object_text import format_object
 from jp_nb.rendering.prompt_texts.change_text import summarize_changes
 from jp_nb.text import (
@@ -60,7 +68,15 @@ def format_unseen_notice(*, stdin: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BooleanChoice:
-    """One answer to a boolean question: its button in a form, and its key on stdin."""
+    """One answer to a boolean question.
+
+    Attributes:
+        label: The label of its button in a form.
+        key: Its key on stdin.
+        meaning: The text beside the key.
+        value: The answer.
+        remember: True if the answer is used again in the rest of the turn.
+    """
 
     label: str
     key: str
@@ -131,7 +147,8 @@ def spell_name(text: str) -> str:
 def format_context(prompt: SimplePrompt) -> str | None:
     """Return the background text to show above the question; None without one.
 
-    The document of a decision is complete, with invisible characters spelled out.
+    The document of a decision, such as a plan, is complete, with invisible characters spelled out,
+    because the user decides about it.
     """
     if isinstance(prompt, ActionPrompt):
         return spell_prose(prompt.document).strip("\n") if prompt.document else None
@@ -141,7 +158,7 @@ def format_context(prompt: SimplePrompt) -> str | None:
 
 
 class CaptionedLines(NamedTuple):
-    """A caption, and lines of untrusted text below it."""
+    """A caption, and lines of untrusted text below it, with invisible characters spelled out."""
 
     caption: str
     lines: list[str]
@@ -149,21 +166,28 @@ class CaptionedLines(NamedTuple):
 
 def list_exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
     """Return the complete details of the decision, because the user approves all of them."""
-    shown = []
-    for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
-        count = ONE_LINE
-        if isinstance(exhibit.value, str):
-            count, lines = spell_lines(exhibit.value)
-        else:
-            lines = format_object(exhibit.value)
+    if not isinstance(prompt, ActionPrompt):
+        return []
+    return [_format_exhibit(exhibit) for exhibit in prompt.exhibits]
 
+
+def _format_exhibit(exhibit: PromptDetail) -> CaptionedLines:
+    """Return a detail with its caption, and the size of a text of several lines: `code: 3 lines`.
+
+    An exhibit with a `size_text` has that text in place of the size.
+    """
+    size = ""
+    if isinstance(exhibit.value, str):
+        line_count, lines = spell_lines(exhibit.value)  # the count in words
+        if line_count != ONE_LINE:
+            size = line_count
+    else:
+        lines = format_object(exhibit.value)
+
+    if exhibit.size_text is not None:
         size = exhibit.size_text
-        if size is None:
-            size = "" if count == ONE_LINE else count
-        caption = f"{exhibit.caption}: {size}" if size else exhibit.caption
-        shown.append(CaptionedLines(caption, lines))
-
-    return shown
+    caption = f"{exhibit.caption}: {size}" if size else exhibit.caption
+    return CaptionedLines(caption, lines)
 
 
 def format_question(prompt: SimplePrompt) -> str:
@@ -184,11 +208,10 @@ def describe_expected_picks(kind: SelectAnswer) -> str:
 
     if most is None:
         return f"Please pick at least {least}." if least else ""
-
-    if least in (0, most):
-        limit = "" if least else "at most "
-        return f"Please pick {limit}{most}."
-
+    if least == 0:
+        return f"Please pick at most {most}."
+    if least == most:
+        return f"Please pick {most}."
     return f"Please pick {least} to {most}."
 
 
@@ -236,7 +259,12 @@ def get_preselected(prompt: QuestionPrompt) -> JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class EditableText:
-    """A text as the user edits it in a box. `hint` explains spelled-out characters, if any."""
+    """A text as the user edits it in a box.
+
+    Attributes:
+        shown: The text with invisible characters spelled out.
+        hint: Explains the spelled-out characters; None if there are none.
+    """
 
     shown: str
     hint: str | None

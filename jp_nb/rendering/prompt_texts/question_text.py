@@ -1,6 +1,7 @@
 """Show a recorded question and its answer as a *card*: the answer in words, and lines below it.
 
-The input is recorded JSON. Parts that are missing, damaged or unknown are omitted.
+The input is recorded JSON. Parts that are missing, damaged or unknown are omitted. An *own text* is
+a text that the user typed in place of an option, or as the answer to a text question.
 
     Which stores? → Redis, Postgres, "a file"
         ☑ Postgres
@@ -66,6 +67,7 @@ class QuestionCard:
         allows_several: True if several options could be chosen.
         own_text: The user's own text; None without one.
         fields: For each field of a form, its name and its card.
+        answered: True if there is an answer.
     """
 
     words: str = ""
@@ -114,7 +116,8 @@ def make_question_card(
     if not answered:
         return QuestionCard()
 
-    if isinstance(answer, str) and len(_split_own_text(answer)) > 1:
+    has_several_lines = isinstance(answer, str) and len(_split_own_text(answer)) > 1
+    if isinstance(answer, str) and has_several_lines:
         return QuestionCard(_cut_first_line(answer), own_text=answer, answered=True)
 
     if isinstance(answer, bool):
@@ -133,6 +136,11 @@ def _format_value(value: JsonValue) -> str:
 def _make_select_card(
     kind: dict[str, JsonValue], answer: JsonValue, *, answered: bool
 ) -> QuestionCard:
+    """Return the card of a choice: the words of the answer, and the options with their signs.
+
+    The card of an answer with more than `MAX_ALTERNATIVES` options lists none. Its words have the
+    number of the options instead, such as `Postgres, one of 12`.
+    """
     labels = _read_option_labels(kind.get("options"))
     picks = _read_picks(answer) if answered else _Picks([])
     allows_several = kind.get("multi") is True or isinstance(answer, list)
@@ -143,7 +151,6 @@ def _make_select_card(
     words = _format_picks(labels, chosen, picks.own_text)
 
     if answered and len(options) > MAX_ALTERNATIVES:
-        # The picks are in the line, and a long list of the others says little.
         count = sum(option.chosen for option in options)
         number = "one" if count == 1 and not allows_several else str(count)
         if count:
@@ -200,6 +207,7 @@ def _format_picks(
 
 
 def _cut_first_line(text: str) -> str:
+    """Return the first line of an own text, with a sign that more follows."""
     return f"{one_line(_split_own_text(text)[0], limit=MAX_CELL_CHARS)} …"
 
 
@@ -227,7 +235,8 @@ def _format_label(value: JsonValue) -> str:
 
 
 def _make_form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
-    given = as_object(answer)
+    """Return the card of a form, with a card for each field."""
+    answers = as_object(answer)
     cards = []
     for field in map(as_object, fields):
         key = field.get("id")
@@ -238,7 +247,8 @@ def _make_form_card(fields: list[JsonValue], answer: JsonValue, *, answered: boo
 
         if as_object(kind).get("type") == "form":  # forms are not nested
             kind = {}
-        card = make_question_card(kind, given.get(key), answered=answered and key in given)
+        is_filled = answered and key in answers
+        card = make_question_card(kind, answers.get(key), answered=is_filled)
         name = text if isinstance(text, str) and text.strip() else key
         cards.append((_format_label(name), card))
 
@@ -305,6 +315,7 @@ def _shorten_field_card(card: QuestionCard) -> QuestionCard:
 
 
 def _list_options(card: QuestionCard) -> list[str]:
+    """Return a line for each listed option, such as `☑ Redis`, and one for the omitted ones."""
     lines = []
     for option in card.options:
         lines.append(f"{_SIGNS[card.allows_several, option.chosen]}{option.label}")
@@ -316,6 +327,7 @@ def _list_options(card: QuestionCard) -> list[str]:
 
 
 def _split_own_text(text: str) -> list[str]:
+    """Return the lines of an own text, at most 50, and a line with the number of the others."""
     return limit_text(text, lines=50).split("\n") if text.strip() else [EMPTY]
 
 

@@ -57,6 +57,11 @@ def render_call_outcome(outcome: CallOutcome, *, timed: bool) -> Report:
 
 
 def _list_processes(outcome: CallOutcome) -> Iterator[Report]:
+    """Yield input, output, and end of each process that a command tool has started.
+
+    A call may run its command several times. The input is shown even if it is empty, because the
+    command may wait for it.
+    """
     run_count = sum(not run.formats for run in outcome.processes)
     number = 0
 

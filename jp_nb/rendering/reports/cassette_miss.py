@@ -50,6 +50,7 @@ _Change = tuple[str, JsonValue, JsonValue]
 
 
 def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[_Change]:
+    """Yield the parts that differ: settings, system texts, attachments, tools, and messages."""
     for key, old, new in _diff_fields(recorded.settings, asked.settings):
         if key == "parameters":
             for name, before, after in _diff_fields(as_object(old), as_object(new)):
@@ -64,7 +65,7 @@ def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Ite
     yield from _diff_named_parts("tool", "name", recorded.tools, asked.tools)
 
     for number, before, after in _diff_pairs(recorded.messages, asked.messages):
-        # A missing message is `{}`.
+        # Messages of different roles, or a missing one (`{}`), are compared as a whole.
         if before.get("role") != after.get("role"):
             yield f"message {number}", before or None, after or None
             continue
@@ -75,6 +76,7 @@ def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Ite
 
 
 def _diff_fields(old: JsonObject, new: JsonObject) -> Iterator[_Change]:
+    """Yield the keys whose values differ; a missing value is None."""
     for key in dict.fromkeys([*old, *new]):
         before = old.get(key)
         after = new.get(key)
@@ -98,6 +100,7 @@ def _diff_pairs(
 def _diff_named_parts(
     kind: str, key: str, recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
 ) -> Iterator[_Change]:
+    """Yield the differences of parts that have the same name in `key`, and of their order."""
     old = {str(part.value.get(key)): dict(part.value) for part in recorded}
     new = {str(part.value.get(key)): dict(part.value) for part in asked}
 
@@ -147,4 +150,5 @@ def _list_hints(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
 
 
 def _remove_times(value: JsonValue) -> str:
+    """Return a text without dates and times; "" for another value."""
     return _TIME.sub("", value) if isinstance(value, str) else ""

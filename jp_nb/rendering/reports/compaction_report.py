@@ -31,6 +31,7 @@ def render_treatment(stream: ConversationStream) -> Report:
     if not treatments:
         treatments = [SENT_WHOLE] * stream.turn_count
 
+    # Adjacent turns with the same treatment share a row.
     rows = []
     next_turn = 0
     for treatment, adjacent in groupby(treatments):
@@ -72,7 +73,7 @@ def render_compactions(
 def render_compaction_preview(plan: CompactionPlan) -> Report:
     """Return the expected result of `plan`."""
     note = f"About {plan.after:,} tokens of messages would be sent instead of {plan.before:,}"
-    if any(cut.rule.summary is not None for cut in plan.steps):
+    if any(step.rule.summary is not None for step in plan.steps):
         note += ", plus the summary, which is not written yet"
 
     return add_note(render_treatment(plan.outcome), f"{note}. Nothing has changed.")

@@ -94,6 +94,7 @@ def _has_words(model: ModelInfo, words: Sequence[str]) -> bool:
 
 
 def _format_note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
+    """Return the note below the table: the number of models, and how to use one."""
     count = len(listed.models)
     of_all = "" if len(found) == count else f" of {count}"
     note = f"{provider}: {len(found)}{of_all} {pluralize('model', count)}"

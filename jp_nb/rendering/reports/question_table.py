@@ -25,6 +25,8 @@ from jp_nb.text import (
 QUESTION_CHARS: Final = 60
 ANSWER_CHARS: Final = 40
 NOT_YOURS: Final = "not signed by you"
+_ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
+"""Words for askers that are no tool."""
 QUESTION_COLUMNS: Final = ("id", "question", "answer", "answered by")
 
 
@@ -55,15 +57,12 @@ def render_question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
             about.append(f"answered by {answer.answered_by}")
 
         texts = [answer.question, answer.words]
-        if answer.words != answer.answer:
+        if answer.words != answer.answer:  # a label, or a value that is no text
             texts.append(f"value: {sorted_json(answer.answer)}")
 
         blocks = (Report(make_code_block(text), text) for text in map(plain, texts))
         sheets.append(join_reports([make_remark(" · ".join(about)), *blocks]))
     return join_reports(sheets, between="\n\n")
-
-
-_ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
 
 
 def _cut_line(text: str, limit: int) -> str:

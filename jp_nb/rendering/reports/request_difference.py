@@ -54,6 +54,11 @@ def render_request_difference(before: TracedRequest, after: TracedRequest) -> Re
 
 
 def _report_values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    """Report the differences of settings, headers, and system texts.
+
+    The bodies have the same *form* if they have the same members (`SentRequest.members`), as those
+    of one API have.
+    """
     is_same_form = before.sent.members == after.sent.members
     if not is_same_form:
         yield make_remark(
@@ -96,7 +101,11 @@ def _report_change(label: str, old: JsonValue, new: JsonValue) -> Iterator[Repor
 def _select_compared(
     before: TracedRequest, after: TracedRequest
 ) -> tuple[ModelRequest, ModelRequest]:
-    # Bodies of one form append the same parts, which are among the messages.
+    """Return the contents to compare.
+
+    Bodies of one form append the same changed parts to the messages, so `shown` has only what is in
+    front of the messages. Otherwise all parts are compared.
+    """
     if before.sent.members == after.sent.members:
         return before.shown, after.shown
 
@@ -131,6 +140,7 @@ def _index_attachments(request: ModelRequest) -> dict[str, JsonValue]:
 def _report_members(
     label: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]
 ) -> Iterator[Report]:
+    """Report which tools or attachments were removed, added, and changed."""
     removed = [name for name in old if name not in new]
     added = [name for name in new if name not in old]
     for word, names in (("removed", removed), ("added", added)):
@@ -144,6 +154,7 @@ def _report_members(
 
 
 def _report_messages(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    """Report the messages from the first difference on, and the difference of the first one."""
     old = before.messages
     new = after.messages
     first = count_equal(old, new)  # index of the first message that differs

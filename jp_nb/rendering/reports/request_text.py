@@ -83,6 +83,7 @@ def format_token_estimate(traced: TracedRequest) -> str:
 
 
 def _list_facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the table of facts: address, key, headers, parameters, and schema."""
     sent = traced.sent
     yield from (("note", remark) for remark in traced.remarks[1:])
 
@@ -127,7 +128,8 @@ class _Section:
         part: The name of the part, as in `TracedRequest.estimated_tokens`.
         noun: The word for one of the texts.
         texts: Title and full text of each.
-        columns, rows: A table of the short texts.
+        columns: The heads of the table in the short report.
+        rows: Its rows, one for each text.
     """
 
     part: str
@@ -138,6 +140,7 @@ class _Section:
 
 
 def _list_content(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    """Yield a heading for each part of the request, and its texts, or a table of short ones."""
     for section in (
         _read_system(traced),
         _read_attachments(traced),
@@ -236,9 +239,12 @@ def format_message_row(number: int, message: MessageRow) -> tuple[str, str, str,
 
 
 def _is_cut(traced: TracedRequest) -> bool:
+    """Return True if the short report omits something that the full one has."""
     request = traced.shown
-    texts = [*request.system, *(each.text for each in traced.messages)]
-    texts += [each.content for each in request.attachments if isinstance(each.content, str)]
+    texts = [*request.system, *(message.text for message in traced.messages)]
+    for attachment in request.attachments:
+        if isinstance(attachment.content, str):
+            texts.append(attachment.content)
 
     return (
         any(len(text) > MAX_MESSAGE_CHARS or "\n" in text for text in texts)

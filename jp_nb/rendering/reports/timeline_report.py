@@ -80,6 +80,7 @@ def render_timeline(timeline: TurnTimeline) -> Report:
 
 
 def _format_title(timeline: TurnTimeline, number: int) -> str:
+    """Return the title, such as `Timeline of turn 3: 5.2 s, 2 requests, 1 tool run`."""
     requests = sum(step.kind == "request" for step in timeline.steps)
     runs = sum(step.kind == "tool" for step in timeline.steps)
     parts = [f"{requests:,} {pluralize('request', requests)}"]
@@ -96,6 +97,7 @@ def _format_title(timeline: TurnTimeline, number: int) -> str:
 
 
 def _list_cells(step: TimelineStep, *, has_times: bool) -> Iterator[str]:
+    """Yield the cells of a step, in the order of the table heads."""
     yield step.label
     if has_times:
         about = "about " if step.is_rough else ""

@@ -1,8 +1,8 @@
 """Reports about the configured tools: `%jp tools` lists them, `%jp tools NAME` shows one.
 
 A tool is *offered* if the configuration enables it and its source provides it. Each report asks
-twice for the offer (`MakeOffer`): as the configuration is, and with all tools enabled, because a
-tool that is off has no definition otherwise.
+twice for the offer (`MakeOffer`): as the configuration is, and with all tools enabled (`possible`),
+because a tool that is off has no definition otherwise.
 
 Source: `docs/guide.md`.
 """
@@ -44,7 +44,11 @@ from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
 
 
 class MakeOffer(Protocol):
-    """Returns the tools that a configuration enables. `may_start` is as in `SourceAttempt`."""
+    """Returns the tools that a configuration enables.
+
+    Without `may_start`, sources such as servers do not start for it. The tools of those that run
+    are known.
+    """
 
     def __call__(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
         """Return the tools of `config`."""
@@ -58,13 +62,17 @@ _SWITCH_TEXTS: Mapping[str, str] = {
 }
 
 
+RuleRow = tuple[str, str]
+"""The words of a rule, and who set it: its layer, or the command that removes it."""
+
+
 def render_tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
     """Return all configured tools with their state, source and settings.
 
     With `toolset`, return only its tools.
     """
     offered = offer(config)
-    config = offered.config or config
+    config = offered.config or config  # with the tools that the sources have found just now
     possible = offer(with_all_tools_enabled(config), may_start=False)
 
     rows = []
@@ -91,15 +99,17 @@ def render_tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None
 
 def _describe_source(name: str, config: AppConfig, offered: ToolSet) -> str:
     """Return the state of a source whose tools are not known."""
-    failed = [text for text in (*offered.failures, *offered.problems) if name in text]
-    if failed:
-        return f"missing: {failed[0]}"
+    # The text of a failure names its source: `the tool source 'mcp.books' failed: …`.
+    failures = [text for text in (*offered.failures, *offered.problems) if name in text]
+    if failures:
+        return f"missing: {failures[0]}"
     if config.conversation.toolsets[name].state:
         return "on"
     return f"off: {name} has not started. List its tools: `%jp tools {name}`"
 
 
 def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
+    """Return the state of a tool in the list: `on`, `off`, or `missing` with the reason."""
     if name in offered.missing:
         return f"missing: {offered.missing[name]}"
     if name not in offered.tools:
@@ -109,14 +119,12 @@ def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
     return "on" if is_on else "on: assistant.tool_choice names it"
 
 
-RuleRow = tuple[str, str]
-"""A rule of the configuration, and its source; or a rule that the user kept, and its removal."""
-
-
 def render_tool(
     name: str, config: AppConfig, offer: MakeOffer, rules: Sequence[RuleRow] = ()
 ) -> Report:
     """Return all details of one tool, with its `rules`; for a toolset, its tools.
+
+    `config` already has the tools of sources: `%jp tools NAME` lets them find their tools first.
 
     Raises:
         UsageError: There is no such tool; the message suggests the nearest one.
@@ -173,6 +181,7 @@ def _suggest_tool(name: str, config: AppConfig) -> str:
 def _list_facts(
     name: str, config: AppConfig, offered: ToolSet, possible: ToolSet
 ) -> list[tuple[str, str]]:
+    """Return the settings of a tool, each with its value, in the order of the table."""
     configured = config.conversation.tools[name]
     found = possible.tools.get(name)
 
@@ -198,12 +207,13 @@ def _list_facts(
 
 
 def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
-    state, rule = config.conversation.get_tool_state(name)
-    word = "on" if state else "off"
+    """Return the state of a tool, and how `-t` and `-T` can switch it."""
+    is_on, rule = config.conversation.get_tool_state(name)
+    word = "on" if is_on else "off"
 
     if rule == "never":
         return f"locked-{word}: -t and -T cannot switch it"
-    if name in offered.tools and not state:
+    if name in offered.tools and not is_on:  # `assistant.tool_choice` names it
         return f"{_describe_state(name, config, offered)}; otherwise off: {_SWITCH_TEXTS[rule]}"
 
     return f"{word}: {_SWITCH_TEXTS[rule]}"
@@ -218,6 +228,7 @@ def _format_command(command: Command) -> str:
 
 
 def _format_value(value: JsonValue, path: Sequence[str]) -> str:
+    """Return the value of the setting at `path` as JSON, without secrets."""
     return hide_credentials(format_setting_value(mask_secrets(value, path)))
 
 
@@ -231,6 +242,7 @@ def _list_settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
 
 
 def _describe_display(tool: OfferedTool) -> str:
+    """Return how the calls of a tool are shown: `arguments: json, results: 10 lines`."""
     if tool.hidden:
         return "hidden"
 
@@ -255,16 +267,16 @@ def _list_advice(tool: OfferedTool) -> Iterator[tuple[str, str]]:
 def _make_question_row(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:
     above = ("conversation", "tools", tool, "questions", key)
 
-    who: str = "assistant" if question.is_answered_by_model else "user"
-    if not isinstance(question.target, str):
+    answered_by = "assistant" if question.is_answered_by_model else "user"
+    if not isinstance(question.target, str):  # an assistant with settings of its own
         overrides: JsonValue = question.target.model_dump(mode="json", exclude_unset=True)
-        who += f", with {_format_value(overrides, above)}"
+        answered_by += f", with {_format_value(overrides, above)}"
 
     answer = "-"
     if question.answer is not None:
         answer = _format_value(question.answer, (*above, "answer"))
 
-    return key, who, answer, question.prompt_label or "-"
+    return key, answered_by, answer, question.prompt_label or "-"
 
 
 def _make_parameter_tables(tool: OfferedTool) -> list[Report]:
@@ -293,7 +305,8 @@ def _make_parameter_row(parameter: Parameter) -> tuple[str, str, str, str, str]:
 
 
 def _list_parameter_values(parameter: Parameter) -> Iterator[str]:
+    """Yield the possible values of a parameter: `default 5`, `from 1 to 10`, without secrets."""
     for text in parameter.values:
         word = text.partition(" ")[0]
-        known = word in ("default", "always") and is_secret_path(parameter.path)
-        yield f"{word} {NOT_SHOWN}" if known else text
+        is_secret = word in ("default", "always") and is_secret_path(parameter.path)
+        yield f"{word} {NOT_SHOWN}" if is_secret else text

@@ -1,6 +1,6 @@
 """A request to a model as the user may read it: without secrets, and with its estimated tokens.
 
-`TracedRequest` is made for a recorded request, or for the next one (`requests.py`).
+`TracedRequest` is made for a recorded request, or for the next one (`traced_requests.py`).
 `request_text.py`, `request_difference.py` and `curl_command.py` render it.
 
 Tokens are estimated: four bytes of text are one token, and the size of an image gives its tokens.
@@ -45,6 +45,7 @@ _CONTENT_KEYS: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
     | {"response_format", "output_config"}
 )
+"""Members of a request body that are no parameters. `SentRequest.members` has more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class TracedRequest:
 
     @cached_property
     def content(self) -> ModelRequest:
-        """The request without the API key in its texts, except `thread`: see `messages`."""
+        """The request without the API key in its texts. `messages` has those of the context."""
         request = self.request
         hide = self.sent.hide
         if hide is str:  # the default, which hides nothing
@@ -147,8 +148,12 @@ class TracedRequest:
 
     @cached_property
     def messages(self) -> list[MessageRow]:
-        """The messages, oldest first: one for each entry of the context and appended change."""
-        names: dict[str, str] = {}
+        """The messages, oldest first: one for each entry of the context and appended change.
+
+        An *appended change* is a changed part of the head, such as instructions, which is sent
+        after the first `items` entries.
+        """
+        names: dict[str, str] = {}  # of the called tools, by the ids of the calls
         changes = deque(self.sent.changes)
         messages: list[MessageRow] = []
 

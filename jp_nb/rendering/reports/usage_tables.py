@@ -46,7 +46,10 @@ COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted on
 
 
 def render_usage(document: Document, last: int) -> Report:
-    """Return the tokens of the active conversation: by request of `last` turns, and by model."""
+    """Return the tokens of the active conversation: by request of the `last` turns, and by model.
+
+    Without any, but with tokens of other conversations, only their total is returned.
+    """
     stream = document.conversation
     metadata = (as_object(entry).get("metadata") for entry in stream.raw)
     models = _group_by_model(chain.from_iterable(map(read_usage, metadata)))
@@ -138,6 +141,8 @@ def _list_turn_bars(turn: TurnEntries) -> Iterator[UsageBar]:
 
 
 def _list_model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each model, the most used first, and one for all if there are several."""
+
     def count_input_tokens(model: str) -> int:
         return sum(models[model], Usage()).input_tokens or 0
 
@@ -154,6 +159,7 @@ def _list_model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]
 
 
 def _format_model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
+    """Return the sums of the `responses` of a model, with the share of cached input tokens."""
     tokens = sum(responses, Usage())
     cache_share = UNKNOWN_VALUE
     if tokens.cache_read_tokens is not None and tokens.input_tokens:
@@ -174,6 +180,7 @@ def _format_model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
 def _list_usage_notes(
     stream: ConversationStream, turns: int, last: int, notebook_total: Usage | None
 ) -> Iterator[str]:
+    """Yield notes about tokens that the tables do not list, or count twice."""
     if turns > last:
         yield f"Only the last {last} of {turns} turns are listed; the totals include all turns."
 

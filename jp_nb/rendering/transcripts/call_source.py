@@ -59,6 +59,7 @@ def _write_function_call(
 
 
 def _write_tool_call(call: ToolCall, namespace: Mapping[str, Any]) -> str:
+    """Return a call of `jp.call`, with keyword arguments if Python allows that."""
     module, import_code = _find_module(namespace)
     arguments = [repr(call.name)]
 
@@ -74,6 +75,7 @@ def _write_tool_call(call: ToolCall, namespace: Mapping[str, Any]) -> str:
 
 
 def _format_call(function: str, arguments: list[str]) -> str:
+    """Return a call in one line, or with one line for each argument if it is long."""
     line = f"{function}({', '.join(arguments)})"
     if len(line) <= 88:
         return line
@@ -83,7 +85,7 @@ def _format_call(function: str, arguments: list[str]) -> str:
 
 
 def _is_literal(value: JsonValue) -> bool:
-    # `repr` must give Python code for an equal value.
+    """Return True if `repr` gives Python code for an equal value: no NaN, and no own classes."""
     match value:
         case float():
             return math.isfinite(value)

@@ -1,7 +1,7 @@
 """Text of one tool call: its line, and the blocks below it. The transcript and the log use it.
 
-The line has a mark, the call, and its outcome. Arguments with code, the result, and a traceback
-are blocks below the line. For example, a call that has failed:
+The line has a mark, the call, and its outcome. Arguments with code (`ToolBegins.texts`), the
+result, and a traceback are blocks below the line. For example, a call that has failed:
 
     ✗ read_file(path="a.csv") — There is no file a.csv
 
@@ -67,7 +67,11 @@ _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_\d+/\d+\.py|<ipython-input-[^"
 
 
 def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
-    """Return the line of a call, and the blocks below it, which are indented in the text."""
+    """Return the line of a call, and the blocks below it, which are indented in the text.
+
+    `ends` is None while the call runs. The duration is only in the `live` form, because it differs
+    in each run. The traceback is only in Markdown, where it is folded.
+    """
     mark = "⚙"
     duration = ""
     result_note = " …"
@@ -101,7 +105,10 @@ def format_rule_note(words: str) -> str:
 
 
 def _format_result_note(ends: ToolEnds) -> str:
-    # The end of the line: the images of the result, and the reason if the call has failed.
+    """Return the end of the line: the images of the result, and the reason of a failure.
+
+    The reason is omitted if the result is shown below.
+    """
     note = "".join(f" · {words}" for words in _format_images(ends))
     if (ends.skipped or ends.is_error) and not _format_result(ends):
         # Text after a blank line, such as advice for the model, is only in the record.
@@ -135,7 +142,7 @@ def format_content_for_user(tool: str, content: str) -> str:
 
 
 def _format_images(ends: ToolEnds) -> list[str]:
-    # The model may have seen only some of the images.
+    """Return the number of images that the model sees, and why it does not see others."""
     listed = ends.omitted_images[:MAX_LISTED_LINES]
     words = count_images(ends.images)
     words += [one_line(text, limit=MAX_CALL_REASON_CHARS) for text in listed]
@@ -148,11 +155,13 @@ def _format_images(ends: ToolEnds) -> list[str]:
 
 
 def _format_call_of_line(begins: ToolBegins) -> str:
-    # Only the name if the arguments are hidden, or shown below the line.
+    """Return the call with its arguments; code in them is replaced by the number of its lines.
+
+    It is only the name if the arguments are hidden, or shown below the line.
+    """
     if begins.parameters != "line" or begins.formatted is not None:
         return plain(spell_invisible(begins.name), limit=MAX_CALL_LINE_CHARS)
 
-    # Code in arguments is in blocks below: the line has the number of its lines.
     sizes = {}
     for text in begins.texts:
         count = str(begins.arguments[text.name]).removesuffix("\n").count("\n") + 1
@@ -182,6 +191,10 @@ def format_call(
 
 
 def _list_blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]:
+    """Yield the blocks with the arguments, the result, and the edits of cells.
+
+    A prompt about the call shows its code, so the code is not repeated while the prompt is open.
+    """
     if begins.formatted is not None:
         yield _make_block_below(limit_text(begins.formatted))
     elif begins.parameters != "off":
@@ -196,6 +209,7 @@ def _list_blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Re
 
 
 def _list_argument_blocks(begins: ToolBegins, *, with_code: bool) -> Iterator[Report]:
+    """Yield the arguments as JSON, if they are shown so, and each argument with code."""
     if begins.parameters == "json":
         code_names = {text.name for text in begins.texts}
         arguments = _drop_empty(begins.arguments)
@@ -228,6 +242,7 @@ def _make_folded_result(ends: ToolEnds) -> Report:
 
 
 def _make_block_below(text: str, language: str = "text", *, folds: bool = False) -> Report:
+    """Return a block of code; empty without a text. With `folds`, a long one is folded."""
     if not text:
         return Report("", "")
 
@@ -255,10 +270,12 @@ def add_printed(call: Report, printed: str) -> Report:
 
 
 def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the arguments that say something: models often pass null for optional ones."""
     return {key: value for key, value in arguments.items() if value not in (None, {}, [])}
 
 
 def _format_result(ends: ToolEnds) -> str:
+    """Return the result that is shown below the line; "" if it is hidden, or in the line."""
     if ends.skipped or ends.result_lines == 0 or _is_reason(ends):
         return ""
 

@@ -40,7 +40,11 @@ def count_applied_edits(entries: object) -> int:
 
 
 def format_applied_edits(arguments: Mapping[str, JsonValue], structured: JsonValue) -> str:
-    """Return the differences of the applied edits of a call, with a line before each."""
+    """Return the differences of the applied edits of a call, with a line before each.
+
+    An applied edit has the number of the proposed one in `arguments`, which has its new source. If
+    the user edited the proposal, the applied edit has the source itself (`edited`).
+    """
     proposed = arguments.get("edits")
     if not isinstance(proposed, list):
         proposed = []
@@ -76,6 +80,7 @@ def make_edits_block(arguments: Mapping[str, JsonValue], structured: JsonValue) 
 def _list_difference(
     kind: str, applied: Mapping[str, JsonValue], edit: Mapping[str, JsonValue]
 ) -> Iterator[str]:
+    """Yield the difference of one edit: `applied` is recorded, and `edit` was proposed."""
     from jp_nb.toolkit.editing.source_diff import format_diff  # most turns edit no cells
 
     before = _read_text(applied, "source_before")

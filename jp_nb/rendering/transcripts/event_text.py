@@ -104,7 +104,7 @@ def _render_question(ends: QuestionEnds) -> Report:
 
 
 def _quote_context(question: Question) -> str:
-    # The text above a question, as Markdown. It is not shown in the plain text.
+    """Return the text above a question as a quotation. The plain text does not have it."""
     context = plain(question.context or "", limit=2000)
     if question.context_is_text:
         lines = filter(str.strip, context.split("\n"))
@@ -140,6 +140,7 @@ def _render_change(ends: ChangeEnds) -> Report:
 
 
 def _add_difference(line: str, change: ChangeSummary, indentation: str) -> str:
+    """Return `line` with the difference of a long value below, indented as part of its item."""
     if not change.difference:
         return line
 
@@ -148,6 +149,7 @@ def _add_difference(line: str, change: ChangeSummary, indentation: str) -> str:
 
 
 def _format_decision(ends: ChangeEnds) -> str:
+    """Return who decided about configuration changes, and how."""
     if ends.by == "nobody":
         reason = ends.reason or END_WORDS["unavailable"].user
         return f"not applied: {one_line(reason, limit=300)}"
@@ -162,6 +164,7 @@ def _format_decision(ends: ChangeEnds) -> str:
 
 
 def _render_notice(notice: str) -> Report:
+    """Return a notice, whose lines stay lines in Markdown."""
     shown = limit_text(notice, lines=50)
 
     # Markdown removes the indentation of a line, but not no-break spaces.
@@ -176,6 +179,7 @@ def _render_notice(notice: str) -> Report:
 
 
 def _render_request(text: str) -> Report:
+    """Return a request that the program wrote for the user, such as that of `%jp why`, folded."""
     block = make_details_block("Request", make_code_block(text, limit=len(text)))
     lines = plain(text, limit=len(text)).split("\n")
     return Report(block, "\n".join(f"> {line}".rstrip() for line in lines))

@@ -88,11 +88,15 @@ def render_log(
 ) -> Report:
     """Return the last `turns` as a conversation, and the other conversations of the notebook.
 
-    `total` is the number of all turns. Only images of `image_hosts` are shown; others are linked.
-    `toolsets` name the tools that are switched together. With
-    `with_typed_texts`, requests are shown as the user typed them, without the values of the
-    notebook that they were sent with. Use it only for a trusted record, because the author of the
-    record chose this text.
+    Args:
+        document: The conversations of the notebook.
+        turns: The turns to show.
+        total: Number of all turns.
+        image_hosts: Hosts whose images are shown. Other images are linked.
+        toolsets: The tools that are switched together, by the name of their toolset.
+        with_typed_texts: Show requests as the user typed them, without the values of the notebook
+            that they were sent with. Use it only for a trusted record, because the author of the
+            record chose this text.
     """
     parts: list[Report | str] = []
     hidden_count = (total or 0) - len(turns)
@@ -145,6 +149,7 @@ def _get_speaker(part: TurnPart) -> str:
 def _list_turn_reports(
     turn: Turn, image_hosts: Collection[str], toolsets: Toolsets
 ) -> Iterator[Report]:
+    """Yield the request, the parts of the turn with a heading for each speaker, and its end."""
     from_user = (part for part in turn.parts if isinstance(part, TurnText) and part.by_person)
     request = next(from_user, TurnText("", by_person=True))
 
@@ -262,7 +267,7 @@ def _format_inquiry(inquiry: Inquiry) -> str:
     answered = inquiry.outcome == "answered"
     card = make_question_card(dict(inquiry.answer_type), inquiry.answer, answered=answered)
 
-    # The card has the first line of a text, and the log has all lines in one.
+    # The words of the card have the first line of an own text, and the log has all lines in one.
     answer = inquiry.answer if isinstance(inquiry.answer, str) and card.own_text else card.words
     outcome = format_outcome(inquiry.ended, one_line(answer, limit=300))
     return f"? {one_line(inquiry.question, limit=300)} {outcome}"

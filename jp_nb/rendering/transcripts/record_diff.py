@@ -61,7 +61,8 @@ class ComparedRecord:
 
     Attributes:
         beginning: Title and configuration of the active conversation.
-        requests: The request of each turn.
+        requests: The request of each turn, by which the turns of two records are paired.
+        turns: The lines of each turn.
         others: The other conversations, without ids and times.
     """
 
@@ -122,6 +123,7 @@ class _TurnPair(NamedTuple):
 
 
 def _diff_turns(before: ComparedRecord, after: ComparedRecord, pair: _TurnPair) -> list[str]:
+    """Return a heading, and the differences of a pair; empty if both turns are equal."""
     old_lines: tuple[str, ...] = ()
     new_lines: tuple[str, ...] = ()
     request = ""
@@ -143,6 +145,7 @@ def _diff_turns(before: ComparedRecord, after: ComparedRecord, pair: _TurnPair) 
 
 
 def _format_turn_place(pair: _TurnPair) -> str:
+    """Return the number of a turn: `+ turn 3` if it was added, or `turn 3 → 4` if it moved."""
     match pair:
         case _TurnPair(before=None, after=int(added)):
             return f"+ turn {to_shown_turn(added)}"
@@ -154,6 +157,7 @@ def _format_turn_place(pair: _TurnPair) -> str:
 
 
 def _count_differing_others(before: ComparedRecord, after: ComparedRecord) -> list[str]:
+    """Return lines with the numbers of other conversations that only one record has."""
     old = Counter(before.others)
     new = Counter(after.others)
     counts = (("-", (old - new).total()), ("+", (new - old).total()))
@@ -210,7 +214,7 @@ def _list_turn_lines(turn: Turn) -> Iterator[str]:
 
 
 def _list_entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    # `Turn` has no author, reasoning, asker or model, so they are read from the entries.
+    """Yield the author, reasoning, askers, and models of a turn, which `Turn` does not have."""
     models: dict[str, None] = {}
 
     for entry in entries:
@@ -292,6 +296,7 @@ def _list_edit_lines(call: ToolCall, applied: Sequence[Mapping[str, JsonValue]])
 
 
 def _list_inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
+    """Yield a question, its kind, and its answer, or the reason why it has none."""
     yield from _format_text("question", inquiry.question)
     yield from _indent_lines(_format_json("kind", dict(inquiry.answer_type)))
 
@@ -346,6 +351,7 @@ def _indent_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _normalize_conversation(entry: JsonValue) -> str:
+    """Return a stored conversation as JSON without ids and times; a damaged one as it is."""
     if not get_events(entry):
         return canonical_json(entry)
 

@@ -56,6 +56,7 @@ def format_recorded_change(change: ConfigChange, toolsets: Toolsets) -> str:
 
 
 def _list_paths(paths: Sequence[str]) -> str:
+    """Return paths in one line. An untrusted record may have very many."""
     # Each path has at least one character, so `one_line` would cut further paths.
     listed = ", ".join(map(mask_path, paths[:MAX_CELL_CHARS]))
     return one_line(listed, limit=200)
@@ -64,6 +65,11 @@ def _list_paths(paths: Sequence[str]) -> str:
 def _format_settings(
     delta: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[str]:
+    """Yield each changed setting with its value: `style.theme = "dark"`.
+
+    A table is divided into its settings. A value is shown as a whole if the schema does not
+    describe its inside (`json`), or if it is a list or map with its merge strategy (a *wrapper*).
+    """
     for key, value in delta.items():
         keys = (*above, key)
         below = node.child(key) or JSON
@@ -84,8 +90,8 @@ def mask_path(path: str) -> str:
         return hide_credentials(path)
 
     shown: list[str] = []
-    for place, key in enumerate(keys):
-        if isinstance(key, Element) and is_secret_path(keys[:place]):
+    for index, key in enumerate(keys):
+        if isinstance(key, Element) and is_secret_path(keys[:index]):
             shown.append(Element(NOT_SHOWN))
         else:
             shown.append(key)
@@ -94,7 +100,7 @@ def mask_path(path: str) -> str:
 
 
 def _format_proposers(change: ConfigChange) -> str:
-    # Tools whose changes were approved in the same way are named together.
+    """Return the tools that proposed a change, together if they were approved in the same way."""
     tools_by_approval: dict[str, dict[str, None]] = {}
     for call in change.proposed_by:
         tools = tools_by_approval.setdefault(_format_approval(call), {})

@@ -25,10 +25,13 @@ from jp_nb.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One result of a replayed turn: as recorded (`then`), and of the current tools (`now`).
+    """One result of a replayed turn, beside the recorded one.
 
-    A missing result is None. `note` is the reason why the results cannot be equal. The `name` of
-    the tool is `configuration` for the changes of all calls of a batch.
+    Attributes:
+        name: Name of the tool; `configuration` for the changes of all calls of a batch.
+        then: The recorded result; None if it is missing.
+        now: The result of the current tool; None if it is missing.
+        note: The reason why the results cannot be equal; "" if they can.
     """
 
     name: str

@@ -34,11 +34,12 @@ def split_change(
     words = list[str]()
 
     model = as_object(_get_at(rest, _MODEL))
-    match model:
-        case {"provider": str(provider), "name": str(name)} if len(model) == 2:
-            shown = one_line(f"{provider}/{name}", limit=100)
-            words.append(f"model {hide_credentials(shown)}")
-            rest = _replace_at(rest, _MODEL, None)
+    provider = model.get("provider")
+    name = model.get("name")
+    if len(model) == 2 and isinstance(provider, str) and isinstance(name, str):
+        shown = one_line(f"{provider}/{name}", limit=100)
+        words.append(f"model {hide_credentials(shown)}")
+        rest = _replace_at(rest, _MODEL, None)
 
     states, tools = _split_tools(as_object(_get_at(rest, _TOOLS)))
     if states:

@@ -66,7 +66,7 @@ class _Piece:
 
 @dataclass(slots=True, eq=False)
 class TextPiece(_Piece):
-    """Assistant text, reasoning, or structured data as received."""
+    """Assistant text, reasoning, or structured data, in the parts in which it was received."""
 
     kind: TextKind
     texts: list[str] = field(default_factory=list)
@@ -125,8 +125,11 @@ class TranscriptPart:
         }
 
     def _sort_decisions(self) -> Iterator[TranscriptPiece]:
-        # Calls run concurrently and ask in any order. Adjacent decisions are sorted by call, so
-        # that each run shows the same order.
+        """Yield the pieces, with adjacent decisions in the order of their calls.
+
+        Calls run concurrently and ask in any order. So each run shows the same order.
+        """
+
         def is_decision(piece: TranscriptPiece) -> bool:
             return _get_deciding_call(piece) is not None
 
@@ -165,7 +168,9 @@ class Transcript:
         )
         self._running: dict[str, CallPiece] = {}  # calls that have not ended, by id
         self._last: TranscriptPiece | None = None  # the piece that more text may extend
-        self._response: list[TranscriptPiece] = []  # the pieces that `DiscardText` removes
+        # The pieces of the current response of the model. `DiscardText` removes them, because the
+        # model answers again.
+        self._response: list[TranscriptPiece] = []
         self.call_numbers: dict[str, int] = {}
         self.parts = [TranscriptPart(self, [])]
 
@@ -200,6 +205,7 @@ class Transcript:
         return None
 
     def _add_event(self, event: ShownEvent) -> EventPiece:
+        """Add a piece that cannot change. Most events end the response, see `_response`."""
         piece = EventPiece(event, is_final=True)
         self._append(piece)
 
@@ -210,6 +216,7 @@ class Transcript:
         return piece
 
     def _discard_response(self) -> None:
+        """Remove the pieces of the current response from all parts."""
         dropped = set(map(id, self._response))
         for part in self.parts:
             part.pieces = [piece for piece in part.pieces if id(piece) not in dropped]
@@ -235,6 +242,7 @@ class Transcript:
         return piece
 
     def _begin_tool(self, event: ToolBegins) -> CallPiece | None:
+        """Add the line of a call, or change it: a call begins again if its arguments change."""
         self.call_numbers.setdefault(event.call_id, len(self.call_numbers))
         if not self.shows(event):
             return None
@@ -252,6 +260,7 @@ class Transcript:
         return piece
 
     def _end_tool(self, event: ToolEnds) -> CallPiece | None:
+        """End the line of a call. A call that never began, such as a skipped one, gets a line."""
         piece = self._running.pop(event.call_id, None)
         if piece is None and self.shows(event):
             begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
@@ -327,6 +336,7 @@ def _get_deciding_call(piece: TranscriptPiece) -> str | None:
 def _render_text(
     kind: TextKind, text: str, *, show_reasoning: bool, image_hosts: Collection[str]
 ) -> Report:
+    """Return text of the model as a report: structured data as code, and reasoning folded."""
     if kind == "structured":
         with suppress(ValueError):
             text = indented_json(read_json(text))
