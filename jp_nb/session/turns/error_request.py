@@ -62,6 +62,20 @@ class _Call(NamedTuple):
     summary: traceback.FrameSummary
 
 
+class _FailedCell(NamedTuple):
+    """The cell that failed.
+
+    Attributes:
+        label: Its label for the user; "" if no place of the error is in a cell.
+        source: Its source; "" if it is unknown.
+        line: Number of the failed line; None if it is unknown.
+    """
+
+    label: str
+    source: str
+    line: int | None
+
+
 class _NamedValue(NamedTuple):
     """A name in a failed line, the location of the line, and its value."""
 
@@ -181,25 +195,25 @@ class ErrorRequest:
 
     def _make_cell_sections(self, room: int) -> Iterator[DataSection]:
         """Yield the section with the failed cell; none if its source is unknown."""
-        label, source, line = self._find_cell()
-        if not source.strip():
+        cell = self._find_cell()
+        if not cell.source.strip():
             return
 
-        heading = label or "the cell"
+        heading = cell.label or "the cell"
         failing = range(0)
-        if line is not None:
-            heading += f", which failed at line {line}"
-            failing = range(line, line + 1)
+        if cell.line is not None:
+            heading += f", which failed at line {cell.line}"
+            failing = range(cell.line, cell.line + 1)
 
-        numbered = dict(enumerate(source.rstrip("\n").split("\n"), start=1))
+        numbered = dict(enumerate(cell.source.rstrip("\n").split("\n"), start=1))
         excerpt = format_excerpt(self._hide_in_code(numbered), failing, room)
         yield DataSection(heading, "\n".join(excerpt))
 
-    def _find_cell(self) -> tuple[str, str, int | None]:
-        """Return label and source of the failed cell, and the number of its failed line.
+    def _find_cell(self) -> _FailedCell:
+        """Return the cell of the first call that is in a cell, or of a syntax error.
 
-        The label is "", and the number None, if no place of the error is in a cell. The source is
-        the one that the user wrote, if IPython has not changed the failed line (`!ls`, `%magic`).
+        Its source is as the user wrote it, unless IPython has changed the failed line, such as
+        `!ls`: then it is the source that IPython made.
         """
         raw_cell = self._last.raw_cell
         error = self._last.error
@@ -216,10 +230,10 @@ class ErrorRequest:
             if raw_cell is not None:
                 written = find_written_line(raw_cell, source, line)
                 if written is not None:
-                    return label, *written
-            return label, source, line
+                    return _FailedCell(label, *written)
+            return _FailedCell(label, source, line)
 
-        return "", raw_cell or "", None
+        return _FailedCell("", raw_cell or "", None)
 
     def _format_with_calls(self, error: BaseException, room: int) -> Iterator[str]:
         """Yield the calls that led to `error`, and its message, in about `room` characters.
