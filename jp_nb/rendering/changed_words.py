@@ -39,7 +39,10 @@ class ChangedLines(NamedTuple):
 
 
 def find_changed_words(removed: str, added: str) -> ChangedLines:
-    """Return the ranges that differ. Both are empty if the lines have no word in common."""
+    """Return the ranges that differ. Both are empty if the lines have no word in common.
+
+    Then the whole lines differ, and a mark of all words would say nothing.
+    """
     if max(len(removed), len(added)) > MAX_COMPARED_LINE_CHARS:
         return ChangedLines([], [])
 
@@ -51,18 +54,17 @@ def find_changed_words(removed: str, added: str) -> ChangedLines:
     if not re.search(r"\w", shared):
         return ChangedLines([], [])
 
-    # Positions of the parts in their lines.
-    before_chars = _list_starts(before)
-    after_chars = _list_starts(after)
+    before_starts = _list_starts(before)
+    after_starts = _list_starts(after)
 
     changed = ChangedLines([], [])
-    before_end = 0  # of the last run
+    before_end = 0  # of the last run of equal parts
     after_end = 0
 
     for run in runs:
         if before_end < run.before_start or after_end < run.after_start:
-            removed_range = CharRange(before_chars[before_end], before_chars[run.before_start])
-            added_range = CharRange(after_chars[after_end], after_chars[run.after_start])
+            removed_range = CharRange(before_starts[before_end], before_starts[run.before_start])
+            added_range = CharRange(after_starts[after_end], after_starts[run.after_start])
             _add_range(changed.removed, removed_range)
             _add_range(changed.added, added_range)
 
@@ -113,11 +115,13 @@ def pair_changed_lines(removed: Sequence[str], added: Sequence[str]) -> Iterator
 
 
 def _count_words(line: str) -> Counter[str]:
+    """Return the words of a line; none of a very long one, which is then not paired."""
     if len(line) > MAX_COMPARED_LINE_CHARS:
         return Counter()
     return Counter(re.findall(r"\w+", line))
 
 
 def _is_similar(one: Counter[str], other: Counter[str]) -> bool:
+    """Return True if most words of the longer line are also in the other one."""
     size = max(one.total(), other.total())
     return size > 0 and (one & other).total() >= MIN_SHARED_WORDS * size

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """One run of a cell. Its id `execution` is None without a page.
+    """One run of a cell.
 
-    `collaborator` is the user who runs it in a shared notebook, as claimed by a page.
+    Attributes:
+        cell_id: Id of the cell in the notebook; None if it is unknown.
+        execution: Id of the run, which is another one each time the cell runs; None without a page.
+        collaborator: The user who runs it in a shared notebook, as claimed by a page.
     """
 
     cell_id: str | None = None
@@ -93,7 +96,15 @@ class RecordStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenedConversation:
-    """A conversation to continue, and its storage backend."""
+    """A conversation to continue, and its storage backend.
+
+    Attributes:
+        document: All conversations of the notebook.
+        store: The storage backend.
+        restored: True if the notebook had the conversation.
+        notices: Notices for the user.
+        without_notebook: True if no notebook keeps the record.
+    """
 
     document: Document
     store: RecordStore
@@ -125,10 +136,13 @@ class NotebookStorage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastError:
-    """The last exception of a cell or a tool, and the cell's source as written, if known.
+    """The last exception of a cell or a tool.
 
-    `label_of` returns the label of the cell whose code has this file name; None for other files.
-    `cell_id` is the id of the cell in the notebook; None if it is not known.
+    Attributes:
+        error: The exception.
+        label_of: Returns the label of the cell whose code has this file name; None for other files.
+        raw_cell: The source of the cell as the user wrote it; None if it is not known.
+        cell_id: The id of the cell in the notebook; None if it is not known.
     """
 
     error: BaseException

@@ -60,7 +60,8 @@ def format_address_lines(prompt: SimplePrompt) -> list[str]:
 def render_address(address: WebAddress) -> str:
     """Return HTML that shows a URL as text with its host marked, and a link that opens it.
 
-    The link is styled as a button. The new tab gets no access to the page and no referrer.
+    The link is styled as a button. The new tab gets no access to the page and no referrer. A URL
+    that is not safe to click has no link.
     """
     marked = escape(spell_invisible(address.before))
     if address.host:

@@ -37,10 +37,14 @@ def format_consent_value(path: str, value: JsonValue) -> str:
     """
     keys = parse_path(path)
     shown = escape_invisible(format_masked(path, value))
-    if len(keys) <= len(MCP_PATH) + 1 or keys[: len(MCP_PATH)] != MCP_PATH:
+
+    # The path of such a setting is that of the servers, the name of the server, and more keys.
+    server_keys = keys[len(MCP_PATH) + 1 :]
+    is_of_server = keys[: len(MCP_PATH)] == MCP_PATH and len(server_keys) > 0
+    if not is_of_server:
         return shown
 
-    risks = describe_setting_risks(keys[len(MCP_PATH) + 1 :], value)
+    risks = describe_setting_risks(server_keys, value)
     if not risks:
         return shown
 

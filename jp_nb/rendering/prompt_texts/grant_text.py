@@ -53,7 +53,7 @@ def _format_rule(rule: _Rule) -> str:
             assert_never(rule)
 
 
-# Whether the user is asked before a change is applied.
+# Words for the question to the user before a change is applied.
 _ASKS: Mapping[Approval, str] = {
     "always": "asks",
     "never": "does not ask",
@@ -62,6 +62,7 @@ _ASKS: Mapping[Approval, str] = {
 
 
 def _format_config_verbs(rule: ConfigRule) -> str:
+    """Return what the tool may do with settings: `read, write and unset (asks)`."""
     if matches_nothing(rule):
         return "matches no setting"
 

@@ -19,6 +19,7 @@ def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
     if outcome.is_secret:
         return f"→ {SECRET_ANSWER}{notes}"
 
+    # The channel tells where the answer is from. For an answer in the form, it has no words.
     words = CHANNEL_WORDS.get(outcome.channel or "")
     origin = f" ({words.origin})" if words is not None and words.origin else ""
 
@@ -36,9 +37,12 @@ def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
 
 
 def format_cause(outcome: QuestionOutcome) -> str:
-    """Return why there is no answer, for the user."""
-    unknown = outcome.unexpected if outcome.end == "cancelled" else None
-    return unknown or end_in_words(outcome.end, outcome.marks)
+    """Return why there is no answer, for the user.
+
+    Another version may have stored a reason that this one does not know: it is shown as it is.
+    """
+    unknown_reason = outcome.unexpected if outcome.end == "cancelled" else None
+    return unknown_reason or end_in_words(outcome.end, outcome.marks)
 
 
 def format_marks(outcome: QuestionOutcome) -> str:

@@ -61,7 +61,7 @@ class RowProgress:
         """Return the counts, with the rate, the time left, and a pause."""
         parts = [self.counts]
         now = monotonic()
-        asked = self.done - self.cached
+        asked = self.done - self.cached  # answers from the cache do not tell how fast the model is
         seconds = now - self.began
 
         if self.batches:

@@ -41,6 +41,7 @@ def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = 
 
 
 def _join_settings(change: Change, toolsets: Toolsets) -> str:
+    """Return the settings of `change` in one line: in words, or with their paths and values."""
     words, delta = split_change(change.delta, toolsets)
     settings = [*_format_settings(delta), *(f"{path} unset" for path in change.unsets)]
 
@@ -54,6 +55,7 @@ def _join_settings(change: Change, toolsets: Toolsets) -> str:
 
 
 def _format_settings(delta: Partial) -> Iterator[str]:
+    """Yield each changed setting with its value, such as `style.theme=dark`."""
     listed: dict[PathKeys, None] = {}  # a set that keeps the order
     for keys, _ in iter_leaves(delta):
         # The provider and the name of a model are one setting for the user.

@@ -21,7 +21,8 @@ class DiscoveredTools:
     """The discovered tools at the moment.
 
     Attributes:
-        state: The agent's thread replaces it, and the cell's thread reads it.
+        state: The agent's thread replaces it as a whole, and the cell's thread reads it. So neither
+            needs a lock.
     """
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from jp_nb.storage.journals.journal_format import JournalContents, read_journal
 def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
     """Return `document` of a headless run of `notebook`, with entries that a killed kernel wrote.
 
-    The next interactive kernel recovers the journals of interactive ones.
+    Only journals of headless runs are read. The next interactive kernel recovers the others.
 
     Raises:
         StorageError: Other users can access the folder of journals.
@@ -44,7 +44,7 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
         if contents is None:
             continue
 
-        others = [_append_entries(each, contents) for each in get_others(document)]
+        others = [_append_entries(other, contents) for other in get_others(document)]
         document = as_object(_append_entries(document, contents))
         if others:
             document = {**document, "others": others}
@@ -53,7 +53,10 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
 
 
 def _append_entries(conversation: JsonValue, contents: JournalContents) -> JsonValue:
-    """Return `conversation` with the later entries of its journal, and the journal's signature."""
+    """Return `conversation` with the later entries of its journal, and the journal's signature.
+
+    It is unchanged if the journal is of another conversation, or does not continue it.
+    """
     if get_conversation_id(conversation) != contents.header.id:
         return conversation
     raw = read_entries(conversation)

@@ -67,7 +67,10 @@ def read_entries(conversation: JsonValue) -> list[RawEntry]:
 def find_best_relation(
     contents: JournalContents, copies: Iterable[list[RawEntry]]
 ) -> JournalRelation | None:
-    """Return the relation of a journal to the copy that has most of it; None without copies."""
+    """Return the relation of a journal to the copy that has most of it; None without copies.
+
+    `JournalRelation` lists the relations from the best one on: `covered`, `continues`, and so on.
+    """
     best_first: tuple[JournalRelation, ...] = get_args(JournalRelation)
     relations = {contents.compare_with(raw) for raw in copies}
     for relation in best_first:

@@ -56,9 +56,10 @@ TITLE_CHARS: Final = 40
 JournalOwner = Literal["own", "unknown", "elsewhere"]
 """The origin of a journal whose entries may be of this notebook.
 
-`own`: this notebook, or this folder without a notebook. `elsewhere`: a notebook that does not exist
-any more; it may have been renamed to this one, or this one is a copy, and the drive of the original
-is not mounted. `unknown`: only one of the two has a notebook.
+- `own`: this notebook, or this folder without a notebook.
+- `elsewhere`: a notebook that does not exist any more. It may have been renamed to this one. Or
+  this one is a copy, and the drive of the original is not mounted.
+- `unknown`: only one of the two, the journal or this kernel, has a notebook.
 """
 
 
@@ -72,6 +73,8 @@ class OpenJournal:
 
 class Recovery:
     """The journals that earlier kernels of a notebook, or without one in `kernel_folder`, left.
+
+    The constructor sorts them. Only the file of `resumable` stays open and locked.
 
     Attributes:
         resumable: Journal of the active conversation, at least as long as the notebook's record.
@@ -122,9 +125,11 @@ class Recovery:
             file.close()
             return
 
+        # A journal from elsewhere may be that of another copy, so the user decides about it.
         stream = self._stream
-        is_active = owner != "elsewhere" and header.id == stream.id and len(stream) > 0
-        if is_active and contents.compare_with(stream.raw) in ("covered", "continues"):
+        is_of_active = header.id == stream.id and len(stream) > 0
+        may_resume = owner != "elsewhere" and is_of_active
+        if may_resume and contents.compare_with(stream.raw) in ("covered", "continues"):
             self._keep_longer(OpenJournal(file, contents))
             return
 
@@ -132,7 +137,10 @@ class Recovery:
         self._offer(file, contents, owner)
 
     def _report_damaged(self, file: JournalFile) -> None:
-        # The name of a journal begins with the id of its conversation.
+        """Report a journal without a valid header, if it is of a conversation of the notebook.
+
+        The name of a journal begins with the id of its conversation.
+        """
         prefixes = tuple(f"{make_file_name(conversation_id)}." for conversation_id in self._copies)
         if file.size and file.path.name.startswith(prefixes):
             self._add_notice(
@@ -140,11 +148,17 @@ class Recovery:
             )
 
     def _find_owner(self, header: JournalHeader) -> JournalOwner | None:
-        """Return the origin of a journal; None for another notebook that exists."""
+        """Return the origin of a journal; None if its entries are not of this notebook.
+
+        A journal of another place matters only if the notebook has a copy of its conversation, and
+        the notebook in its header does not exist.
+        """
         notebook = self._notebook
         if is_of_place(header, notebook, self._kernel_folder):
             return "own"
-        if not any(self._copies.get(header.id, ())):
+
+        has_copy = any(self._copies.get(header.id, ()))
+        if not has_copy:
             return None
 
         if not (header.notebook and notebook):
@@ -158,6 +172,7 @@ class Recovery:
         return "own" if identity == get_file_identity(notebook) else None
 
     def _read(self, file: JournalFile) -> JournalContents | None:
+        """Return the content of a journal, with a notice if some of it cannot be read."""
         try:
             contents = read_journal(file.read())
         except OSError as exc:
@@ -170,7 +185,11 @@ class Recovery:
         return contents
 
     def _keep_longer(self, journal: OpenJournal) -> None:
-        """Keep the longer journal of the active conversation, and the calls of both."""
+        """Keep the longer journal of the active conversation, and the calls of both.
+
+        The shorter one is removed if the longer one has all its entries. Otherwise, its entries are
+        a branch, which the user can restore.
+        """
         for event_id, progress in journal.contents.calls.items():
             known = self.calls.get(event_id, progress)
             self.calls[event_id] = pick_latest_progress(known, progress)
@@ -196,8 +215,14 @@ class Recovery:
             self._add_candidate(shorter.file, shorter.contents, BRANCH_NOTICE)
 
     def _offer(self, file: JournalFile, contents: JournalContents, owner: JournalOwner) -> None:
-        """Add a closed journal to the candidates if the notebook lacks its entries."""
+        """Add a closed journal to the candidates if the notebook lacks its entries.
+
+        A conversation that the notebook lacks altogether is added if the journal has it from its
+        first entry on. Otherwise, entries before the journal are missing, and a notice names the
+        file. A journal of an unknown origin is not added.
+        """
         header = contents.header
+        # None if the notebook does not have the conversation.
         relation = find_best_relation(contents, self._copies.get(header.id, ()))
 
         if owner == "elsewhere":
@@ -216,7 +241,11 @@ class Recovery:
             self._add_candidate(file, contents, BRANCH_NOTICE)
 
     def _add_candidate(self, file: JournalFile, contents: JournalContents, notice: str) -> None:
-        # The next headless run replaces journals of headless runs (D18).
+        """Add a journal that can be restored, and the notice about it.
+
+        The journals of the kernel's folder share one notice. A journal of a headless run is not
+        added: the next headless run replaces it (D18).
+        """
         if contents.entries and contents.header.made != "headless":
             self.candidates.append(file.path)
             if not self._notebook and is_of_place(contents.header, "", self._kernel_folder):
@@ -238,6 +267,7 @@ class Recovery:
 
 
 def _format_folder_notice(journals: Sequence[JournalContents]) -> str:
+    """Return the notice about all conversations of the kernel's folder."""
     if len(journals) == 1:
         description = _describe_conversation(journals[0])
         return FOLDER_NOTICE.format("a conversation", "is", description, "it")
@@ -247,13 +277,13 @@ def _format_folder_notice(journals: Sequence[JournalContents]) -> str:
     if omitted_count > 0:
         listed.append(f"{omitted_count} more")
 
-    restored = "the newest one, `%jp resume ID` another one"
     count = f"{len(journals)} conversations"
+    restored = "the newest one, `%jp resume ID` another one"
     return FOLDER_NOTICE.format(count, "are", "; ".join(listed), restored)
 
 
 def _describe_conversation(contents: JournalContents) -> str:
-    """Return its id, its title or first request, and the number of its turns."""
+    """Return the id of a conversation, its title or first request, and its number of turns."""
     entries = contents.entries
     conversation = contents.header.conversation
     requests = (entry.get("content") for entry in entries if entry.get("type") == "chat_request")

@@ -28,10 +28,11 @@ from jp_nb.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class RestorableConversation:
-    """A conversation in a journal, as it is `stored` in a notebook.
+    """A conversation in a journal.
 
     Attributes:
         path: The journal.
+        stored: The conversation as a notebook stores it.
         calls: Progress of its tool calls without a response, by the event ids of their requests.
     """
 
@@ -51,6 +52,9 @@ class RestorableConversations:
     Args:
         get_notebook: Returns the path of the notebook; "" if there is none.
         kernel_folder: The kernel's folder, if no notebook keeps the conversation; else "".
+
+    Attributes:
+        has_notebook_journals: True if some journals are of a notebook, and not of the folder only.
     """
 
     def __init__(
@@ -60,7 +64,7 @@ class RestorableConversations:
         self._get_notebook = get_notebook
         self._kernel_folder = kernel_folder
         self._paths: list[Path] = []  # of the journals, newest first
-        self.has_notebook_journals = False  # else all are of the kernel's folder
+        self.has_notebook_journals = False
 
     def set_journals(self, paths: Sequence[Path], *, has_notebook_journals: bool) -> None:
         """Set the journals that earlier kernels left, newest first."""
@@ -70,11 +74,13 @@ class RestorableConversations:
     def find(self, name: str = "") -> RestorableConversation | None:
         """Return the newest conversation, or the one whose id is `name` or begins with it.
 
+        Journals that cannot be restored any more are forgotten.
+
         Raises:
             StorageError: There is one, but it cannot be read.
             UsageError: Several ids begin with `name`.
         """
-        found: list[RestorableConversation] = []
+        matches: list[RestorableConversation] = []
         for path in list(self._paths):
             conversation = self._read(path)
             if conversation is None:
@@ -84,12 +90,12 @@ class RestorableConversations:
             if not name or conversation.id == name:
                 return conversation
             if conversation.id.startswith(name):
-                found.append(conversation)
+                matches.append(conversation)
 
-        if len(found) > 1:
-            ids = ", ".join(one_line(each.id, limit=60) for each in found)
+        if len(matches) > 1:
+            ids = ", ".join(one_line(match.id, limit=60) for match in matches)
             raise UsageError(f"several conversations have an id that begins like this: {ids}")
-        return found[0] if found else None
+        return matches[0] if matches else None
 
     def _read(self, path: Path) -> RestorableConversation | None:
         """Return the conversation; None if a process has its journal, or entries are missing."""
@@ -106,12 +112,12 @@ class RestorableConversations:
 
         if contents is None:
             return None
-        before = self._find_earlier_entries(contents)
-        if before is None:
+        earlier_entries = self._find_earlier_entries(contents)
+        if earlier_entries is None:
             return None
 
         header = contents.header
-        events: list[JsonValue] = [*before, *contents.entries]
+        events: list[JsonValue] = [*earlier_entries, *contents.entries]
         stored: JsonObject = {
             "conversation": header.conversation,
             "base_config": header.base_config,
@@ -124,7 +130,7 @@ class RestorableConversations:
     def _find_earlier_entries(self, contents: JournalContents) -> list[RawEntry] | None:
         """Return the entries before the journal, from a copy in the notebook; None without one."""
         header = contents.header
-        copies = [list[RawEntry]()]
+        copies = [list[RawEntry]()]  # a journal from the first entry on needs no copy
         if header.base:
             known = collect_copies(self._document.others, self._document.conversation)
             copies = known.get(header.id, [])

@@ -56,8 +56,15 @@ def import_answers(
 ) -> list[str]:
     """Write the rows of a table, or the lines of another log, to `log`; return a report.
 
-    `data` is the content of the file at `path`, a log if its name ends in `.jsonl`. Rows that `log`
-    already has are not written. Entries are `trusted` unless the author is unknown.
+    Rows that `log` already has are not written.
+
+    Args:
+        log: The log of the workspace.
+        path: The file, which is a log if its name ends in `.jsonl`.
+        data: Its content.
+        trusted: False if the author of the file is unknown.
+        key: The user's key, which signs the entries; None: they are not signed.
+        max_rows: Limit of the rows, if the user did not request the import.
 
     Raises:
         UsageError: The file belongs to this log.
@@ -92,6 +99,7 @@ def import_answers(
 
 
 def _format_import(path: Path, rows: TableRows, written: int, known: int) -> Iterator[str]:
+    """Yield a line with the numbers of rows, and one for each of the first skipped rows."""
     answers = "1 answer" if written == 1 else f"{written} answers"
     parts = [f"{answers} imported from {path.name}"]
     if known:

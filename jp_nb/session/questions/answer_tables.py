@@ -111,6 +111,7 @@ def read_log(text: str) -> TableRows:
 
 
 def _read_log_lines(text: str) -> Iterator[_ReadLine]:
+    """Yield the answered questions of a log, and the lines that are damaged."""
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
@@ -128,6 +129,7 @@ def _read_log_lines(text: str) -> Iterator[_ReadLine]:
 
 
 def _collect_rows(lines: Iterator[_ReadLine]) -> TableRows:
+    """Return the entries with the digests that identify them, and the errors of other lines."""
     entries: list[LogEntry] = []
     skipped: list[str] = []
     counts: Counter[str] = Counter()

@@ -73,7 +73,7 @@ class CellQuestions:
             PromptCancelled: The user gave no answer.
         """
         run = CURRENT_RUN.get()
-        if run is not None and run.is_over:
+        if run is not None and run.is_over:  # a thread of a tool asks after the tool has ended
             reason = "the tool call has already ended"
             asked = format_questions(questions, "was", "were")
             raise PromptUnavailable(f"{asked} asked too late: {reason}", reason=reason)
@@ -92,7 +92,11 @@ class CellQuestions:
         return {question.id: question.validated(answers[question.id]) for question in questions}
 
     def _show(self, config: AppConfig, prompt: AnyPrompt, *, keeps_record: bool = True) -> AnyEnd:
-        """Show `prompt` in the cell of the running turn, or in the caller's cell."""
+        """Show `prompt` in the cell of the running turn, or in the caller's cell.
+
+        Without a running turn, the prompt waits for the turns of other threads, as a turn does. A
+        caller that prepares a turn holds the line of turns already.
+        """
         if self._active.is_running:
             return self._show_in_turn(prompt)
 

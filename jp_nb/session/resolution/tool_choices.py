@@ -54,6 +54,7 @@ def check_requested_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet
     name = choice.removeprefix("tool:")
     _check_tool_name(name, config)
 
+    # A tool is on if the user or the configuration has turned it on. It may still be missing.
     is_on, _ = config.conversation.get_tool_state(name)
     if is_on and name in tools.tools:
         return choice

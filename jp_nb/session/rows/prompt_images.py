@@ -26,9 +26,9 @@ class PromptError(UsageError):
 
 
 def read_images(given: Any, folder: Path) -> tuple[Image, ...]:
-    """Return the images and PDFs of `given`: None, one of them, or a list or tuple of several.
+    """Return the images and PDFs of `given`: None, a single one, or a list or tuple of several.
 
-    One of them is a `jp.Image`, bytes, the path of a file in `folder`, or a value that shows an
+    A single one is a `jp.Image`, bytes, the path of a file in `folder`, or a value that shows an
     image, such as a PIL image or a figure.
 
     Raises:
@@ -46,7 +46,7 @@ def read_images(given: Any, folder: Path) -> tuple[Image, ...]:
 
 
 def _read_one(value: Any, folder: Path) -> tuple[Image, ...]:
-    """Return the image of `value`; a value that shows several has several."""
+    """Return the image of a single `value`. A value such as a figure may show several."""
     if isinstance(value, Image):
         images: tuple[Image, ...] = (value,)
     elif isinstance(value, bytes | bytearray):

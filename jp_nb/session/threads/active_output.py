@@ -100,7 +100,10 @@ class ActiveOutput:
 
 
 class HiddenTurn:
-    """Display of a turn that shows nothing. Its questions have their own outputs."""
+    """Display of a turn that shows nothing; implements `TurnOutput`.
+
+    Its questions have their own outputs.
+    """
 
     def begin(self) -> None:
         """Show nothing."""

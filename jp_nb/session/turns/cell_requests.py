@@ -30,7 +30,13 @@ class TurnRequest:
     """A request of a cell, and the options of its turn.
 
     Attributes:
+        request: The event of the record.
+        cell: The run of the cell.
         next_conversation: The conversation in which it runs; None: the active one.
+        images: The images of the values that the request names.
+        model: The model of the option `-m`; None: the configured one.
+        directives: Changes of settings by options, such as `-c` and `-t`.
+        tool_choice: The choice of the option `-u`; None: the configured one.
         strict: End the turn when a decision needs a user, and none is available.
         compact: Compact the conversation first.
         plan_first: Change nothing before the user has approved a plan.

@@ -63,6 +63,7 @@ class ErrorExplanation:
         return self._session.active.line.run(partial(self._run_fix, question))
 
     def _run_fix(self, question: str) -> Turn:
+        """Run the turn of `%jp fix` with the toolset `cells`, and switch it off after the turn."""
         active = self._session.active
 
         def read_turn_request() -> TurnRequest:
@@ -81,6 +82,7 @@ class ErrorExplanation:
             switch_turn_tools_off(active)
 
     def _read_turn_request(self, question: str, *, fixes: bool = False) -> TurnRequest:
+        """Return the request about the last exception; with `fixes`, it asks for an edit."""
         max_chars = self._session.config.interpolation.max_chars
         error = ErrorRequest(self._host.find_last_error(), self._host.namespace)
         hide = self._turns.runner.secrets.hide
