@@ -344,9 +344,9 @@ class ActiveConversation:
 
         self.journal.follow(is_stored=is_stored)
         self._adopt(settings)
-        self.replaced()
+        self.sign_and_store_all()
 
-    def replaced(self) -> None:
+    def sign_and_store_all(self) -> None:
         """Sign and store the whole active conversation: it is another one, or was rearranged."""
         self.trust.sign()
         self.write_journal()
@@ -520,7 +520,7 @@ class ActiveConversation:
         if self.is_local and is_unused:
             stream.base_config = self._make_base_config()
             if self.inherited_entries:
-                self.replaced()
+                self.sign_and_store_all()
 
         forget_made(self, "settings")
 

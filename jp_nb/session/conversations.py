@@ -203,7 +203,7 @@ class ConversationList:
 
         dropped = drop_conversation(active.document, name)
         active.journal.remove_dropped(dropped.id)
-        active.replaced()
+        active.sign_and_store_all()
         return dropped
 
     def adopt_imported(self, document: Document) -> None:

@@ -262,7 +262,10 @@ def _make_form_card(fields: list[JsonValue], answer: JsonValue, *, answered: boo
 
 
 def format_card_lines(card: QuestionCard) -> list[str]:
-    """Return the lines below a question as text, without indentation."""
+    """Return the lines below a question as text, without indentation.
+
+    These are the options, the own text, and the fields of a form with their own lines.
+    """
     lines = _list_options(card)
 
     if card.own_text is not None:

@@ -53,10 +53,12 @@ def write_config_file(
     for directive in directives:
         file.change(directive)
     _check_layer(file.layer(), projection.layers())
-    needed_consent = files.awaits_consent(where)
-    file.save()
 
-    if not needed_consent:
+    # The user has written the new content. If the old content still waits for the user's consent,
+    # so does the new one, which contains it.
+    awaited_consent = files.awaits_consent(where)
+    file.save()
+    if not awaited_consent:
         files.store_consent_to_written(where)
 
     return [

@@ -60,7 +60,7 @@ class ServerLaunches:
             )
 
         context = LaunchContext(self._files.root, inputs=inputs, read_file=_read_own_file)
-        # It may read a large program to verify its digest.
+        # In a worker thread, because it may read a large program to verify its digest.
         launch = await asyncio.to_thread(resolve_launch, name, server, context)
         if isinstance(launch, HttpLaunch):
             return replace(launch, credentials=StoredCredentials(launch.url))

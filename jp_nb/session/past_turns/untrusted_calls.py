@@ -53,6 +53,7 @@ def confirm_untrusted_calls(
 
 
 def _make_prompt(calls: Sequence[ToolCallRequest], distrust: str) -> ActionPrompt:
+    """Return the prompt with all calls and their arguments. Not to run them is the first choice."""
     if len(calls) == 1:
         sentence = describe_untrusted_call(calls[0].name, distrust)
         text = f"{sentence}. If it runs, it runs here, with your rights."

@@ -63,10 +63,13 @@ _SECTIONS: Final[Mapping[DecisionKind, AnswersSection]] = {
 
 
 class SessionAnswers:
-    """The prepared answers of the answers file, if there is one. A changed file is read again."""
+    """The prepared answers of the answers file, if there is one. A changed file is read again.
+
+    It implements `PreparedAnswers` (`agent/prepared_answers.py`).
+    """
 
     def __init__(self) -> None:
-        self._file = AnswersFile("")
+        self._file = AnswersFile("")  # an empty file has no answers
         self._last_read: tuple[Path, Stamp] | None = None  # the file in use, as it was read
         self._reported: set[tuple[str, ...]] = set()  # answers whose use the runner knows
 
@@ -86,30 +89,25 @@ class SessionAnswers:
             self._last_read = None
             return
 
-        try:
-            expanded = Path(path).expanduser()
-        except RuntimeError as exc:  # the home of an unknown user
-            why = f"the path of the answers file is not valid: {exc}"
-            raise ConfigError(why, file=path) from exc
-
+        expanded = _expand_user(path)
         file = files.folder / expanded
         # A headless run has no `trust`, and accepts the files of its folder.
         needs_consent = not expanded.is_absolute() and files.trust is not None
+
         current = None
         with suppress(OSError):  # `read_answers` raises the error
             current = file, make_stamp(file)
-
         is_unchanged = current is not None and current == self._last_read
         if is_unchanged and not needs_consent:
             return
 
         content = read_answers(file)
         answers = parse_answers(decode_answers(file, content), file.name)
+        self._last_read = current
+
         shown_values = [
             (".".join(answer.identity), _to_toml_value(answer)) for answer in answers.answers
         ]
-
-        self._last_read = current
         if needs_consent and not files.consents.check(file, content, shown_values):
             self._last_read = None
             answers = AnswersFile("")
@@ -117,6 +115,8 @@ class SessionAnswers:
                 f"{file} can answer questions and permit calls for you. It is "
                 "ignored until `%jp trust --workspace`"
             )
+
+        # The runner of a batch names its run, for which the file may have answers of its own.
         self._file = answers.select_run(os.environ.get(environment.RUN_VARIABLE))
 
     def find_answer(self, tool: str, question: Question) -> PreparedDecision | None:
@@ -186,9 +186,19 @@ class SessionAnswers:
         return answer
 
     def _report_use(self, answer: PreparedAnswer) -> None:
+        """Tell the headless runner once that an answer was used: it reports unused ones."""
         if answer.identity not in self._reported:
             self._reported.add(answer.identity)
             append_run_event(answer=list(answer.identity))
+
+
+def _expand_user(path: str) -> Path:
+    """Return `path` with the home folder in place of `~`."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as exc:  # the home of an unknown user
+        why = f"the path of the answers file is not valid: {exc}"
+        raise ConfigError(why, file=path) from exc
 
 
 def _to_toml_value(answer: PreparedAnswer) -> JsonValue:

@@ -72,13 +72,33 @@ class BackgroundModels:
         `project` are the texts of the project in the system prompt of the conversation. Only the
         default model gets them: a question with an assistant of its own has its own instructions.
         """
-        llm = config.providers.llm
         assistant = build_inquiry_assistant(config)
         model = own
         if assistant.model.id != config.assistant.model.id:
+            llm = config.providers.llm
             model = self._open_model(assistant, llm, INQUIRY_MODEL_PATH, QUESTION_PURPOSE)
 
-        # A question of a tool may name its own assistant, with another model or prompt.
+        default = self._make_chat_model(assistant, model)
+        return LlmInquiryBackend(
+            default=replace(default, system=(*default.system, *project)),
+            overrides=self._make_overrides(config, tools, assistant, model),
+            tools=tuple(tool.definition for tool in tools.tools.values()),
+            attachments=attachments,
+            conversation_id=conversation_id,
+        )
+
+    def _make_overrides(
+        self,
+        config: AppConfig,
+        tools: ToolSet,
+        assistant: Assistant,
+        model: tuple[Provider, ModelId],
+    ) -> dict[tuple[str, str], ChatModel]:
+        """Return the models of questions that name an assistant of their own (`target`).
+
+        The keys are the names of the tool and the question. Such an assistant has the settings of
+        `assistant`, except those that it changes, and `model` unless it names another one.
+        """
         overrides: dict[tuple[str, str], ChatModel] = {}
         for tool in tools.tools.values():
             for question_id, choice in tool.questions.items():
@@ -89,20 +109,14 @@ class BackgroundModels:
                 question_model = model
                 if question_assistant.model.id != assistant.model.id:
                     path = f"conversation.tools.{tool.name}.questions.{question_id}.target"
+                    llm = config.providers.llm
                     question_model = self._open_model(
                         question_assistant, llm, path, QUESTION_PURPOSE
                     )
                 chat_model = self._make_chat_model(question_assistant, question_model)
                 overrides[tool.name, question_id] = chat_model
 
-        default = self._make_chat_model(assistant, model)
-        return LlmInquiryBackend(
-            default=replace(default, system=(*default.system, *project)),
-            overrides=overrides,
-            tools=tuple(tool.definition for tool in tools.tools.values()),
-            attachments=attachments,
-            conversation_id=conversation_id,
-        )
+        return overrides
 
     def make_summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:
         """Return the summarizer for `rule`, in the active conversation."""
@@ -123,6 +137,7 @@ class BackgroundModels:
     def _open_model(
         self, assistant: Assistant, llm: Llm, path: str, purpose: str
     ) -> tuple[Provider, ModelId]:
+        """Return the model of `assistant`. An error names its `purpose`, and its setting `path`."""
         try:
             model = resolve_model(assistant.model.id, llm.aliases, path=path)
             return self._providers.open(model.provider, llm), model

@@ -143,7 +143,8 @@ def complete_all(
     display = _choose_display(progress)
 
     try:
-        # A cassette records and answers single requests, so that a test needs no provider.
+        # With a cassette, the rows are asked one by one: it records and answers single requests, so
+        # that a test needs no provider.
         if mode == "batch" and opened is not None and not task.has_cassette:
             return runner.run_batch(
                 task,
@@ -196,6 +197,7 @@ def make_model_choice(
 
 
 def _read_prompt(prompt: str, images: Any, folder: Path) -> RowPrompt:
+    """Return the prompt of one request, or raise `UsageError`."""
     if not isinstance(prompt, str):
         kind = type(prompt).__name__
         raise UsageError(f"the prompt is a {kind}, not a text. For several: `jp.complete_all`")
@@ -205,6 +207,7 @@ def _read_prompt(prompt: str, images: Any, folder: Path) -> RowPrompt:
 
 
 def _choose_display(progress: bool) -> ProgressDisplay:
+    """Return the display of the progress: in the page, as lines, or none outside of the cell."""
     is_main = threading.current_thread() is threading.main_thread()
     if not progress or not is_main:
         return NoProgress()

@@ -215,7 +215,10 @@ def _read_prompts(
 
 
 def _name_value(record: Any, template: PromptTemplate | None) -> Any:
-    """Return the row with names: a single value has the only name of the template."""
+    """Return the row as a template needs it: a single value gets the only name of the template.
+
+    Without a template, the row is the prompt itself.
+    """
     if template is None or isinstance(record, Mapping):
         return record
     if len(template.names) == 1:

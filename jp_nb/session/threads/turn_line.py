@@ -122,7 +122,7 @@ class TurnLine:
             self._wait_until_first(place)
             return work()
         finally:
-            # The first call here is the removal: an interrupt can only arrive after it.
+            # Nothing is called before the removal, so that an interrupt cannot prevent it.
             if place in self._places:
                 self._places.remove(place)
             self._wake_first()

@@ -47,7 +47,7 @@ class RequestContexts:
         is_changed = stream.repair(resumes=resumes)
         if is_changed:
             self.clear()
-            self._active.replaced()  # signs and stores all of it, as entries were replaced
+            self._active.sign_and_store_all()
         return stream
 
     def continue_context(self, stream: ConversationStream, resolved: Resolved) -> RequestContext:
