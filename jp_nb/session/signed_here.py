@@ -133,10 +133,12 @@ class SignedHere:
     def _may_have_authority(self, stream: ConversationStream) -> bool:
         """Return True if `stream` may have settings with authority. Only new changes are read.
 
-        It was False for the changes that were read before.
+        It was False for the changes that were read before: otherwise the conversation would be
+        remembered already.
         """
         changes: list[Change] = []
-        if stream.id != self._checked_id or self._checked_count > len(stream.deltas):
+        is_shorter = self._checked_count > len(stream.deltas)  # a repair removed changes
+        if stream.id != self._checked_id or is_shorter:
             self._checked_id = stream.id
             self._checked_count = 0
             self._checked_chars = len(canonical_json(stream.base_config))
@@ -180,6 +182,7 @@ def _has_authority(change: Change) -> bool:
 
 
 def _may_unset(path: str) -> bool:
+    """Return True if an untrusted record may unset the setting at `path`."""
     try:
         keys = parse_path(path)
         return may_untrusted_record_unset(keys) and not paths_overlap(keys, MODEL_KEYS)

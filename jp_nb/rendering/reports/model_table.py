@@ -50,20 +50,14 @@ def render_model_table(
     `current` is the name of the current model, if it belongs to this provider. `aliases` are the
     aliases of each model.
     """
-    named = aliases or {}
+    used_as = aliases or {}
     found = [model for model in listed.models if _has_words(model, words)]
-
     if not found:
-        if words and listed.models:
-            count = len(listed.models)
-            sought = " ".join(words)
-            return make_note(f"None of the {count} models of {provider} matches {sought!r}.")
-
-        return make_note(f"{provider} lists no models.")
+        return _make_not_found_note(listed, provider, words)
 
     def get_sort_key(model: ModelInfo) -> tuple[bool, bool, bool, float, str]:
         # The current model first, then those with aliases, available ones, the newest; by name.
-        has_no_alias = model.id not in named
+        has_no_alias = model.id not in used_as
         is_retired = model.state == "retired"
         newest_first = -(model.created or 0.0)
         return model.id != current, has_no_alias, is_retired, newest_first, model.id
@@ -74,18 +68,30 @@ def render_model_table(
     columns: dict[str, list[str]] = {}
     for head, format_cell in _COLUMNS.items():
         columns[head] = [format_cell(model) for model in shown]
+    columns["used as"] = [_format_uses(model, current, used_as) for model in shown]
+    filled_columns = {head: cells for head, cells in columns.items() if any(cells)}
 
-    columns["used as"] = []
-    for model in shown:
-        names = list(named.get(model.id, ()))
-        if model.id == current:
-            names.insert(0, CURRENT)
-        columns["used as"].append(", ".join(names))
-
-    columns = {head: cells for head, cells in columns.items() if any(cells)}
     ids = [f"{provider}/{model.id}" for model in shown]
-    rows = list(zip(ids, *columns.values(), strict=True))
-    return add_note(make_table(("model", *columns), rows), _format_note(found, listed, provider))
+    rows = list(zip(ids, *filled_columns.values(), strict=True))
+    table = make_table(("model", *filled_columns), rows)
+    return add_note(table, _format_note(found, listed, provider))
+
+
+def _make_not_found_note(listed: ModelList, provider: str, words: Sequence[str]) -> Report:
+    """Return the note that no model has all `words`, or that there are no models."""
+    if words and listed.models:
+        count = len(listed.models)
+        sought = " ".join(words)
+        return make_note(f"None of the {count} models of {provider} matches {sought!r}.")
+    return make_note(f"{provider} lists no models.")
+
+
+def _format_uses(model: ModelInfo, current: str, aliases: Mapping[str, Sequence[str]]) -> str:
+    """Return the aliases of a model, after a mark of the current one."""
+    names = list(aliases.get(model.id, ()))
+    if model.id == current:
+        names.insert(0, CURRENT)
+    return ", ".join(names)
 
 
 def _has_words(model: ModelInfo, words: Sequence[str]) -> bool:

@@ -134,8 +134,8 @@ class CellReruns:
     def _restart(self) -> NextConversation:
         """Return a new conversation, as if all cells ran from the top.
 
-        It has the changes of settings before the first turn and after the last one, unless the
-        record is untrusted.
+        It has the changes of settings before the first turn, which earlier cells made, and after
+        the last one, which the user made just now. A new conversation of an untrusted one has none.
         """
         old = self._active.document.conversation
         new = self._active.create_conversation(with_parent=False)
@@ -260,7 +260,10 @@ class CellReruns:
 
 
 def _may_be_of(request: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
-    """Return True if an earlier run of `cell` may have sent the recorded `request`."""
+    """Return True if an earlier run of `cell` may have sent the recorded `request`.
+
+    `text` is the text that the cell sends now. With `same_text`, the request must have it.
+    """
     has_same_text = read_content_without_note(request) == text
     cell_id = request.metadata.get("cell_id")
     if not cell_id:
