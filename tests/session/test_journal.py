@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
 import stat
 from functools import partial
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -678,3 +680,31 @@ def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     session.configure(directive("cfg", "user.name=Bea"))
     assert read_lines(path)[0]["base"] == count
     session.close()
+
+
+def test_renamed_notebook_has_a_right_base_after_a_failed_write(
+    clean_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = FakeHome(clean_folder / NOTEBOOK)
+    session = Session(FakeHost(home=home))
+    session.configure(directive("cfg", "user.name=Ada"))
+
+    # The notebook file has the entry, so the journal would begin with the next one.
+    store: Any = session.store
+    store.saved[session.document.conversation.id] = 1
+    with monkeypatch.context() as broken_disk:
+        broken_disk.setattr(os, "replace", _fail_to_write)
+        session.configure(directive("cfg", "user.name=Bob"))
+
+    home.path = clean_folder / "renamed.ipynb"
+    session.configure(directive("cfg", "user.name=Cy"))
+    [path] = journal_files(clean_folder)
+    header, *lines = read_lines(path)
+    assert header["notebook"] == str(home.path)
+    assert (header["base"], header["mark"]) == (0, sha256().hexdigest())
+    assert sum("entry" in line for line in lines) == 3
+    session.close()
+
+
+def _fail_to_write(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

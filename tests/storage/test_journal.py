@@ -1,4 +1,4 @@
-"""Journal files where others remove theirs, where there are no locks, and their digests."""
+"""Journal files where others remove theirs, and where there are no locks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.json_values import JsonObject
 from jp_nb.storage.journals.journal_folder import JournalFolder
-from jp_nb.storage.journals.journal_format import EntriesDigest
 
 REMOVE_EVERY = 32
 
@@ -81,12 +79,3 @@ def test_failed_creation_without_locks_leaves_no_file(
     assert list(folder.path.iterdir()) == []
     with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
         os.fstat(made[0])
-
-
-def test_digest_of_fewer_entries_does_not_cover_the_others() -> None:
-    entries: list[JsonObject] = [{"type": "chat_request", "id": str(number)} for number in range(3)]
-    digest = EntriesDigest()
-    of_one = digest.at(entries, 1)
-    of_three = digest.at(entries, 3)
-    assert digest.at(entries, 1) == of_one != of_three
-    assert digest.at(entries, 3) == of_three
