@@ -208,6 +208,7 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
 
 
 def _add_event(events: RunEvents, event: Any) -> None:
+    """Add one event of the file, in a shape of `jp_nb/storage/run_events.py`."""
     match event:
         case {"answer": list(key)}:
             events.used_answers.add(tuple(map(str, key)))

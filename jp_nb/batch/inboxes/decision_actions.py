@@ -44,6 +44,7 @@ class DecisionActions:
         return tuple(self._list_actions())
 
     def _list_actions(self) -> Iterator[Action]:
+        """Yield the buttons. Their texts name the number of runs, if there are several."""
         if not self.takes_answers:
             yield Action("b", "Back to the list", "back")
             return

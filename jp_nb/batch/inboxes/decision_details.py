@@ -75,6 +75,7 @@ def join_lines(lines: Sequence[str]) -> str:
 
 
 def _format_context(context: AskedContext) -> Iterator[str]:
+    """Yield the lines of a context: the model's last words, and the content beside the decision."""
     asking = context.asking
     if asking.words:
         yield f"The model said: {asking.words}"

@@ -345,6 +345,7 @@ def _make_decision_prompt(
     details: Sequence[PromptDetail],
     actions: tuple[Action, ...],
 ) -> ActionPrompt:
+    """Return the prompt about one decision, with its details and buttons."""
     text = upper_first(group.subject)
     if group.question is not None and group.question.exclusive:
         text = f"{text} ({EXCLUSIVE_NOTE})"

@@ -127,6 +127,7 @@ class ParameterSets:
             raise UsageError(f"{self.path} cannot be read: {exc.strerror or exc}") from exc
 
     def _read_json_list(self) -> Iterator[_NumberedLine]:
+        """Yield the sets of a JSON file: a list of objects, or one object."""
         content = read_regular(self.path, max_bytes=MAX_PARAMETER_FILE_BYTES)
         try:
             value = read_json(content.decode("utf-8-sig"))
@@ -190,6 +191,7 @@ def _try_set(value: object) -> ParameterSet | BadSetError:
 
 
 def _parse_json_line(line: bytes, *, is_first: bool) -> ParameterSet | BadSetError:
+    """Return the set in a line, or its problem. The first line may have a byte order mark."""
     if len(line) >= MAX_PARAMETER_LINE_BYTES:
         return BadSetError(f"it is longer than {MAX_PARAMETER_LINE_BYTES:,} bytes")
     try:

@@ -92,6 +92,7 @@ def _parse_file(path: Path, text: str) -> object:
 
 
 def _parse_yaml(text: str) -> object:
+    """Return the content of a YAML file, with dates as text."""
     try:
         import yaml
     except ImportError as exc:

@@ -98,6 +98,7 @@ class RunPlan:
     def _make_spec(
         self, notebook: PlannedNotebook, parameters: ParameterSet, model: str | None
     ) -> RunSpec:
+        """Return the specification of one run; `model` is None without `--models`."""
         request = self.request
         cfg = request.cfg
         overrides = parse_overrides(cfg)

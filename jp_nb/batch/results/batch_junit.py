@@ -35,6 +35,7 @@ def format_batch_junit(runs: Iterable[RunState], *, strict: bool = False) -> byt
 
 
 def _add_run(suite: Element, run: RunState, strict: bool) -> None:
+    """Add the case of a run. One that passed has no element but its parameters."""
     time = f"{run.seconds:.3f}"
     case = SubElement(
         suite, "testcase", classname=clean_text(run.notebook), name=clean_text(run.run), time=time

@@ -59,6 +59,7 @@ def _format_decision(decision: ReportedDecision) -> list[str]:
 
 
 def _format_question(question: Question) -> list[str]:
+    """Return comments about a question: its text, who may answer, and an example."""
     lines = [question.text, *(question.context or "").splitlines()]
     lines.append(f"Expected: {question.answer_type.expects}.")
     if question.human_only:

@@ -58,6 +58,7 @@ def _find(name: str) -> Traversable:
 
 
 def _copy(source: Traversable, target: Path, *, suffixes: tuple[str, ...] = ("",)) -> None:
+    """Copy the files with one of the `suffixes`, with their folders."""
     target.mkdir(exist_ok=True)
     for entry in source.iterdir():
         if entry.name in _NOT_COPIED:
@@ -69,6 +70,7 @@ def _copy(source: Traversable, target: Path, *, suffixes: tuple[str, ...] = ("",
 
 
 def _run_headless(notebook: Path) -> int:
+    """Run and print the quickstart. Return 1 if it failed; else remove the copy, and return 0."""
     # Loads nbclient, which JupyterLab does not need.
     from jp_nb.headless.cell_printing import print_transcript
     from jp_nb.headless.runner import run_notebook

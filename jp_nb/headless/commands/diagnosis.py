@@ -63,6 +63,7 @@ def _check_kernel() -> _CheckResult:
 
 
 def _check_configuration() -> _CheckResult:
+    """Check the configuration of the current folder, and name the model and the sources."""
     try:
         files = ConfigFiles(Path.cwd(), FolderTrust())
         layers = files.load_layers()

@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.commands.stored_records import parse_record
@@ -38,7 +38,7 @@ def diff_notebooks(options: argparse.Namespace) -> int:
 
     before, after = options.notebooks
     try:
-        lines = diff_records(_read_compared(before)[0], _read_compared(after)[0])
+        lines = diff_records(_read_compared(before).record, _read_compared(after).record)
     except StorageError as exc:
         print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
         return 2
@@ -48,6 +48,7 @@ def diff_notebooks(options: argparse.Namespace) -> int:
 
 
 def _diff_for_git(arguments: list[str]) -> int:
+    """Print the differences of cells and conversations for git. The return value is always 0."""
     # Of a file with conflicts, git passes only the path.
     if len(arguments) == 1:
         _print_diff([f"* Unmerged path {arguments[0]}"], [""])
@@ -65,15 +66,15 @@ def _diff_for_git(arguments: list[str]) -> int:
     heading = [f"--- a/{path}", f"+++ b/{new_path}"]
 
     try:
-        before, old_cells = _read_compared(old)
-        after, new_cells = _read_compared(new)
+        before = _read_compared(old)
+        after = _read_compared(new)
     except StorageError as exc:  # git stops after another exit code
         _print_diff(heading, [f"⟨not compared: {plain(str(exc))}⟩", ""])
         return 0
 
-    cells = [str(line) for line in diff_lines(old_cells, new_cells)]
+    cells = [str(line) for line in diff_lines(before.cell_lines, after.cell_lines)]
     lines = ["cells", *cells, ""] if cells else []
-    _print_diff(heading, lines + diff_records(before, after))
+    _print_diff(heading, lines + diff_records(before.record, after.record))
     return 0
 
 
@@ -89,10 +90,17 @@ def _print_diff(heading: list[str], lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _read_compared(name: str) -> tuple[ComparedRecord, list[str]]:
-    """Read the record and the lines of cells of a notebook. One without a file is empty."""
+class _ComparedNotebook(NamedTuple):
+    """The record of a notebook, and its cells as lines."""
+
+    record: ComparedRecord
+    cell_lines: list[str]
+
+
+def _read_compared(name: str) -> _ComparedNotebook:
+    """Read the notebook with this name. One without a file is empty."""
     if name == os.devnull:  # git's name for a missing file
-        return ComparedRecord(), []
+        return _ComparedNotebook(ComparedRecord(), [])
 
     notebook = read_notebook(Path(name))
     stored = carrier.read_carrier(notebook.metadata)
@@ -106,7 +114,7 @@ def _read_compared(name: str) -> tuple[ComparedRecord, list[str]]:
         lines += [_indent(line) for line in cell.source.split("\n")]
         lines.append("")
 
-    return record, lines
+    return _ComparedNotebook(record, lines)
 
 
 def _indent(line: str) -> str:

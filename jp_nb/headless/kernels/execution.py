@@ -248,6 +248,7 @@ class Execution:
     # --- the cells, as nbclient reports them -----------------------------------------------------
 
     def _on_cell_start(self, cell_index: int, **_: Any) -> None:
+        """Note that a cell starts, and limit its time. nbclient calls it before each code cell."""
         if self._ends_early:  # the previous cell ignored the interrupt
             raise asyncio.CancelledError
 
@@ -262,6 +263,7 @@ class Execution:
         self._cell_timer = self._start_timer("cell", self._limits.cell_s)
 
     def _on_cell_end(self, cell: Any, execute_reply: Any, **_: Any) -> None:
+        """Note how a cell has ended. nbclient calls it before it raises the error of the cell."""
         if self._cell_timer is not None:
             self._cell_timer.cancel()
 

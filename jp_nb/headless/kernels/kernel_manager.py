@@ -118,6 +118,7 @@ class RunKernelManager(AsyncKernelManager):
         await super()._async_finish_shutdown(waittime, pollinterval, restart)
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:
+        """Fork the kernel if there is a template for it; else start it as `jupyter_client` does."""
         provisioner: Any = self.provisioner
         is_local = isinstance(provisioner, LocalProvisioner)
         if self.template is None or not is_local or not can_fork(kernel_cmd):

@@ -166,6 +166,7 @@ class RunCells:
 
 
 def _describe(key: str, cell: Any) -> SnapshotCell:
+    """Return what the kernel needs to know of a cell."""
     tags = cell.metadata.get("tags", [])
     if not isinstance(tags, list):
         tags = []

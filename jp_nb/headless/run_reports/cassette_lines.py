@@ -40,6 +40,7 @@ def format_cassettes(report: RunReport) -> list[str]:
 
 
 def _format_recorded(path: Path, use: CassetteUse) -> Iterator[str]:
+    """Yield a line if the run has recorded, or was to record, into the cassette."""
     shown = path
     if path.is_relative_to(Path.cwd()):
         shown = path.relative_to(Path.cwd())

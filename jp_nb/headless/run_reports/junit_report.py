@@ -60,6 +60,7 @@ def encode_junit(root: Element) -> bytes:
 
 
 def _add_suite(root: Element, report: RunReport) -> None:
+    """Add the suite of a report, with a case for each code cell."""
     suite = SubElement(root, "testsuite", name=report.notebook)
     properties = SubElement(suite, "properties")
 
@@ -86,6 +87,7 @@ def _add_suite(root: Element, report: RunReport) -> None:
 
 
 def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
+    """Add the case of a cell: a failure, a skipped case, or one that passed."""
     name = f"cell {cell.number + 1}: {cell.source}"
     time = f"{cell.seconds:.3f}"
     case = SubElement(suite, "testcase", classname=notebook, name=name, time=time)

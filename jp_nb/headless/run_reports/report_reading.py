@@ -56,6 +56,7 @@ def make_report(result: RunResult, notebook: str) -> RunReport:
 
 
 def _make_cell(end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...]) -> ReportedCell:
+    """Return a cell with its end, its error if it failed, and the turns that began in it."""
     cell = result.notebook.cells[end.cell]
     source = " ".join(format_one_line(cell.source).split())  # the beginning identifies the cell
     if len(source) > MAX_SOURCE:

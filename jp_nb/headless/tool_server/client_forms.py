@@ -135,6 +135,11 @@ def _find_default(field: Question) -> JsonValue:
 
 
 def _make_field_schema(kind: AnswerType) -> JsonObject:
+    """Return the schema of one field, without title and default.
+
+    Raises:
+        UnsupportedQuestionError: No client may show it.
+    """
     if kind.has_secret or isinstance(kind, UrlAnswer):
         raise UnsupportedQuestionError
     match kind:
@@ -157,6 +162,7 @@ def _make_field_schema(kind: AnswerType) -> JsonObject:
 
 
 def _make_number_schema(kind: NumberAnswer) -> JsonObject:
+    """Return the schema of a number with inclusive bounds."""
     json_type = "number"
     has_fractions = True
     if isinstance(kind, IntegerAnswer):

@@ -95,6 +95,7 @@ class KernelTools:
         await self._stop()
 
     async def _start(self) -> None:
+        """Start the kernel in the folder of the notebook, and connect to it."""
         try:
             await self._manager.start_kernel(cwd=str(self._path.resolve().parent))
         except NoSuchKernel as exc:

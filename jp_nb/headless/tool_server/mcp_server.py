@@ -320,6 +320,7 @@ def _read_questions(
 
 
 def _make_result(outcome: JsonObject) -> types.CallToolResult:
+    """Return a success or an error in the shapes of `ToolRunner.run` as a result of MCP."""
     if outcome["type"] == "error":
         return _make_text_result(str(outcome["message"]), is_error=True)
 

@@ -188,6 +188,7 @@ class ToolHost:
     async def _run(
         self, tool: OfferedTool, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> Outcome:
+        """Run the tool, and return its outcome. An exception of the tool becomes a failure."""
         try:
             outcome = await tool.executor.run(arguments, context, self._cell)
         except asyncio.CancelledError:

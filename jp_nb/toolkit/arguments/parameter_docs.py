@@ -131,6 +131,7 @@ def _iter_inner_nodes(node: ParameterNode) -> Iterator[ParameterNode]:
 def _make_parameter(
     path: tuple[str, ...], node: ParameterNode, *, is_required_by_node: bool, is_recursive: bool
 ) -> Parameter:
+    """Return the documentation of one parameter. A recursive one refers to itself above."""
     schema = node.schema
     texts = _list_different_texts(schema.get("summary"), schema.get("description"))
     texts += [f"Examples: {text}" for text in _list_different_texts(schema.get("examples"))]

@@ -43,6 +43,7 @@ def make_parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, Jso
 
 
 def _make_parameter_schema(node: JsonValue) -> JsonValue:
+    """Return the schema of one parameter, without the keywords that are only documentation."""
     if not isinstance(node, dict):
         return node
 

@@ -52,6 +52,7 @@ def list_text_arguments(
 
 
 def _read_language(node: JsonValue) -> str:
+    """Return the language that the schema `node` declares; "" if it declares none."""
     media_type = node.get("contentMediaType") if isinstance(node, dict) else None
     if not isinstance(media_type, str):
         return ""

@@ -368,6 +368,7 @@ def _make_question(fields: Mapping[str, Any]) -> CheckedQuestion:
 
 
 def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
+    """Return the options of a question. An option without a value has its label as value."""
     items = [_read_fields(item) for item in fields.get("options", [])]
     options: list[Option] = []
     for item in items:

@@ -64,6 +64,7 @@ class _Answer:
 
     @classmethod
     def read(cls, asked: CheckedQuestion, context: ToolContext) -> _Answer:
+        """Return the question with its outcome and answer in `context`."""
         question_id = asked.question.id
         outcome = context.ends[question_id]
         if not outcome.is_answered:
@@ -140,6 +141,7 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
 
 
 def _make_pick_fields(picks: Picks, choice: SelectAnswer | None) -> dict[str, JsonValue]:
+    """Return the fields about an answer; `choice` is None for a free text."""
     labels: list[JsonValue] = []
     selected: list[JsonValue] = []
     if choice is not None:

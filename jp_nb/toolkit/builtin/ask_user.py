@@ -129,6 +129,7 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
 
 
 def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | ToolFailure:
+    """Return the type of the question, or a failure if it is unknown or its options do not fit."""
     kind = given.get("answer_type", "text")
     if not isinstance(kind, str) or kind not in ANSWER_KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)

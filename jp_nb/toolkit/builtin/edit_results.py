@@ -150,6 +150,7 @@ class EditResults:
         return [edit for edit in edits if edit.number not in planned_numbers]
 
     def _describe_unplanned(self, edit: CellEdit) -> str:
+        """Return the line about an edit that the plan does not have, with the reason."""
         number = edit.number
         review = self._decision.review
         if number in review.conflicts:
@@ -165,6 +166,7 @@ class EditResults:
         return f"rejected by {who}{reason}"
 
     def _describe_planned(self, planned: PlannedEdit, changed: ChangeResult) -> str:
+        """Return the line about an edit of the plan, by the answer of the front end."""
         match changed.outcome:
             case "offered":
                 return "not applied."
@@ -184,6 +186,7 @@ class EditResults:
         return "not applied, because of the conflict."  # of another edit
 
     def _describe_applied(self, planned: PlannedEdit, changed: ChangeResult) -> str:
+        """Return the line about an edit that the front end applied, and about its run."""
         edit = planned.edit
         cell_id = changed.ids.get(edit.target, edit.target)
         if cell_id in changed.merged:
@@ -274,6 +277,7 @@ class EditResults:
     def _make_entry(
         self, planned: PlannedEdit, ids: Mapping[str, str], merged: Mapping[str, str | None]
     ) -> JsonObject:
+        """Return one edit for the record. `later_changes.py` and `edit_inverse.py` read it."""
         edit = planned.edit
         cell_id = ids.get(edit.target, edit.target)
         entry: JsonObject = {

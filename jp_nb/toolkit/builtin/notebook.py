@@ -109,6 +109,7 @@ class NotebookTool(Tool):
 
 
 async def _list_cells(call: _NotebookCall) -> Success:
+    """Run `notebook_cells`."""
     first = call.read_integer("first", 1, at_least=1)
     cells = await call.notebook.cells()
     hide = await call.read_secrets()
@@ -127,6 +128,7 @@ async def _list_cells(call: _NotebookCall) -> Success:
 
 
 async def _read_cell(call: _NotebookCall) -> Success:
+    """Run `notebook_cell`."""
     wanted = call.arguments.get("cell")
     part = call.arguments.get("part", "all")
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
@@ -148,6 +150,7 @@ async def _read_cell(call: _NotebookCall) -> Success:
 
 
 async def _search_cells(call: _NotebookCall) -> Success:
+    """Run `notebook_search`."""
     text = call.arguments.get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_QUERY_CHARS or "\n" in text:
         raise ToolError(f"`text` must be one line of 1 to {MAX_QUERY_CHARS} characters.")
@@ -163,6 +166,7 @@ async def _search_cells(call: _NotebookCall) -> Success:
 
 
 async def _list_variables(call: _NotebookCall) -> Success:
+    """Run `notebook_variables`."""
     match = call.arguments.get("match", "")
     first = call.read_integer("first", 0, at_least=0)
     if not isinstance(match, str):
@@ -175,6 +179,7 @@ async def _list_variables(call: _NotebookCall) -> Success:
 
 
 async def _read_variable(call: _NotebookCall) -> Success:
+    """Run `notebook_variable`."""
     name = call.arguments.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ToolError("`name` must be the name of a variable, optionally with a path.")

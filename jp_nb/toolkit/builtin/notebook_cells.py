@@ -152,6 +152,7 @@ def format_cell(
 
 
 def _format_outputs(cell: NotebookCell, hide: NotebookSecrets) -> str:
+    """Return the texts of all outputs, each below its number and kind."""
     if not cell.outputs:
         return "(none)"
 

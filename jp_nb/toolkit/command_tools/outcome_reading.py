@@ -91,6 +91,7 @@ def _parse_int(digits: str) -> int | float:
 
 
 def _read_success(data: Mapping[str, Any]) -> Success:
+    """Return the success, and its configuration change or the reason why that is malformed."""
     content = data["content"]
     config = data.get("config")
     unset = data.get("unset")
@@ -108,6 +109,7 @@ def _read_success(data: Mapping[str, Any]) -> Success:
 
 
 def _read_needs_input(data: Mapping[str, Any]) -> NeedsInput:
+    """Return the questions in `question` or `questions`."""
     items = data.get("questions")
     if items is not None and data.get("question") is not None:
         raise _make_question_error("it has `question` and `questions`: remove one of them")
@@ -125,6 +127,7 @@ def _read_needs_input(data: Mapping[str, Any]) -> NeedsInput:
 
 
 def _read_question(data: Any, name: str) -> Question:
+    """Return one question; `name` is its path for errors."""
     if not isinstance(data, dict):
         raise _make_question_error(f"expected `{name}` to be an object")
     if data.get("answer_type") is None:

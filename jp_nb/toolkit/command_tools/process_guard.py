@@ -129,6 +129,7 @@ def _read_groups(pipe: int, owner: int) -> list[int]:
 
 
 def _end_groups(groups: list[int]) -> None:
+    """Send SIGTERM to the groups, and SIGKILL after `STOP_GRACE_S` at most."""
     for group in groups:
         _send_signal(group, signal.SIGTERM)
 

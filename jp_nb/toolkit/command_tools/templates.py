@@ -76,6 +76,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 @cache
 def _environment() -> _Environment:
+    """Return the environment of all templates, which differs from Jinja's as `render` says."""
     environment = _Environment(
         undefined=_Missing, finalize=_to_text, keep_trailing_newline=True, autoescape=False
     )
@@ -98,6 +99,7 @@ def _join(values: Any, joiner: str = "") -> str:
 
 
 def _to_json(value: Any, indent: bool | int | None = None) -> str:
+    """Return `value` as JSON, as the filter `tojson` of minijinja writes it."""
     if isinstance(value, Undefined):
         return "null"
 

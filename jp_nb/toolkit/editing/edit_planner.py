@@ -203,6 +203,7 @@ class _Planner:
         self._plan(edit, draft, before="", after=source, place=place)
 
     def _rewrite(self, edit: CellEdit, source: str | None) -> None:
+        """Plan a new source of a cell: that of the user, or that of a `replace` or `patch`."""
         draft = self._find(edit)
         cell = draft.cell
         if cell is not None and not cell.is_editable:
@@ -227,6 +228,7 @@ class _Planner:
         self._plan(edit, draft, before=old_source, after=new_source)
 
     def _delete(self, edit: CellEdit) -> None:
+        """Plan the deletion of a cell of the document."""
         draft = self._find(edit)
         cell = draft.cell
         if cell is None:
@@ -245,6 +247,7 @@ class _Planner:
         draft.deleted_by = edit.number
 
     def _move(self, edit: CellEdit) -> None:
+        """Plan another place of a cell."""
         draft = self._find(edit)
         self._refuse_busy(edit, draft)
         if edit.after == edit.cell:

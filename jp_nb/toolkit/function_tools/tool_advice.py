@@ -80,6 +80,7 @@ def _check_docstring(tool: PythonTool, documentation: str) -> Iterator[str]:
 
 
 def _check_hints(tool: PythonTool) -> Iterator[str]:
+    """Yield advice about missing and imprecise type hints, and about defaults."""
     parameters = tool.arguments.parameters
     unhinted = [parameter.name for parameter in parameters if not parameter.is_hinted]
     if unhinted:
@@ -108,6 +109,7 @@ def _check_hints(tool: PythonTool) -> Iterator[str]:
 
 
 def _check_generator(function: Callable[..., Any]) -> Iterator[str]:
+    """Yield advice if the function is a generator, whose body a call does not run."""
     if inspect.isgeneratorfunction(function):
         example = "a list, such as `return [*values]`"
     elif inspect.isasyncgenfunction(function):
@@ -121,6 +123,7 @@ def _check_generator(function: Callable[..., Any]) -> Iterator[str]:
 
 
 def _check_default(parameter: FunctionParameter) -> Iterator[str]:
+    """Yield advice if the default does not fit the type hint."""
     default = parameter.default
     if default is inspect.Parameter.empty or parameter.hint is Any:
         return

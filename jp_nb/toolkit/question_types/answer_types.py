@@ -172,6 +172,7 @@ class TextAnswer(AnswerType):
 
     @model_validator(mode="after")
     def _check_answerable(self) -> Self:
+        """Refuse conditions that no text meets, and patterns that could take forever."""
         if self.max_length is not None and self.min_length > self.max_length:
             raise ValueError("`min_length` is greater than `max_length`")
         if self.pattern is not None and not is_linear_pattern(self.pattern):

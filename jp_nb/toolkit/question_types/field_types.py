@@ -208,6 +208,7 @@ def _make_option(source: FormSource, path: SchemaPath, node: Node) -> Option:
 
 
 def _read_text(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    """Return a text with the conditions that a field checks, or a secret."""
     source.note_unknown_keywords(
         path, node, {"type", "format", "minLength", "maxLength", "pattern"}
     )
@@ -271,6 +272,7 @@ def _has_several_lines(node: Node) -> bool:
 
 
 def _read_number(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
+    """Return a number with its bounds."""
     source.note_unknown_keywords(path, node, {"type", *BOUNDS})
     members = node.get("anyOf")
     is_integer = node.get("type") == "integer"

@@ -119,6 +119,7 @@ class SelectAnswer(AnswerType):
 
     @model_validator(mode="after")
     def _check_answerable(self) -> Self:
+        """Refuse options and limits that allow no answer."""
         if not self.options and not self.other:
             raise ValueError(
                 "`options` is empty: a select question needs at least one option, or `other`"
@@ -281,6 +282,7 @@ class SelectAnswer(AnswerType):
         return {"anyOf": [schema, own_text_schema]}
 
     def _make_value_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of one picked value, with the labels in its description."""
         are_texts = all(isinstance(value, str) for value in self.values)
         schema: dict[str, JsonValue] = {"type": "string"} if are_texts else {}
 
