@@ -268,7 +268,12 @@ def _add_decision(events: RunEvents, kind: str, entry: Mapping[Any, Any]) -> Non
     elif len(events.undecided) < MAX_DECISIONS:
         why = str(entry.get("why"))
         events.undecided[key] = ReportedDecision(
-            key, kind, why, context.detail, question, contexts=(context,)
+            key,
+            kind,
+            why=why,
+            detail=context.detail,
+            question=question,
+            contexts=(context,),
         )
 
 

@@ -262,7 +262,9 @@ def _add_entry(
         group = groups.get(key)
         if group is None:
             question = _make_question(entry.question)
-            group = DecisionGroup(run.notebook, entry.kind, entry.tool, question, arguments)
+            group = DecisionGroup(
+                run.notebook, entry.kind, entry.tool, question=question, arguments=arguments
+            )
             groups[key] = group
 
         group.askings.setdefault(run.run, []).append(AskedTime(asking, context))

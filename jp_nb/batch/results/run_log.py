@@ -251,11 +251,11 @@ def read_run_log(path: Path) -> RunLog:
 
 def _make_started_state(line: StartedLine) -> RunState:
     return RunState(
-        line.run,
-        line.notebook,
-        line.parameters,
-        line.overrides,
-        line.digest,
+        run=line.run,
+        notebook=line.notebook,
+        parameters=line.parameters,
+        overrides=line.overrides,
+        digest=line.digest,
         worker=line.worker,
         started=line.time,
     )
@@ -263,11 +263,11 @@ def _make_started_state(line: StartedLine) -> RunState:
 
 def _make_skipped_state(line: SkippedLine) -> RunState:
     return RunState(
-        line.run,
-        line.notebook,
-        line.parameters,
-        line.overrides,
-        line.digest,
+        run=line.run,
+        notebook=line.notebook,
+        parameters=line.parameters,
+        overrides=line.overrides,
+        digest=line.digest,
         outcome="over_budget",
         has_ended=True,
         ended=line.time,
@@ -277,7 +277,8 @@ def _make_skipped_state(line: SkippedLine) -> RunState:
 
 def _make_ended_state(line: EndedLine, started: RunState | None) -> RunState:
     if started is None:  # the log was edited
-        started = RunState(line.run, "", {}, {}, "")
+        started = RunState(run=line.run, notebook="", parameters={}, overrides={}, digest="")
+
     return replace(
         started,
         outcome=line.outcome,

@@ -205,14 +205,21 @@ async def connect_to_cluster(
         kept_messages = MAX_KEPT_MESSAGES
 
     with config.set({MESSAGE_LOG: kept_messages}):
-        opening = _open_cluster(distributed, address, batch, worker_count, tell)
+        opening = _open_cluster(
+            distributed, address, batch=batch, worker_count=worker_count, tell=tell
+        )
         async with opening as cluster:
             yield cluster
 
 
 @asynccontextmanager
 async def _open_cluster(
-    dask: Any, address: DaskAddress, batch: str, worker_count: int, tell: Callable[[str], None]
+    dask: Any,
+    address: DaskAddress,
+    *,
+    batch: str,
+    worker_count: int,
+    tell: Callable[[str], None],
 ) -> AsyncIterator[DaskCluster]:
     """Open the cluster with the module `distributed`, which is passed as `dask`."""
     if address.scheduler:

@@ -38,13 +38,19 @@ class _Removal(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """A member of a JSON object: its key and value, and their positions in the text."""
+    """A member of a JSON object: its key and value, and their positions in the text.
+
+    Attributes:
+        start: Start of the key.
+        value_start: Start of the value.
+        end: End of the value.
+    """
 
     key: str
-    start: int  # of the key
-    value_start: int
-    end: int  # of the value
     value: Any
+    start: int
+    value_start: int
+    end: int
 
 
 _FindRemovals = Callable[[_Member], list[_Removal] | None]
@@ -193,7 +199,7 @@ def _read_members(text: str, start: int) -> list[_Member]:
         key, key_end = _READ.raw_decode(text, key_start)
         value_start = _SEPARATOR.match(text, key_end).end()  # type: ignore[union-attr]
         value, end = _READ.raw_decode(text, value_start)
-        members.append(_Member(key, key_start, value_start, end, value))
+        members.append(_Member(key, value, start=key_start, value_start=value_start, end=end))
         key_start = _skip_separator(text, end)
     return members
 

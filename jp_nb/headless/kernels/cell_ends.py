@@ -85,8 +85,14 @@ class CellEnds:
         length = carrier.get("length")
         entries = length if isinstance(length, int) else 0
 
-        index = self._find_index(cell) or 0
-        self._ends.append((cell, CellEnd(index, status, seconds, conversation, entries)))
+        end = CellEnd(
+            self._find_index(cell) or 0,
+            status,
+            seconds=seconds,
+            conversation=conversation,
+            entries=entries,
+        )
+        self._ends.append((cell, end))
 
     def note_failure(self) -> None:
         """Note that the run fails now: the running cell, if there is one, is `failed_cell`."""

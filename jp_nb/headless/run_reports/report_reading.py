@@ -52,7 +52,14 @@ def make_report(result: RunResult, notebook: str) -> RunReport:
     cells = [
         _make_cell(end, result, tuple(turns_by_cell.get(end.cell, ()))) for end in result.cells
     ]
-    return RunReport(notebook, result.failure, tuple(cells), turns, error, result.events)
+    return RunReport(
+        notebook,
+        result.failure,
+        cells=tuple(cells),
+        turns=turns,
+        record_error=error,
+        events=result.events,
+    )
 
 
 def _make_cell(end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...]) -> ReportedCell:
@@ -68,7 +75,15 @@ def _make_cell(end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...])
         error = _format_error(result.failure)
         traceback = _format_traceback(cell)
 
-    return ReportedCell(end.cell, source, end.status, end.seconds, error, traceback, turns)
+    return ReportedCell(
+        number=end.cell,
+        source=source,
+        status=end.status,
+        seconds=end.seconds,
+        error=error,
+        traceback=traceback,
+        turns=turns,
+    )
 
 
 def _format_error(failure: CellFailure | None) -> str:
@@ -157,7 +172,7 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
     used = chain.from_iterable(read_usage(entry.metadata) for entry in entries.entries)
     usage = sum_usage((model_usage.model, model_usage.tokens) for model_usage in used)
 
-    return ReportedTurn(stream.id, turn, cell, tuple(questions), usage)
+    return ReportedTurn(stream.id, turn, cell=cell, questions=tuple(questions), usage=usage)
 
 
 def _find_status(turn: Turn) -> str:

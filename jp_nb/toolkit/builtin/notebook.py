@@ -146,7 +146,7 @@ async def _read_cell(call: _NotebookCall) -> Success:
     cells = await add_results(
         call.cell, call.notebook.namespace, cells, indexes=[index], side=call.side, hide=hide
     )
-    return format_cell(cells, cells.cells[index], str(part), first_line, hide)
+    return format_cell(cells, cells.cells[index], part=str(part), first_line=first_line, hide=hide)
 
 
 async def _search_cells(call: _NotebookCall) -> Success:
@@ -196,7 +196,9 @@ async def _read_variable(call: _NotebookCall) -> Success:
     part = parts[0] if parts else None
     namespace = call.notebook.namespace
     return await call.cell.call(
-        lambda: read_variable(namespace, name, part, NotebookSecrets(namespace), call.side)
+        lambda: read_variable(
+            namespace, name, part=part, hide=NotebookSecrets(namespace), side=call.side
+        )
     )
 
 

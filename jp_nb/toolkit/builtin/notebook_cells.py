@@ -124,7 +124,12 @@ def format_missing_cell(wanted: str, total: int) -> str:
 
 
 def format_cell(
-    cells: NotebookCells, cell: NotebookCell, part: str, first_line: int, hide: NotebookSecrets
+    cells: NotebookCells,
+    cell: NotebookCell,
+    *,
+    part: str,
+    first_line: int,
+    hide: NotebookSecrets,
 ) -> Success:
     """Return a `part` of `cell`: `all`, `source`, or `outputs`, from `first_line` on."""
     about = f"Cell {cell.number} of {len(cells.cells)}: {_format_facts(cell)}. "

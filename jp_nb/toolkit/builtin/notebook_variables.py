@@ -161,7 +161,10 @@ def read_variable(
     hide: NotebookSecrets,
     side: int = DEFAULT_SIDE,
 ) -> Success:
-    """Return the value at `expression`, or some of its items, or raise a `ToolError`."""
+    """Return the value at `expression`, or raise a `ToolError`.
+
+    `part` selects some of its items, such as the `head` of 10; None for the whole value.
+    """
     pieces = _read_pieces(namespace, expression, part, hide)
     max_chars = MAX_TEXT_CHARS // len(pieces)
     descriptions = [

@@ -103,11 +103,11 @@ async def run_process(
         exit_code = supervisor.result()
 
     process_run = ProcessRun(
-        stdin.decode(errors="replace"),
-        output.take_text(STDOUT),
-        output.take_text(STDERR),
-        exit_code,
-        formats,
+        stdin=stdin.decode(errors="replace"),
+        stdout=output.take_text(STDOUT),
+        stderr=output.take_text(STDERR),
+        exit_code=exit_code,
+        formats=formats,
     )
     log = PROCESS_LOG.get()
     if log is not None:

@@ -77,10 +77,16 @@ class EditPlan:
             match planned.edit.kind:
                 case "insert":
                     written.add(target)
-                    step = EditStep("insert", target, planned.place, planned.cell_kind, source)
+                    step = EditStep(
+                        "insert",
+                        target,
+                        after=planned.place,
+                        cell_kind=planned.cell_kind,
+                        source=source,
+                    )
                     steps.append(step)
                 case "move":
-                    steps.append(EditStep("move", target, planned.place))
+                    steps.append(EditStep("move", target, after=planned.place))
                 case "delete":
                     steps.append(EditStep("delete", target))
                 case "replace" | "patch" if target not in written and target not in deleted:

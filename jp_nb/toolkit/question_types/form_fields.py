@@ -58,11 +58,12 @@ def list_fields(source: FormSource) -> Iterator[FieldParts]:
     source.note_unknown_keywords(path, root, allowed)
 
     for name, node in properties.items():
-        yield _read_field(source, name, (*path, "properties", name), node, name in required)
+        node_path = (*path, "properties", name)
+        yield _read_field(source, name, node_path, node, required=name in required)
 
 
 def _read_field(
-    source: FormSource, name: str, stated_path: SchemaPath, stated: JsonValue, required: bool
+    source: FormSource, name: str, stated_path: SchemaPath, stated: JsonValue, *, required: bool
 ) -> FieldParts:
     """Return the field for the property `name`.
 

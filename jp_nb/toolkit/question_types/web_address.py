@@ -86,7 +86,7 @@ def read_web_address(url: str) -> WebAddress:
     after = url[end:]
     link = quote(before, safe=_UNRESERVED) + host + quote(after, safe=_UNRESERVED)
     warnings = tuple(_list_warnings(match, host))
-    return WebAddress(before, match["host"], after, link, warnings)
+    return WebAddress(before, host=match["host"], after=after, link=link, warnings=warnings)
 
 
 def _list_warnings(match: re.Match[str], host: str) -> Iterator[str]:
