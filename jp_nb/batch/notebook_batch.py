@@ -37,13 +37,21 @@ class StopRules:
 
 @dataclass(slots=True)
 class BatchCounts:
-    """Counts of a batch so far. `done_before` are the runs of earlier batches that are done."""
+    """Counts of a batch so far.
+
+    Attributes:
+        outcomes: Number of ended runs by their outcome.
+        done_before: Number of runs that earlier batches have done, by their outcome.
+        requests: Number of requests to models.
+        tokens: Number of tokens of these requests and their answers.
+        repeated: Number of runs with the same digest as an earlier one, which do not start.
+    """
 
     outcomes: Counter[RunOutcome] = field(default_factory=Counter)
     done_before: Counter[RunOutcome] = field(default_factory=Counter)
     requests: int = 0
     tokens: int = 0
-    repeated: int = 0  # runs with the same digest as an earlier one, which do not start
+    repeated: int = 0
 
 
 class BatchObserver(Protocol):

@@ -80,7 +80,11 @@ class Asking(_LoggedValue):
 class _OpenEntry(_LoggedValue):
     """An entry of `open_decisions` in the log, as `ReportedDecision.to_json` makes it.
 
-    `why` is the reason that it is open, such as an answer that did not fit.
+    Attributes:
+        tool: Name of the tool, or of the cell that a tool edits.
+        why: The reason that it is open, such as an answer that did not fit.
+        question: The question as JSON; None for other kinds.
+        asked: The times that the run needed it.
     """
 
     kind: DecisionKind

@@ -56,9 +56,14 @@ class ReportedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ReportedTurn:
-    """A turn of the run, and the number of its cell, from 0; None if it is unknown.
+    """A turn of the run.
 
-    The status of the turn is `answered` or `unfinished` if the record contains no other status.
+    Attributes:
+        conversation: Id of the conversation.
+        turn: The turn. Its status is `answered` or `unfinished` if the record has no other status.
+        cell: Index of the cell that began it, from 0; None if it is unknown.
+        questions: The questions of its tools and of the model.
+        usage: Its tokens by model.
     """
 
     conversation: str
@@ -102,7 +107,16 @@ class ReportedCell:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Report of one run. `record_error` is why its record cannot be read; "" if it can."""
+    """Report of one run.
+
+    Attributes:
+        notebook: The name of the notebook, for messages.
+        failure: The failure that ended the run; None if all cells ran.
+        cells: The code cells that are not empty.
+        turns: The turns of the run, in all of its conversations.
+        record_error: Why the record cannot be read; "" if it can.
+        events: The events of the run, such as open decisions.
+    """
 
     notebook: str
     failure: CellFailure | None

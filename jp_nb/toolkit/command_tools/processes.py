@@ -56,8 +56,9 @@ class OutputError(Exception):
 class ProcessRun:
     """A process that exited. Bytes that are not UTF-8 are replaced in input and output.
 
-    A negative `exit_code` is a signal. `formats` is True if the process only formatted the
-    arguments of a call for the user.
+    Attributes:
+        exit_code: The exit code; negative for a signal that ended the process.
+        formats: True if the process only formatted the arguments of a call for the user.
     """
 
     stdin: str

@@ -16,9 +16,14 @@ from jp_nb.toolkit.editing.edit_schema import CellKind
 
 @dataclass(frozen=True, slots=True)
 class EditStep:
-    """One change of the document. `cell` is an id, or the key of a new cell.
+    """One change of the document.
 
-    `after` is the id or key of the cell that precedes it afterwards, or `start`.
+    Attributes:
+        cell: The id of the cell, or the key of a new cell.
+        after: The id or key of the cell that precedes an inserted or moved cell afterwards, or
+            `start`; "" for other kinds.
+        cell_kind: The type of an inserted cell.
+        source: The source of an inserted or changed cell.
     """
 
     kind: Literal["insert", "set", "move", "delete"]

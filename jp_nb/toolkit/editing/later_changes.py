@@ -21,9 +21,12 @@ It is None if the cell was gone.
 
 
 class LaterChange(NamedTuple):
-    """A cell that is not as the model was told; its `number` and `version` are None if it is gone.
+    """A cell that is not as the model was told.
 
-    An edit had deleted it if `was_deleted`.
+    Attributes:
+        number: Its present position; None if it is gone.
+        version: Its present version; None if it is gone.
+        was_deleted: True if an edit had deleted it, so that it was restored since.
     """
 
     cell_id: str
