@@ -244,12 +244,12 @@ async def _open_cluster(
 
 async def _connect_client(dask: Any, scheduler: str) -> Any:
     """Connect to an address such as `tcp://scheduler:8786`, or to that in a scheduler file."""
-    place = {"address": scheduler}
+    options = {"address": scheduler}
     if "://" not in scheduler:
-        place = {"scheduler_file": scheduler}
+        options = {"scheduler_file": scheduler}
 
     try:
-        return await dask.Client(**place, timeout=CONNECT_S, **CLIENT_OPTIONS)
+        return await dask.Client(**options, timeout=CONNECT_S, **CLIENT_OPTIONS)
     except (OSError, ValueError) as exc:
         raise UsageError(f"there is no Dask scheduler at {scheduler}: {exc}") from exc
 

@@ -46,9 +46,9 @@ def _read_free_bytes(cgroup: Path, memory: Path) -> int | None:
     """Return the free memory; None if the system does not tell."""
     free = None
     with suppress(OSError):
-        found = re.search(r"^MemAvailable:\s+(\d+) kB$", memory.read_text(), re.M)
-        if found is not None:
-            free = int(found[1]) * 1024
+        match = re.search(r"^MemAvailable:\s+(\d+) kB$", memory.read_text(), re.M)
+        if match is not None:
+            free = int(match[1]) * 1024
 
     with suppress(OSError, ValueError):
         limit = int((cgroup / "memory.max").read_text())  # `max` is no number
@@ -62,7 +62,7 @@ def _read_used_bytes(cgroup: Path) -> int:
     used = int((cgroup / "memory.current").read_text())
 
     with suppress(OSError):  # a container may hide the statistics
-        found = re.search(r"^inactive_file (\d+)$", (cgroup / "memory.stat").read_text(), re.M)
-        if found is not None:
-            used = max(0, used - int(found[1]))
+        match = re.search(r"^inactive_file (\d+)$", (cgroup / "memory.stat").read_text(), re.M)
+        if match is not None:
+            used = max(0, used - int(match[1]))
     return used

@@ -147,8 +147,8 @@ def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) 
         document.extra.pop("signature", None)
         return
 
-    place = [*map(get_conversation_id, document.others)].index(loaded.conversation.id)
-    document.others[place] = {key: item for key, item in jp.items() if key != "version"}
+    index = [*map(get_conversation_id, document.others)].index(loaded.conversation.id)
+    document.others[index] = {key: item for key, item in jp.items() if key != "version"}
 
 
 def _format_import(action: str, loaded: Document, notebook: Path) -> str:

@@ -95,10 +95,10 @@ class KernelProcesses:
         """Return the processes that the kernels have left; none outside of Linux."""
         if sys.platform != "linux":
             return []
-        found = [pid for group in self._groups for pid in _list_group(group)]
+        pids = [pid for group in self._groups for pid in _list_group(group)]
         if self._adopts:
-            found += [pid for pid in _list_children(os.getpid()) if pid not in found]
-        return [pid for pid in found if pid not in self._kept]
+            pids += [pid for pid in _list_children(os.getpid()) if pid not in pids]
+        return [pid for pid in pids if pid not in self._kept]
 
     def _is_any_left(self, pids: list[int]) -> bool:
         """Return True if a group of a kernel or one of the processes still exists."""
@@ -132,22 +132,22 @@ def _adopt_orphans() -> bool:
 
 def _list_group(group: int) -> list[int]:
     """Return the processes of a group that still run."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         fields = _read_status(path)
         if len(fields) > 2 and fields[2] == str(group) and fields[0] != "Z":
-            found.append(int(path.name))
-    return found
+            pids.append(int(path.name))
+    return pids
 
 
 def _list_children(parent: int) -> list[int]:
     """Return the children of a process, without guards, which end by themselves."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         fields = _read_status(path)
         if len(fields) > 1 and fields[1] == str(parent) and not _is_guard(path):
-            found.append(int(path.name))
-    return found
+            pids.append(int(path.name))
+    return pids
 
 
 def _read_status(path: Path) -> list[str]:

@@ -144,13 +144,13 @@ async def _serve(source: str, wire: Wire | None, address: tuple[str, int] | None
 async def _load(source: str, tools: ToolServer, transport: asyncio.Task[None]) -> None:
     """Load the tools of `source`, and keep their kernel for as long as the transport runs."""
     async with open_served_source(source) as host:
-        found = await host.load()
+        offered = await host.load()
         for name, why in host.refused.items():
             print_notice(f"the tool {name} is not offered: {why}")
-        if not found:
+        if not offered:
             raise UsageError(f"{source} has no tool to offer. Define one with `@jp.tool`")
-        print_notice(f"offers {', '.join(tool.name for tool in found)}")
-        tools.set_host(host, found)
+        print_notice(f"offers {', '.join(tool.name for tool in offered)}")
+        tools.set_host(host, offered)
         await asyncio.wait([transport])
 
 

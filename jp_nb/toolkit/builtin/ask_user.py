@@ -93,9 +93,9 @@ class AskUser(Tool):
 def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
     """Return the question of a call, or a failure if the arguments are invalid."""
     # Models send null for a missing argument.
-    given = {name: value for name, value in arguments.items() if value is not None}
+    fields = {name: value for name, value in arguments.items() if value is not None}
 
-    text = given.get("question")
+    text = fields.get("question")
     if not isinstance(text, str) or not text.strip():
         return ToolFailure("Missing `question`: provide a non-empty, single-line question.")
     if "\n" in text or "\r" in text:
@@ -103,17 +103,17 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
             "The `question` must be a single line; move additional lines into `context`."
         )
 
-    answer_type = _read_answer_type(given)
+    answer_type = _read_answer_type(fields)
     if isinstance(answer_type, ToolFailure):
         return answer_type
 
-    problem = answer_type.misfit(given["default"]) if "default" in given else None
+    problem = answer_type.misfit(fields["default"]) if "default" in fields else None
     if problem == "option":
         return ToolFailure("The `default` value is not one of `options`.")
     if problem is not None:
         return ToolFailure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
 
-    context = given.get("context")
+    context = fields.get("context")
     if context is not None and not isinstance(context, str):
         return ToolFailure("The `context` argument must be a string.")
 
@@ -122,20 +122,20 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
         text=text,
         context=context,
         answer_type=answer_type,
-        default=given.get("default"),
+        default=fields.get("default"),
         exclusive=True,
         persistence="none",
     )
 
 
-def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | ToolFailure:
+def _read_answer_type(fields: Mapping[str, JsonValue]) -> AnswerType | ToolFailure:
     """Return the type of the question, or a failure if it is unknown or its options do not fit."""
-    kind = given.get("answer_type", "text")
+    kind = fields.get("answer_type", "text")
     if not isinstance(kind, str) or kind not in ANSWER_KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)
         return ToolFailure(f'Unknown `answer_type` "{shown}": use "boolean", "select", or "text".')
 
-    options = given.get("options")
+    options = fields.get("options")
     if kind == "select":
         are_texts = isinstance(options, list) and all(isinstance(option, str) for option in options)
         if not options or not are_texts:

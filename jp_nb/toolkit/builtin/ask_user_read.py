@@ -68,50 +68,50 @@ class AskUserRead(Tool):
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
         """Return the requested answers as JSON, oldest first."""
-        given = {key: value for key, value in arguments.items() if value is not None}
-        if problem := _check_arguments(given):
+        fields = {key: value for key, value in arguments.items() if value is not None}
+        if problem := _check_arguments(fields):
             return ToolFailure(problem)
 
         history = await context.history() if context.history is not None else QuestionHistory()
         if not history.trusted:
             refused = {"message": UNTRUSTED_HISTORY, "untrusted": True, "total": 0, "entries": []}
             return ToolFailure(compact_json(refused))
-        return _find_answers(history, given)
+        return _find_answers(history, fields)
 
 
-def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
+def _check_arguments(fields: Mapping[str, JsonValue]) -> str | None:
     """Return the problem of the arguments for the model; None if there is none."""
-    action = given.get("action")
+    action = fields.get("action")
     if action not in ACTIONS:
         return 'Unknown or missing `action`: use "list", "get", or "query".'
 
-    answer_id = given.get("id")
+    answer_id = fields.get("id")
     if action == "get" and (type(answer_id) is not int or answer_id < 1):
         return 'The action "get" needs `id`, the whole number of an answer, from 1.'
 
-    text = given.get("text")
+    text = fields.get("text")
     if action == "query" and not (isinstance(text, str) and text.strip()):
         return 'The action "query" needs `text`: the text to search for, not blank.'
 
     try:
-        validate_limit(given.get("limit", DEFAULT_LIMIT))
+        validate_limit(fields.get("limit", DEFAULT_LIMIT))
     except UsageError as exc:
         return f"The `limit` argument is wrong: {exc}."
     return None
 
 
-def _find_answers(history: QuestionHistory, given: Mapping[str, Any]) -> Outcome:
+def _find_answers(history: QuestionHistory, fields: Mapping[str, Any]) -> Outcome:
     """Return the answers that the checked arguments select."""
-    limit = given.get("limit", DEFAULT_LIMIT)
-    if given["action"] == "get":
-        answers = history.get(given["id"])
+    limit = fields.get("limit", DEFAULT_LIMIT)
+    if fields["action"] == "get":
+        answers = history.get(fields["id"])
         if not answers:
-            return ToolFailure(history.format_unknown_id(given["id"]))
+            return ToolFailure(history.format_unknown_id(fields["id"]))
         return _make_result(history, answers, len(answers), "")
 
-    if given["action"] == "query":
-        matches = history.containing(given["text"])
-        message = "" if matches else history.format_no_match(given["text"])
+    if fields["action"] == "query":
+        matches = history.containing(fields["text"])
+        message = "" if matches else history.format_no_match(fields["text"])
         return _make_result(history, matches[-limit:], len(matches), message)
 
     message = "" if history.answers else NO_HISTORY

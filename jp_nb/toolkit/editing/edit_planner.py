@@ -197,7 +197,7 @@ class _Planner:
         self._planned.append(planned)
 
     def _insert(self, edit: CellEdit, source: str) -> None:
-        place = self._place(edit, edit.key)
+        place = self._put(edit, edit.key)
         draft = _Draft(edit.key, edit.cell_kind, source, None)
         self._drafts[edit.key] = draft
         self._plan(edit, draft, before="", after=source, place=place)
@@ -257,7 +257,7 @@ class _Planner:
         old_order = list(self._order)
         place_before = self._get_place(edit.cell)
         self._order.remove(edit.cell)
-        place = self._place(edit, edit.cell)
+        place = self._put(edit, edit.cell)
         if self._order == old_order:
             raise make_edit_error(edit.number, NOTHING_CHANGES)
         self._plan(
@@ -365,7 +365,7 @@ class _Planner:
             self._find_cell(edit, anchor)
         return anchor
 
-    def _place(self, edit: CellEdit, key: str) -> str:
+    def _put(self, edit: CellEdit, key: str) -> str:
         """Put `key` into the order, and return its place."""
         anchor = self._find_anchor(edit)
         position = self._find_position(anchor)

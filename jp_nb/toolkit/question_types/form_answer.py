@@ -158,26 +158,26 @@ class FieldsAnswer(AnswerType):
             return self.check.value(answer)
         return answer
 
-    def with_defaults(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return `given` with the valid defaults of the other fields."""
+    def with_defaults(self, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return `answer` with the valid defaults of the other fields."""
         defaults = {field.id: field.default for field in self.fields if field.fits_default}
-        return {**defaults, **given}
+        return {**defaults, **answer}
 
-    def make_remaining_form(self, given: Mapping[str, JsonValue]) -> Self:
-        """Return a form with the fields that are not in `given`. It checks all fields together.
+    def make_remaining_form(self, earlier: Mapping[str, JsonValue]) -> Self:
+        """Return a form with the fields that are not in `earlier`. It checks all fields together.
 
         A problem of a field that is not shown becomes one of the form as a whole.
         """
-        fields = tuple(field for field in self.fields if field.id not in given)
+        fields = tuple(field for field in self.fields if field.id not in earlier)
         labels = {field.id: field.text for field in self.fields}
 
         def check(answer: Mapping[str, JsonValue]) -> dict[str, str]:
             shown_problems: dict[str, str] = {}
             form_problems: list[str] = []
-            for field_id, problem in self.problems({**given, **answer}).items():
+            for field_id, problem in self.problems({**earlier, **answer}).items():
                 if not field_id:
                     form_problems.insert(0, problem)
-                elif field_id in given:  # the form does not show this field
+                elif field_id in earlier:  # the form does not show this field
                     form_problems.append(f"{labels.get(field_id, field_id)}: {problem}")
                 else:
                     shown_problems[field_id] = problem
