@@ -15,6 +15,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.toolkit.builtin.earlier_edits import find_earlier_edits
+from jp_nb.toolkit.builtin.edit_record import EditRecord
 from jp_nb.toolkit.builtin.edit_results import EditResults
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.editing.cell_edits import read_edits
@@ -99,7 +100,8 @@ async def _apply_decision(
     # then finds out if they were applied. The ids of new cells are not known yet.
     operation = context.edit_operation or EditOperation("")
     if operation.note is not None:
-        operation.note(results.make_record({}, operation.operation_id))
+        record = EditRecord(decision, secrets)
+        operation.note(record.to_json(ids={}, operation=operation.operation_id))
 
     change = CellChange(
         steps=tuple(plan.steps),

@@ -1,22 +1,18 @@
-"""The result of a proposal for the model, and its data for the record.
+"""The result of a proposal for the model, which reads for each edit whether it was applied.
 
-The model reads for each edit whether it was applied. The record also has the source before each
-applied edit.
+`edit_record.py` makes the data about the applied edits for the record.
 
 Source: `docs/cells.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from pydantic import JsonValue
-
 from jp_nb.images import Image
-from jp_nb.json_values import JsonObject
 from jp_nb.text import pluralize
+from jp_nb.toolkit.builtin.edit_record import MAX_KEPT_SOURCE_CHARS, EditRecord
 from jp_nb.toolkit.builtin.run_python import make_run_outcome
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.data_sections import DataSection, frame_sections
@@ -24,14 +20,10 @@ from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import cell_version
 from jp_nb.toolkit.editing.edit_plan import PlannedEdit
 from jp_nb.toolkit.editing.edit_review import ChangeResult, EditDecision
-from jp_nb.toolkit.editing.later_changes import MERGED_VERSION_KEY
 from jp_nb.toolkit.editing.source_diff import format_diff
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.toolkit.outcome import Success, ToolFailure
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
-
-MAX_KEPT_SOURCE_CHARS: Final = 20_000
-"""Limit for the source of a cell in the result, and for the one before an edit in the record."""
 
 OFFERED_NOTE: Final = (
     "No edit was applied: this front end cannot change the notebook. The user received the "
@@ -41,8 +33,6 @@ UNKNOWN_NOTE: Final = (
     "It is unknown whether the edits were applied: the page did not answer. Read the cells with "
     "notebook_cells before you propose anything else."
 )
-
-NOTHING_MERGED: Final[Mapping[str, str | None]] = {}
 
 
 class EditResults:
@@ -122,7 +112,9 @@ class EditResults:
 
         is_applied = changed is not None and changed.outcome == "applied"
         if changed is not None and is_applied and self._plan.edits:
-            record = self.make_record(changed.ids, changed.operation, changed.merged)
+            record = EditRecord(self._decision, self._hide).to_json(
+                ids=changed.ids, operation=changed.operation, merged=changed.merged
+            )
             return Success(about, structured=record, images=tuple(self._images))
         return ToolFailure(about)
 
@@ -253,63 +245,6 @@ class EditResults:
         if omitted_count > 0:
             shown = f"{shown[:MAX_KEPT_SOURCE_CHARS]}\n… {omitted_count:,} characters omitted"
         self._sections.append(DataSection(title, shown))
-
-    def make_record(
-        self,
-        ids: Mapping[str, str],
-        operation: str,
-        merged: Mapping[str, str | None] = NOTHING_MERGED,
-    ) -> JsonValue:
-        """Return the edits for the record, with the `ids` of new cells by key.
-
-        `operation` is the id of the change in the document; "" without one. `merged` has the
-        present sources of cells that another user edited, by id.
-        """
-        edits: list[JsonValue] = [self._make_entry(each, ids, merged) for each in self._plan.edits]
-        record: dict[str, JsonValue] = {"edits": edits, "decided_by": self._decision.decider}
-        if operation:
-            record["operation"] = operation
-        has_runs = any(planned.edit.is_run for planned in self._plan.edits)
-        if self._decision.may_run and has_runs:
-            record["runs"] = True
-        return record
-
-    def _make_entry(
-        self, planned: PlannedEdit, ids: Mapping[str, str], merged: Mapping[str, str | None]
-    ) -> JsonObject:
-        """Return one edit for the record. `later_changes.py` and `edit_inverse.py` read it."""
-        edit = planned.edit
-        cell_id = ids.get(edit.target, edit.target)
-        entry: JsonObject = {
-            "edit": edit.number,
-            "op": edit.kind,
-            "cell": cell_id,
-            "type": planned.cell_kind,
-        }
-
-        if edit.kind != "insert":
-            entry["version_before"] = cell_version(planned.before)
-        if edit.kind != "delete":
-            entry["version"] = cell_version(planned.after)
-        if cell_id in merged:
-            present = merged[cell_id]
-            entry[MERGED_VERSION_KEY] = None if present is None else cell_version(present)
-
-        if edit.kind in ("replace", "patch", "delete") and self._may_keep(planned.before):
-            entry["source_before"] = planned.before
-        if edit.number in self._decision.sources and self._may_keep(planned.after):
-            entry["edited"] = planned.after
-
-        if planned.place:
-            entry["after"] = ids.get(planned.place, planned.place)
-        if planned.place_before:
-            entry["place_before"] = ids.get(planned.place_before, planned.place_before)
-        return entry
-
-    def _may_keep(self, source: str) -> bool:
-        """Return True if the record may have `source`: it is not too long, and has no secret."""
-        # A key that the user removes from a cell must not stay in the record.
-        return len(source) <= MAX_KEPT_SOURCE_CHARS and self._hide.text(source) == source
 
 
 def _make_sentence(text: str) -> str:
