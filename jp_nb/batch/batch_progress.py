@@ -28,7 +28,7 @@ class BatchProgress(BatchObserver, Protocol):
 
 
 class LineProgress:
-    """Prints a line for each run that has ended, for logs of CI and terminals without a bar."""
+    """A `BatchProgress` that prints a line for each run that has ended, for logs of CI."""
 
     def __init__(self, total: int, *, file: TextIO | None = None) -> None:
         self._total = total
@@ -77,7 +77,7 @@ def format_causes(line: EndedLine) -> Iterator[str]:
 
 
 class BarProgress:
-    """A bar on a terminal: the ended runs, their outcomes, requests, tokens, and the time left.
+    """A `BatchProgress` with a bar: the ended runs, their outcomes, requests, tokens, and time left.
 
     A second line names the runs that run now. Failed runs and messages are printed above. The bar
     is that of tqdm, which notebook users know, and which may be absent.

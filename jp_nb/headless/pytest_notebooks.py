@@ -68,7 +68,10 @@ class NotebookFile(pytest.File):
 
 
 class NotebookItem(pytest.Item):
-    """Test that runs a notebook headless. The notebook file is not changed."""
+    """Test that runs a notebook headless. The notebook file is not changed.
+
+    pytest calls its public methods: to run the test, and to report a failure.
+    """
 
     def runtest(self) -> None:
         """Run the notebook, and raise `NotebookFailedError` if the test fails."""

@@ -139,6 +139,9 @@ class KernelClient(NotebookClient):
         moved = {old: indices.get(id(cell)) for old, cell in enumerate(cells_before)}
 
         self._sizes = _move_keys(self._sizes, moved)
+
+        # nbclient's map of displays: for each display id, the positions of its outputs, by the
+        # index of the cell.
         for display_id, places in self._display_id_map.items():
             self._display_id_map[display_id] = _move_keys(places, moved)
 

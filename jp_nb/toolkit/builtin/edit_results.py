@@ -248,4 +248,5 @@ class EditResults:
 
 
 def _make_sentence(text: str) -> str:
+    """Return `text` with a capital letter and a full stop."""
     return f"{text[0].upper()}{text[1:]}."

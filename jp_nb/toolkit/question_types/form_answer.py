@@ -29,7 +29,7 @@ Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
 
 @runtime_checkable
 class ConvertingCheck(Protocol):
-    """A `Check` that also converts answers to Python values."""
+    """A `Check` that also converts answers to Python values, by its method `value`."""
 
     def __call__(self, answer: Mapping[str, JsonValue], /) -> Mapping[str, str]: ...  # noqa: D102
 
