@@ -77,7 +77,7 @@ def format_causes(line: EndedLine) -> Iterator[str]:
 
 
 class BarProgress:
-    """A `BatchProgress` with a bar: the ended runs, their outcomes, requests, tokens, and time left.
+    """A `BatchProgress` with a bar: ended runs, outcomes, requests, tokens, and the time left.
 
     A second line names the runs that run now. Failed runs and messages are printed above. The bar
     is that of tqdm, which notebook users know, and which may be absent.

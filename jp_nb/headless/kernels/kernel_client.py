@@ -9,20 +9,17 @@ Source: `docs/many-notebooks.md`, https://nbclient.readthedocs.io/.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from nbclient import NotebookClient
-from nbformat.v4 import new_output
 
 from jp_nb.headless.kernels.kernel_manager import RunKernelManager
 from jp_nb.headless.kernels.kernel_processes import KernelProcesses, format_left_processes
 from jp_nb.headless.kernels.kernel_template import KernelTemplate
+from jp_nb.headless.kernels.output_limits import OutputLimit, move_keys
 from jp_nb.headless.kernels.run_cells import RunCells
 
-V = TypeVar("V")
 MAX_CELL_OUTPUT_CHARS: Final = 20_000_000
 """Output of one cell of a batch that is kept. A notebook of this size still opens."""
 
@@ -60,7 +57,7 @@ class KernelClient(NotebookClient):
         super().__init__(notebook, kernel_manager_class=RunKernelManager, **options)
         self.warnings: list[str] = []
         self._bounds = bounds
-        self._sizes: dict[int, int] = {}  # characters of output, by the index of the cell
+        self._output_limit = OutputLimit(bounds.max_cell_output_chars, self.warnings)
         self._cells = cells
         self._has_started = False  # True once `_execute_in_order` was called
 
@@ -138,12 +135,11 @@ class KernelClient(NotebookClient):
         indices = {id(cell): index for index, cell in enumerate(self.nb.cells)}
         moved = {old: indices.get(id(cell)) for old, cell in enumerate(cells_before)}
 
-        self._sizes = _move_keys(self._sizes, moved)
-
+        self._output_limit.move_cells(moved)
         # nbclient's map of displays: for each display id, the positions of its outputs, by the
         # index of the cell.
         for display_id, places in self._display_id_map.items():
-            self._display_id_map[display_id] = _move_keys(places, moved)
+            self._display_id_map[display_id] = move_keys(places, moved)
 
         # A cell with a new source has lost its outputs.
         for places in self._display_id_map.values():
@@ -162,59 +158,10 @@ class KernelClient(NotebookClient):
     def clear_output(self, outs: list[Any], msg: Any, cell_index: int) -> None:
         """Clear the outputs of a cell, which may then have new ones."""
         super().clear_output(outs, msg, cell_index)
-        self._sizes.pop(cell_index, None)
+        self._output_limit.clear(cell_index)
 
     def output(self, outs: list[Any], msg: Any, display_id: str | None, cell_index: int) -> Any:
-        """Add an output to a cell, unless the cell has too much of it.
-
-        The first output beyond the limit is cut, with a note below it. Further ones are dropped,
-        except for errors.
-        """
-        limit = self._bounds.max_cell_output_chars
-        if limit is None:
-            return super().output(outs, msg, display_id, cell_index)
-
-        content = msg["content"]
-        earlier_size = self._sizes.get(cell_index, 0)
-        size = earlier_size + _count_chars(content)
-        self._sizes[cell_index] = size
-
-        is_error = msg["msg_type"] == "error"
-        if size <= limit or is_error:
-            return super().output(outs, msg, display_id, cell_index)
-
-        is_noted = earlier_size > limit  # an earlier output was dropped
-        if is_noted:
+        """Add an output to a cell, unless the cell has too much of it."""
+        if not self._output_limit.admit(outs, msg, cell_index):
             return None
-
-        if msg["msg_type"] == "stream":
-            text = content["text"][: limit - earlier_size]
-            outs.append(new_output("stream", name=content["name"], text=text))
-
-        note = f"cell {cell_index + 1} has more than {limit:,} characters of output"
-        self.warnings.append(f"{note}: the rest was dropped")
-        outs.append(new_output("stream", name="stderr", text=f"\n[jp-nb: {note}]\n"))
-        return None
-
-
-def _move_keys(values: Mapping[int, V], moved: Mapping[int, int | None]) -> dict[int, V]:
-    """Return `values` with the new index of each cell, without those of deleted cells."""
-    kept: dict[int, V] = {}
-    for old, value in values.items():
-        index = moved.get(old)
-        if index is not None:
-            kept[index] = value
-    return kept
-
-
-def _count_chars(content: Any) -> int:
-    """Return the number of characters of an output: the text of a stream, or all data."""
-    text = content.get("text")
-    if isinstance(text, str):
-        return len(text)
-
-    count = 0
-    for value in content.get("data", {}).values():
-        shown = value if isinstance(value, str) else json.dumps(value)
-        count += len(shown)
-    return count
+        return super().output(outs, msg, display_id, cell_index)
