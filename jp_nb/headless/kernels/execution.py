@@ -59,11 +59,18 @@ class Execution:
     A run ends early in two ways: the user presses Ctrl+C, which `interrupts` counts, or a time
     limit is exceeded, which is the `overrun`. Both call `_interrupt`.
 
+    Args:
+        notebook: The notebook, whose cells get their outputs.
+        limits: Time limits of each cell and of the run.
+        events: The file to which the kernel appends its events (`jp_nb/storage/run_events.py`).
+        cells: The cells of the notebook, as the kernel knows and changes them.
+        bounds: Bounds of a kernel in a batch; None for a single notebook.
+
     Attributes:
         client: The client of the kernel.
         interrupts: How often the user pressed Ctrl+C.
         began: True once a cell has started.
-        overrun: The time limit that the run exceeded.
+        overrun: The time limit that the run exceeded; None if it did not.
     """
 
     def __init__(
