@@ -93,7 +93,7 @@ class TurnRecord:
         start = len(self.stream)
         self.stream.append(*self.stream.make_image_entries(images), *entries)
         for entry in self.stream.entries[start:]:
-            self.context.read_head(entry)
+            self.context.note_head(entry)
             self.context.add(entry, self.provider, self.stream.images)
 
     @property

@@ -34,7 +34,7 @@ from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES
 
-IsInside = Callable[[str], bool]
+IsInWorkspace = Callable[[str], bool]
 """Returns True if the URL of an attachment is in the workspace."""
 AuthoritySource = Literal["record", "folder"]
 Accepts = Callable[[JsonValue], bool]
@@ -286,7 +286,7 @@ def strip_own_settings(partial: Partial) -> tuple[Partial, Sequence[str]]:
     return select_settings(partial, is_allowed), refused
 
 
-def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
+def needs_user(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWorkspace) -> bool:
     """Return True if the user has to approve a tool's change at `keys`, whatever the rules are.
 
     A `value` that is a table counts as a replacement of the whole table. A `value` of None unsets
@@ -295,7 +295,7 @@ def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bo
     always = always_needs_user(keys)
     if always is not None:
         return always
-    return isinstance(value, dict) or not _is_harmless(keys, value, is_inside)
+    return isinstance(value, dict) or not _is_harmless(keys, value, is_in_workspace)
 
 
 def always_needs_user(keys: Sequence[str]) -> bool | None:
@@ -322,7 +322,7 @@ def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
     return all(_is_always_harmless(node.child(name), (*keys, name)) for name in names)
 
 
-def _is_harmless(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
+def _is_harmless(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWorkspace) -> bool:
     """Return True if this `value` at `keys` does not need the user. See `_BY_VALUE`."""
     if _find_row(keys)[1].tool:
         return True
@@ -331,7 +331,7 @@ def _is_harmless(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> 
         case ("conversation", "attachments", *_):
             value = value.get("value") if isinstance(value, dict) else value
             urls = value if isinstance(value, list) else [value]
-            return all(is_inside(str(url)) for url in urls if url is not None)
+            return all(is_in_workspace(str(url)) for url in urls if url is not None)
         case ("conversation", "tools", _, name) if name in _RUN_MODES:
             return value is not None and value != "unattended"
         case ("conversation", "tools", _, "style", "parameters"):

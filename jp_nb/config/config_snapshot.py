@@ -11,7 +11,7 @@ from functools import cached_property
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import map_models, resolve_references
-from jp_nb.config.authority import IsInside, is_path_in_workspace
+from jp_nb.config.authority import IsInWorkspace, is_path_in_workspace
 from jp_nb.config.partials.partial import Partial
 from jp_nb.config.schema import ROOT
 from jp_nb.config.setting_paths import PathKeys, look_up
@@ -26,7 +26,9 @@ class ConfigSnapshot:
     defaults: Partial = field(default_factory=dict)
     """Values that are restored where something is unset."""
     config: AppConfig = field(default_factory=AppConfig)
-    is_inside: IsInside = is_path_in_workspace
+    is_in_workspace: IsInWorkspace = is_path_in_workspace
+    """Returns True if the URL of an attachment is in the workspace. The default follows no links.
+    """
 
     @cached_property
     def values(self) -> Partial:

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from jp_nb.config.assignments import assign_setting
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
+from jp_nb.config.known_settings import remove_ignored
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import apply_change
 from jp_nb.config.partials.partial_merge import merge_partials
@@ -24,7 +25,7 @@ from jp_nb.config.schema import require_node
 from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.app import Extend
 from jp_nb.config.tree.ignored_settings import is_ignored
-from jp_nb.config.validation import remove_ignored, validate_layer
+from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
 

@@ -2,8 +2,9 @@
 
     outcome.config, outcome.unset -> `proposal_reading.py` -> leaves -> access rules -> Proposal
 
-A *leaf* is a setting that the change may change, by its keys. All checks use the same leaves. The
-changes of a batch are combined in `change_squash.py`.
+A *leaf* is the path of one setting with its new value, the smallest part that an access rule can
+allow. A table is a leaf only if it replaces a plain value as a whole. All checks use the same
+leaves. The changes of a batch are combined in `change_squash.py`.
 
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """
@@ -36,6 +37,7 @@ from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.setting_paths import PathKeys, format_path, try_parse_path
 
 _Leaves = dict[PathKeys, JsonValue]
+"""The new values of the leaves, by their keys."""
 
 MAX_PROPOSAL_PATHS: Final = 1_000
 MAX_PROPOSAL_CHARS: Final = 250_000
@@ -71,28 +73,19 @@ def review_proposal(
     `config` is a partial configuration, as for `-c`; null means not set. `unset` are paths `a.b.c`,
     or `a.b["item"]` for an item of a list.
     """
-    try:
-        size = len(json.dumps(config, ensure_ascii=False)) + sum(map(len, unset))
-    except (ValueError, TypeError, RecursionError):
-        return refuse_malformed(
-            "`config` contains a value that JSON does not have, or too many levels"
-        )
-
-    if size > MAX_PROPOSAL_CHARS or len(unset) > MAX_PROPOSAL_PATHS:
-        return refuse_malformed(TOO_LARGE_REASON)
+    malformed_reason = _find_malformed_reason(config, unset)
+    if malformed_reason is not None:
+        return refuse_malformed(malformed_reason)
 
     problems: list[Problem] = []
     delta = read_proposed_config(config, basis, grants, problems)
     unsets = read_proposed_unsets(unset, problems)
     change = Change(delta, tuple(map(format_path, unsets)))
-    for keys in change.leaves:
-        # `parse_path` refuses a path of more than `MAX_INDEX_LENGTH` characters.
-        if try_parse_path(format_path(keys)) != keys:
-            problems.append(Problem("", "a key is too long for a path"))
+    problems += _find_overlong_keys(change)
     if problems:
         return refuse_invalid(problems)
 
-    leaves = change.leaves | _find_new_tables(delta, basis.values)
+    leaves = change.leaves | _find_replacing_tables(delta, basis.values)
     if not leaves and not unsets:
         return None
     if len(leaves) + len(unsets) > MAX_PROPOSAL_PATHS:
@@ -107,10 +100,27 @@ def review_proposal(
     return Proposal(change, tuple(paths), needs_approval, basis)
 
 
-def _find_new_tables(
+def _find_malformed_reason(config: JsonValue, unset: Sequence[str]) -> str | None:
+    """Return the reason why the proposal is not read at all, or None."""
+    try:
+        size = len(json.dumps(config, ensure_ascii=False)) + sum(map(len, unset))
+    except (ValueError, TypeError, RecursionError):
+        return "`config` contains a value that JSON does not have, or too many levels"
+
+    is_too_large = size > MAX_PROPOSAL_CHARS or len(unset) > MAX_PROPOSAL_PATHS
+    return TOO_LARGE_REASON if is_too_large else None
+
+
+def _find_overlong_keys(change: Change) -> list[Problem]:
+    """Return a problem for each leaf whose path `parse_path` refuses, because a key is too long."""
+    overlong = [keys for keys in change.leaves if try_parse_path(format_path(keys)) != keys]
+    return [Problem("", "a key is too long for a path") for _ in overlong]
+
+
+def _find_replacing_tables(
     delta: Partial, values: JsonValue, node: SchemaNode = ROOT, above: PathKeys = ()
 ) -> _Leaves:
-    """Return the tables of `delta` that replace a plain form of their setting in `values`.
+    """Return the tables of `delta` that replace a plain value of their setting in `values`.
 
     With `reasoning = "auto"` in `values`, `reasoning = {exclude = true}` replaces the whole value.
     A rule for the field `exclude` does not allow that, so the table counts as a leaf.
@@ -120,22 +130,24 @@ def _find_new_tables(
     for key, value in delta.items():
         keys = (*above, key)
         child = node.child(key)
-        if child is None or not isinstance(value, dict) or is_wrapper(value, child):
+        if child is None or not isinstance(value, dict):
+            continue
+        if is_wrapper(value, child):  # a list, text, or map, with its merge strategy
             continue
 
         current = values.get(key) if isinstance(values, dict) else None
-        if child.table is not None and child.tagged and _has_plain_form(current, child):
+        if child.has_plain_form and _is_plain_now(current, child):
             tables[keys] = value
 
         if child.kind in ("table", "map"):
-            tables |= _find_new_tables(value, current, child, keys)
+            tables |= _find_replacing_tables(value, current, child, keys)
     return tables
 
 
-def _has_plain_form(current: JsonValue, node: SchemaNode) -> bool:
-    """Return True if the `current` value of a setting is not a table."""
+def _is_plain_now(current: JsonValue, node: SchemaNode) -> bool:
+    """Return True if a setting is not a table now: neither its `current` value nor its default."""
     if current is None:
-        # An optional setting has no value yet. Another one has a default, which is a plain form.
+        # An optional setting has no value yet. Another one has a default, which is plain.
         return not node.optional
     return not isinstance(current, dict)
 
@@ -154,12 +166,19 @@ def _find_denied(leaves: _Leaves, unsets: Sequence[PathKeys], grants: Grants) ->
 def _needs_approval(
     leaves: _Leaves, unsets: Sequence[PathKeys], grants: Grants, basis: ConfigSnapshot
 ) -> bool:
-    for keys, value in [*leaves.items(), *((keys, None) for keys in unsets)]:
+    """Return True if the user has to approve the change.
+
+    A path needs that if a rule of the user asks for it, or if its new value could run code or send
+    data (`needs_user`). A sensitive value is exempt from the latter: only a rule with
+    `insecure_allow` lets a tool write it, and this rule is already the user's consent.
+    """
+    for keys in (*leaves, *unsets):
         if grants.needs_approval(keys):
             return True
 
-        # A sensitive value can only be written with `insecure_allow`, which is the user's consent.
+    for keys, value in leaves.items():
         has_consent = value is not None and is_sensitive(keys)
-        if not has_consent and needs_user(keys, value, basis.is_inside):
+        if not has_consent and needs_user(keys, value, basis.is_in_workspace):
             return True
-    return False
+
+    return any(needs_user(keys, None, basis.is_in_workspace) for keys in unsets)

@@ -71,13 +71,13 @@ class Problem:
         message = self.short_message or self.message
 
         if not self.path:
-            return _truncate(message)
+            return _escape_and_truncate(message)
         if self.unset:
-            return f"{_truncate(self.path)}: (unset) ({_truncate(message)})"
+            return f"{_escape_and_truncate(self.path)}: (unset) ({_escape_and_truncate(message)})"
 
         masked = mask_secrets(self.value, try_parse_path(self.path) or (self.path,))
-        value = _truncate(json.dumps(masked, ensure_ascii=False))
-        return f"{_truncate(self.path)} = {value} ({_truncate(message)})"
+        value = _escape_and_truncate(json.dumps(masked, ensure_ascii=False))
+        return f"{_escape_and_truncate(self.path)} = {value} ({_escape_and_truncate(message)})"
 
 
 def refuse_invalid(problems: Sequence[Problem]) -> Refusal:
@@ -85,46 +85,51 @@ def refuse_invalid(problems: Sequence[Problem]) -> Refusal:
     details: list[str] = []
     for problem in problems:
         has_place = bool(problem.path) and len(problems) > 1
-        place = f"{_truncate(problem.path)}: " if has_place else ""
+        place = f"{_escape_and_truncate(problem.path)}: " if has_place else ""
         details.append(f"{place}{problem.detail}")
 
-    detail = "; ".join(_first(details))
+    detail = "; ".join(_list_first(details))
     return _refuse("invalid_config", problems, detail, problems[0].message)
 
 
 def refuse_unauthorized(problems: Sequence[Problem]) -> Refusal:
     """Return the refusal of a proposal that changes what the tool may not change."""
-    paths = [_truncate(path) for path in _list_paths(problems)]
-    listed = ", ".join(_first(paths, len(problems)))
+    paths = [_escape_and_truncate(path) for path in _list_paths(problems)]
+    listed = ", ".join(_list_first(paths))
     detail = f"not permitted: access.config of this tool does not cover {listed}"
     return _refuse("unauthorized_paths", problems, detail, "not permitted")
 
 
 def _refuse(reason: Reason, problems: Sequence[Problem], detail: str, summary: str) -> Refusal:
-    lines = _first([problem.line for problem in problems])
+    lines = _list_first([problem.line for problem in problems])
     return Refusal(reason, _list_paths(problems), detail, summary, tuple(lines))
 
 
 def _list_paths(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """Return the paths of `problems`, each once. A problem of the whole proposal has none."""
     return tuple(dict.fromkeys(problem.path for problem in problems if problem.path))
 
 
-def _first(texts: Sequence[str], count: int | None = None) -> list[str]:
-    """Return the first `texts`, and the number of the others of `count` ones."""
-    if count is None:
-        count = len(texts)
+def _list_first(texts: Sequence[str]) -> list[str]:
+    """Return the first `MAX_LISTED_LINES` texts, and a text `and N more` if there are more."""
     shown = list(texts[:MAX_LISTED_LINES])
 
-    more = count - MAX_LISTED_LINES
+    more = len(texts) - MAX_LISTED_LINES
     if more > 0:
         shown.append(f"and {more} more")
     return shown
 
 
 _INVISIBLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
+"""White space other than a blank, and control characters."""
 
 
-def _truncate(text: str) -> str:
+def _escape_and_truncate(text: str) -> str:
+    """Return the beginning of `text`, with the escapes of JSON for invisible characters."""
+
+    def escape(match: re.Match[str]) -> str:
+        return json.dumps(match[0]).strip('"')
+
+    beginning = _INVISIBLE.sub(escape, text[:MAX_REFUSAL_LINE_CHARS])
     more = len(text) - MAX_REFUSAL_LINE_CHARS
-    text = _INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text[:MAX_REFUSAL_LINE_CHARS])
-    return f"{text}… ({more} more characters)" if more > 0 else text
+    return f"{beginning}… ({more} more characters)" if more > 0 else beginning

@@ -112,9 +112,19 @@ class SchemaNode:
         return None
 
     @property
+    def has_plain_form(self) -> bool:
+        """True for a table that can have a plain value instead, such as `reasoning = "auto"`."""
+        return self.table is not None and self.tagged
+
+    @property
     def has_short_form(self) -> bool:
-        """True for a table that can also be written as another value."""
-        return self.table is not None and (self.tagged or issubclass(self.table, ShortTable))
+        """True for a table that can also be written as another value.
+
+        The other value is a plain form, or a text that expands to the table (`ShortTable`).
+        """
+        return self.has_plain_form or (
+            self.table is not None and issubclass(self.table, ShortTable)
+        )
 
     @property
     def has_free_keys(self) -> bool:

@@ -1,16 +1,28 @@
 """Switch tools and toolsets on and off, as their toggle rules allow (`-t`, `-T`).
 
+The user's name for tools is the first of these that exists:
+
+- a tool of the configuration, such as `search`;
+- one tool of a source, by its `source` in the settings: `mcp.books.search`;
+- a toolset: `web`, or all tools of a source: `mcp.books`.
+
+The toggle rule of a tool (`allow_toggle`) says by which of these names it may be switched. A tool
+that cannot be switched is *locked*.
+
 Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from jp_nb.config.partials.partial import Partial
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.setting_paths import format_path
-from jp_nb.config.tree.app import AppConfig, ConversationConfig
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.conversation_settings import ConversationConfig
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import ConfigError
 
@@ -39,57 +51,101 @@ def require_tools(config: AppConfig, names: Iterable[str]) -> None:
         )
 
 
+_RULES_FOR_ALL: Final = ("any",)
+"""Toggle rules of a tool that let the user switch it together with all other tools."""
+_RULES_FOR_TOOLSET: Final = ("any", "if_named_or_group")
+"""Toggle rules of a tool that let the user switch it by the name of its toolset."""
+_RULES_FOR_NAME: Final = ("any", "if_named_or_group", "if_named")
+"""Toggle rules of a tool that let the user switch it by its own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedTools:
+    """The tools that a name means.
+
+    Attributes:
+        rules: The toggle rules of tools that may be switched by this name.
+        path: The setting of the state, for an error.
+        subject: Name and verb for an error, such as "`search`: this tool is".
+    """
+
+    tools: Sequence[str]
+    rules: Collection[str]
+    path: str
+    subject: str
+
+
+def _find_named_tools(conversation: ConversationConfig, name: str, *, on: bool) -> _NamedTools:
+    tool_subject = f"`{name}`: this tool is"
+    if name in conversation.tools:
+        path = f"conversation.tools.{name}.enable"
+        return _NamedTools([name], _RULES_FOR_NAME, path, tool_subject)
+
+    if of_source := conversation.list_tools_from(name):  # `mcp.books.search`
+        path = f"conversation.tools.{of_source[0]}.enable"
+        return _NamedTools(of_source, _RULES_FOR_NAME, path, tool_subject)
+
+    tools = conversation.list_switched_tools(name, on=on)
+    path = f"conversation.toolsets.{name}"
+    toolset_subject = f"the toolset `{name}`: all its tools are"
+    return _NamedTools(tools, _RULES_FOR_TOOLSET, path, toolset_subject)
+
+
 def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
     """Return the change that switches a tool or toolset on or off; "" for all tools.
 
     Of a toolset, or of all tools, only the tools whose toggle rule allows it are switched. The
-    change does not set toggle rules. A toolset of a source, such as `mcp.books`, is switched as a
-    whole, because its tools may not be known yet. `mcp.books.search` is one tool of a source.
+    change does not set toggle rules.
 
     Raises:
-        ConfigError: If the tool, or each tool of the toolset, is locked.
+        ConfigError: If the tool, or each tool of the toolset, is locked in the other state.
     """
     conversation = config.conversation
-    tools = [tool for tool in conversation.tools if tool != STAR]
-    rules = {"any"}
-    locked = ""
+    if not name:  # a locked tool is no error here: the user did not name it
+        tools = [tool for tool in conversation.tools if tool != STAR]
+        return _make_change(_select_switchable(conversation, tools, _RULES_FOR_ALL, on=on), on=on)
 
-    if name in conversation.tools:
-        tools = [name]
-        rules = {"any", "if_named", "if_named_or_group"}
-        locked = f"`{name}`: this tool is"
-        path = f"conversation.tools.{name}.enable"
-    elif named := conversation.list_tools_from(name):
-        tools = named
-        rules = {"any", "if_named", "if_named_or_group"}
-        locked = f"`{name}`: this tool is"
-        path = f"conversation.tools.{named[0]}.enable"
-    elif name:
-        tools = conversation.list_switched_tools(name, on=on)
-        rules = {"any", "if_named_or_group"}
-        locked = f"the toolset `{name}`: all its tools are"
-        path = f"conversation.toolsets.{name}"
+    named = _find_named_tools(conversation, name, on=on)
+    switchable = _select_switchable(conversation, named.tools, named.rules, on=on)
 
-    states = {tool: conversation.get_tool_state(tool) for tool in tools}
-    switched = [tool for tool, (state, rule) in states.items() if state != on and rule in rules]
-
-    if locked and tools and not switched and all(state != on for state, _ in states.values()):
+    are_all_other = all(conversation.get_tool_state(tool).is_on != on for tool in named.tools)
+    if named.tools and not switchable and are_all_other:
         verb, now = ("enable", "off") if on else ("disable", "on")
-        raise ConfigError(f"cannot {verb} {locked} configured as locked-{now}", path=path)
+        message = f"cannot {verb} {named.subject} configured as locked-{now}"
+        raise ConfigError(message, path=named.path)
 
     if name in conversation.list_source_toolsets():
-        return _toggle_source(conversation, name, switched, on=on)
+        return _toggle_source(conversation, name, switchable, on=on)
+    return _make_change(switchable, on=on)
 
-    partial: Partial = {tool: {"enable": {"state": on}} for tool in switched}
-    return Change({"conversation": {"tools": partial}}) if partial else Change()
+
+def _select_switchable(
+    conversation: ConversationConfig, tools: Iterable[str], rules: Collection[str], *, on: bool
+) -> list[str]:
+    """Return the `tools` that are in the other state, and whose toggle rule is one of `rules`."""
+    switchable: list[str] = []
+    for tool in tools:
+        state = conversation.get_tool_state(tool)
+        if state.is_on != on and state.toggle_rule in rules:
+            switchable.append(tool)
+    return switchable
+
+
+def _make_change(tools: Iterable[str], *, on: bool) -> Change:
+    states: Partial = {tool: {"enable": {"state": on}} for tool in tools}
+    return Change({"conversation": {"tools": states}}) if states else Change()
 
 
 def _toggle_source(
     conversation: ConversationConfig, name: str, tools: Sequence[str], *, on: bool
 ) -> Change:
-    """Return the change that switches the toolset `name`, and its `tools` with their own state."""
+    """Return the change that switches the toolset of a source, such as `mcp.books`.
+
+    It is switched as a whole, by its own state and rule, because its tools may not be known yet.
+    Those of its `tools` that have their own state are switched too.
+    """
     toolset = conversation.toolsets[name]
-    if toolset.allow_toggle in ("never", "if_named"):
+    if toolset.allow_toggle is not None and toolset.allow_toggle not in _RULES_FOR_TOOLSET:
         verb = "enable" if on else "disable"
         raise ConfigError(
             f"cannot {verb} the toolset `{name}`: `allow_toggle` locks it",
@@ -100,9 +156,12 @@ def _toggle_source(
     if toolset.state != on:
         change["toolsets"] = {name: {"state": on}}
 
-    own = [(tool, conversation.tools[tool].enable) for tool in tools]
-    explicit = [tool for tool, enable in own if enable is not None and enable.state is not None]
+    with_own_state: list[str] = []
+    for tool in tools:
+        enable = conversation.tools[tool].enable
+        if enable is not None and enable.state is not None:
+            with_own_state.append(tool)
 
-    if explicit:
-        change["tools"] = {tool: {"enable": {"state": on}} for tool in explicit}
+    if with_own_state:
+        change["tools"] = {tool: {"enable": {"state": on}} for tool in with_own_state}
     return Change({"conversation": change}) if change else Change()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jp_nb.record.changes.config_changes import select_changes_for_rerun
+from jp_nb.record.changes.changes_by_turn import select_changes_for_rerun
 from jp_nb.record.documents.conversation_fork import fork_conversation
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.transcripts.inherited_settings import list_inherited_notices
@@ -102,7 +102,7 @@ def branch_before(
     )
 
     # The changes of the removed turns that the user made, each with its number in `old`.
-    again = select_changes_for_rerun(old, turn, options=option_count, skipped=skipped)
+    again = select_changes_for_rerun(old, turn, option_count=option_count, skipped_turns=skipped)
     # The first `untrusted` changes of `old` are untrusted, and stay untrusted in the branch.
     untrusted_in_branch = min(untrusted, len(branch.deltas))
     untrusted_in_branch += sum(number < untrusted for number, _ in again)

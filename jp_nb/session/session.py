@@ -238,7 +238,7 @@ class Session:
         self.notices += self.files.notices.take()
         notices = [*self._take_notices(), *more]
         for notice in notices:
-            print(f"jp_nb: {one_line(self.files.shorten_paths(notice), limit=2000)}")
+            print(f"jp_nb: {one_line(self.files.workspace.shorten_paths(notice), limit=2000)}")
 
     def _take_notices(self) -> Iterator[str]:
         with suppress(IndexError):  # several threads may print notices, each one once

@@ -17,17 +17,17 @@ from pydantic import JsonValue
 
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
 from jp_nb.config.authority import may_untrusted_record_unset, strip_untrusted
+from jp_nb.config.known_settings import split_unknown
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.setting_paths import parse_path
-from jp_nb.config.validation import split_unknown
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import canonical_json
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME
 from jp_nb.record.changes.base_change import read_base_change
-from jp_nb.record.changes.config_changes import find_untrusted_changes
 from jp_nb.record.changes.config_history import MODEL_KEYS, Projection
 from jp_nb.record.changes.provenance import paths_overlap
+from jp_nb.record.changes.untrusted_changes import find_untrusted_changes
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.signed_conversations import SignedConversations

@@ -28,16 +28,16 @@ _OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 
 class ForeignFileError(Exception):
-    """A file was not read: it has another owner, is not a regular file, or is too long.
+    """A file was not read: it is not owned, is not a regular file, or is too long.
 
     The message gives the path and the reason.
     """
 
 
 def is_owned_folder(path: Path) -> bool:
-    """Return True if `path` is an owned folder."""
+    """Return True if `path` is an owned folder. The folders above it are not checked."""
     try:
-        return path.is_dir() and not any(map(_why_not_owned, _follow_links(path)))
+        return path.is_dir() and not any(map(_find_problem_at, _follow_links(path)))
     except OSError:  # no permission to look
         return False
 
@@ -65,24 +65,25 @@ def read_owned_file(path: Path, *, max_bytes: int = MAX_OWNED_FILE_BYTES) -> byt
     """
     real = Path(os.path.realpath(path, strict=True))
 
-    if why := describe_foreign(path):
-        raise ForeignFileError(why)
+    if problem := describe_foreign(path):
+        raise ForeignFileError(problem)
 
-    # The opened file is checked, because the path may lead to another file a moment later.
+    # A moment later, the path may lead to another file. So the opened folder and the opened file
+    # are checked again. Windows cannot open a file relative to an open folder.
     if os.open not in os.supports_dir_fd:
         return _read(_open(real, path), path, max_bytes)
 
     folder = os.open(real.parent, _OPEN_FOLDER)
     try:
-        if why := _why_foreign(os.fstat(folder)):
-            raise ForeignFileError(f"{real.parent} {why}")
+        if problem := _find_status_problem(os.fstat(folder)):
+            raise ForeignFileError(f"{real.parent} {problem}")
         return _read(_open(Path(real.name), path, folder=folder), path, max_bytes)
     finally:
         os.close(folder)
 
 
 def _open(real: Path, path: Path, *, folder: int | None = None) -> int:
-    """Open `real`, which is the file that `path` leads to."""
+    """Open `real`, the file that `path` leads to. It is relative to the open `folder`, if any."""
     try:
         return open_regular(real, os.O_RDONLY | _NO_FOLLOW, folder=folder)
     except NotRegularFileError as exc:
@@ -90,14 +91,15 @@ def _open(real: Path, path: Path, *, folder: int | None = None) -> int:
 
 
 def _read(descriptor: int, path: Path, max_bytes: int) -> bytes:
+    """Check, read, and close the opened file; `path` names it in errors."""
     with os.fdopen(descriptor, "rb") as file:
-        if why := _why_foreign(os.fstat(descriptor)):
-            raise ForeignFileError(f"{path} {why}")
-        found = file.read(max_bytes + 1)
+        if problem := _find_status_problem(os.fstat(descriptor)):
+            raise ForeignFileError(f"{path} {problem}")
+        content = file.read(max_bytes + 1)
 
-    if len(found) > max_bytes:
+    if len(content) > max_bytes:
         raise ForeignFileError(f"{path} has more than {max_bytes} bytes")
-    return found
+    return content
 
 
 # --- ownership ---------------------------------------------------------------------------------
@@ -118,23 +120,28 @@ def describe_foreign(path: Path) -> str | None:
         OSError: There is none, or it cannot be examined.
     """
     for link in _follow_links(path):
-        for place in (link, *_follow_links(link.parent)):
-            if why := _why_not_owned(place):
-                return why
+        for checked in (link, *_follow_links(link.parent)):
+            if problem := _find_problem_at(checked):
+                return problem
     return None
 
 
-def _why_not_owned(path: Path) -> str | None:
-    """Return the reason why the file, folder, or link at `path` is not owned; None if it is."""
+def _find_problem_at(path: Path) -> str | None:
+    """Return the reason why the file, folder, or link itself is not owned; None if it is.
+
+    The permissions of a link have no meaning, so only its owner counts.
+    """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         return None if _is_ours(status) else f"{path} is a link that belongs to another user"
-    why = _why_foreign(status)
-    return f"{path} {why}" if why else None
+
+    problem = _find_status_problem(status)
+    return f"{path} {problem}" if problem else None
 
 
-def _why_foreign(status: os.stat_result) -> str | None:
-    if not hasattr(os, "geteuid"):
+def _find_status_problem(status: os.stat_result) -> str | None:
+    """Return the reason why another user may have written a file or folder, or None."""
+    if not hasattr(os, "geteuid"):  # Windows
         return None
 
     if not _is_ours(status):

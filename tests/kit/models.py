@@ -38,7 +38,7 @@ def record_response(
         return entries
 
     for entry in entries:
-        context.read_head(entry)
+        context.note_head(entry)
         context.add(entry, provider)
     return entries
 

@@ -12,7 +12,7 @@ from jp_nb.agent.inquiries.question_entries import make_closing_entry, make_inqu
 from jp_nb.config.tree.compaction_settings import parse_bound
 from jp_nb.interop.directory_reader import read_directory
 from jp_nb.interop.directory_writer import write_directory
-from jp_nb.record.changes.config_changes import (
+from jp_nb.record.changes.changes_by_turn import (
     select_changes_before_first_turn,
     select_changes_since_last_turn,
 )

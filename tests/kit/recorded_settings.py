@@ -13,6 +13,7 @@ from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.config.validation import validate_layer
+from jp_nb.record.changes.changed_paths import ChangedPaths
 from jp_nb.record.changes.claims import (
     ChangeSource,
     Claims,
@@ -20,9 +21,9 @@ from jp_nb.record.changes.claims import (
     revert_source,
     revert_value,
 )
-from jp_nb.record.changes.config_changes import ChangedPaths, make_inherited_changes
 from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.changes.inherited_changes import make_own_result
 
 
 class RecordedSettings:
@@ -134,7 +135,7 @@ class RecordedSettings:
         """Return the values and the unset paths that the next conversation, which begins with the
         settings `begins`, gets from this one.
         """
-        change = make_inherited_changes(self._projection, dict(begins))
+        change = make_own_result(self._projection, dict(begins))
         return dict(change.delta), change.unsets
 
     # --- owners ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import jp_nb as jp
-from jp_nb.config import config_snapshot, layers, proposal, refusal, validation
+from jp_nb.config import config_snapshot, known_settings, layers, proposal, refusal, validation
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partials import (
@@ -69,12 +69,14 @@ class Settings:
             return layers.parse_layer(source, layer, file).partial
         if layer == "environment":
             return layers.read_environment(source).partial
-        return validation.validate_layer(validation.remove_ignored(source), layer=layer, file=file)
+        return validation.validate_layer(
+            known_settings.remove_ignored(source), layer=layer, file=file
+        )
 
     @staticmethod
     def read_known(source: Mapping[str, Any]) -> tuple[Layer, list[str]]:
         """Return the valid settings of `source`, as of a record, and the paths of the others."""
-        known, problems = validation.split_unknown(source)
+        known, problems = known_settings.split_unknown(source)
         return known, [problem.path for problem in problems]
 
     @staticmethod

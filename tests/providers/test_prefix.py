@@ -308,9 +308,9 @@ def test_unknown_or_damaged_head_is_ignored() -> None:
     damaged: Any
     for damaged in ({"x": 1}, {"tools": ["none"]}, {"system": "One."}, {"attachments": [{}]}, []):
         entry = new_event("chat_response", message="a", metadata={HEAD_CHANGE_KEY: damaged})
-        request.context.read_head(entry)
+        request.context.note_head(entry)
         assert request.context.heads == recorded
 
         fresh = make_context()
-        fresh.read_head(entry.with_metadata(**{HEAD_KEY: damaged}))
+        fresh.note_head(entry.with_metadata(**{HEAD_KEY: damaged}))
         assert fresh.heads == []

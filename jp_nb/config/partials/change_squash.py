@@ -4,6 +4,14 @@ A batch of tool calls may make several changes, and the record gets one `config_
 `{a: 1}` and then `{a: 2}` with `unsets: [b]` become `{a: 2}` with `unsets: [b]`. Where the merge
 strategies of lists, texts, and maps cannot express the result, the value itself is set.
 
+Words of the schema (`schema.py`) and of partial configurations (`partial.py`) in this module:
+
+- A list, text, or map may be *wrapped*: `{"value": ["a"], "strategy": "replace", "dedup": true}`.
+  Its other keys are *annotations* for later merges, except the strategy.
+- A table may have a *short form*: `assistant.model.id` may be the text `anthropic/claude` instead.
+- A *group* is a table without a short form, or a map without strategies. Its fields are set and
+  unset one by one; other values are set as a whole.
+
 Source: `docs/turns.md`, `docs/decisions.md` D38.
 """
 
@@ -26,6 +34,9 @@ from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path
+
+_ANNOTATIONS = ("dedup", "discard_when_merged")
+"""Keys of a wrapped value that also apply to later merges."""
 
 
 def squash_changes(
@@ -53,7 +64,9 @@ def squash_changes(
     # Then it sets the fields that differ.
     fields = dict.fromkeys([*_iter_set_keys(result), *_iter_set_keys(expected)])
     differing = [keys for keys in fields if _get_value(result, keys) != _get_value(expected, keys)]
-    differing.sort(key=lambda keys: _is_group(_get_node(keys)))  # groups after their values
+
+    # Groups come last, because to set another field removes empty tables from the change.
+    differing.sort(key=lambda keys: _is_group(_get_node(keys)))
     for keys in differing:
         combined = _set_field(combined, keys, before, expected)
 
@@ -69,15 +82,23 @@ def _append(change: Change, then: Change) -> Change:
     delta = then.delta
 
     for keys in then.leaves:
-        whole = keys[:-1] if isinstance(keys[-1], Element) else keys
-        if whole in unsets and _get_node(whole).kind == "list":  # a new list
-            items = get_path(delta, whole)
-            replacement: JsonValue = {"value": items, "strategy": "replace"}
-            delta = merge_partials(delta, build_partial(whole, replacement))
-            unsets.remove(whole)
-        unsets = [other for other in unsets if other[: len(keys)] != keys]
+        field = keys[:-1] if isinstance(keys[-1], Element) else keys
+        is_new_list = field in unsets and _get_node(field).kind == "list"
+
+        # `unset a`, then `a = [1]`: one change with both would append 1 to the list of the layers
+        # below. So it becomes `a = {value = [1], strategy = "replace"}`.
+        if is_new_list:
+            replacement: JsonValue = {"value": get_path(delta, field), "strategy": "replace"}
+            delta = merge_partials(delta, build_partial(field, replacement))
+            unsets.remove(field)
+
+        unsets = [path for path in unsets if not _is_at_or_below(path, keys)]
 
     return _create_change(merge_partials(change.delta, delta), map(format_path, unsets))
+
+
+def _is_at_or_below(path: PathKeys, keys: PathKeys) -> bool:
+    return path[: len(keys)] == keys
 
 
 def _create_change(delta: Partial, unsets: Iterable[str]) -> Change:
@@ -91,13 +112,19 @@ def _create_change(delta: Partial, unsets: Iterable[str]) -> Change:
 
 
 def _append_unset(change: Change, keys: PathKeys) -> Change:
+    """Return `change` and then an unset of `keys`, which discards what it did at or below them."""
     path = format_path(keys)
-    unsets = [other for other in change.unsets if parse_path(other)[: len(keys)] != keys]
-    return Change(remove_empty(unset_path(change.delta, path)), (*unsets, path))
+    unsets = [other for other in change.unsets if not _is_at_or_below(parse_path(other), keys)]
+    delta = remove_empty(unset_path(change.delta, path))
+    return Change(delta, (*unsets, path))
 
 
 def _set_field(change: Change, keys: PathKeys, before: Partial, after: Partial) -> Change:
-    """Return `change`, which also sets the field at `keys` to its value in `after`."""
+    """Return `change`, which also sets the field at `keys` to its value in `after`.
+
+    Another value is unset first, so that nothing of it remains. A group is only created, with an
+    empty table.
+    """
     node = _get_node(keys)
     value = _get_value(after, keys)
 
@@ -116,7 +143,8 @@ def _set_field(change: Change, keys: PathKeys, before: Partial, after: Partial) 
     if is_wrapper(value, node) and is_wrapper(old, node) and "dedup" in old:
         value = {"dedup": node.merge.dedup, **value}
 
-    # A table does not replace another one: its path stays among the unset paths.
+    # If the value is a table, its leaves are below `keys`. Then `_create_change` keeps the unset of
+    # `keys`, and no field of the table before remains.
     return _create_change(merge_partials(change.delta, build_partial(keys, value)), change.unsets)
 
 
@@ -142,21 +170,27 @@ def _iter_set_keys(
 
 
 def _get_value(partial: Partial, keys: PathKeys) -> JsonValue:
-    """Return the value at `keys` in a form that replaces any other value; None if it is not set."""
+    """Return the value at `keys` in a form that replaces any other value; None if it is not set.
+
+    - A group is an empty table, because its fields are compared by themselves.
+    - An empty list or map counts as not set.
+    - A list, a map, and a value with annotations are wrapped with the strategy `replace`.
+    - Any other value is plain.
+    """
     node = _get_node(keys)
 
-    above = get_path(partial, keys[:-1]) if keys[1:] else partial
-    own: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
-    value = unwrap(own, node)
+    parent = get_path(partial, keys[:-1]) if keys[1:] else partial
+    stored: JsonValue = parent.get(keys[-1]) if isinstance(parent, dict) else None
+    value = unwrap(stored, node)
 
     if _is_group(node):
-        return None if own is None else {}  # its fields are compared by themselves
-    if (own == [] and node.kind == "list") or (own == {} and node.kind == "map"):
+        return None if stored is None else {}
+    if (stored == [] and node.kind == "list") or (stored == {} and node.kind == "map"):
         return None
 
     annotations: Partial = {}
-    if is_wrapper(own, node):
-        annotations = {key: own[key] for key in ("dedup", "discard_when_merged") if key in own}
+    if is_wrapper(stored, node):
+        annotations = {key: stored[key] for key in _ANNOTATIONS if key in stored}
 
     if annotations or (node.kind != "table" and isinstance(value, (dict, list))):
         return {"value": value, "strategy": "replace", **annotations}

@@ -1,5 +1,8 @@
 """Change partial configurations: unset paths and merge a delta; find the change between two.
 
+A path may name an item of a list, such as `conversation.attachments["a.md"]`. Its last key is then
+an `Element`.
+
 Source: `docs/configuration.md`, `docs/record.md`.
 """
 
@@ -58,10 +61,12 @@ def apply_change(
     `defaults` are restored where the change unsets something, and values of the lower layers
     `below` where it uncovers them.
     """
-    for uncovers, paths in groupby(change.unsets, lambda path: path in change.uncovers):
+    # In the order of the unsets, but successive ones of one kind together.
+    for is_uncovered, paths in groupby(change.unsets, lambda path: path in change.uncovers):
         for keys in _group_items(paths):
-            default = None if _is_item(keys) else defaults  # an item of a list has no default
-            restored = below if uncovers else default
+            restored = below
+            if not is_uncovered:
+                restored = None if _is_item(keys) else defaults  # an item of a list has no default
             partial = unset_path(partial, keys, restored or {})
 
     for keys in map(parse_path, change.unsets):
@@ -77,25 +82,33 @@ def _group_items(paths: Iterable[str]) -> Iterator[PathKeys]:
 
     So a list is copied once, not once an item.
     """
-    parsed = map(parse_path, paths)
-    for above, group in groupby(parsed, lambda k: k[:-1] if isinstance(k[-1], Element) else k):
+
+    def get_list_keys(keys: PathKeys) -> PathKeys:
+        return keys[:-1] if isinstance(keys[-1], Element) else keys
+
+    for list_keys, group in groupby(map(parse_path, paths), get_list_keys):
         several = list(group)
         items = [keys[-1] for keys in several if isinstance(keys[-1], Element)]
+        are_all_items = len(items) == len(several)
 
-        node = node_at(above) if len(items) == len(several) > 1 else None
-        if node is not None and node.kind == "list":
-            yield (*above, _ItemGroup(items))
+        node = node_at(list_keys)
+        if len(items) > 1 and are_all_items and node is not None and node.kind == "list":
+            yield (*list_keys, _ItemGroup(items))
         else:
             yield from several
 
 
 def _is_item(keys: PathKeys) -> bool:
+    """Return True if `keys` name an item of a list, or several."""
     above = node_at(keys[:-1]) if isinstance(keys[-1], (Element, _ItemGroup)) else None
     return above is not None and above.kind == "list"
 
 
 class _ItemGroup(str):
-    """Last part of a path that names several items of one list, in place of an `Element`."""
+    """Last part of a path that names several items of one list, in place of an `Element`.
+
+    An item is named by its identity, such as a field `name`, or by its JSON.
+    """
 
     __slots__ = ("_forms", "_names")
     _names: set[str]
@@ -117,37 +130,41 @@ def unset_path(
     below: Mapping[str, JsonValue] = MappingProxyType({}),
     node: SchemaNode | None = ROOT,
 ) -> Partial:
-    """Return `value` of `node` with `path` unset; a value of `below` takes its place.
+    """Return the table `value` of `node` with `path` unset; a value of `below` takes its place.
 
-    An item in brackets is removed from its list, unless `below` contains it. A path that is not set
-    has no effect.
+    `below` is the table of a lower layer. An item in brackets is removed from its list, unless
+    `below` contains it. A path that is not set has no effect.
     """
     keys = parse_path(path) if isinstance(path, str) else path
     key = keys[0]
     rest = keys[1:]
-    inner = node.child(key) if node is not None else None
+    child = node.child(key) if node is not None else None
+
     if not rest:
         kept = {name: item for name, item in value.items() if name != key}
         if below.get(key) is not None:
             kept[str(key)] = below[key]
         return kept
 
-    own = value.get(key)
-    lower = unwrap(below.get(key), inner)
-    plain = unwrap(own, inner)
+    stored = value.get(key)
+    lower = unwrap(below.get(key), child)
 
-    if inner is not None and inner.kind == "list":
-        return _unset_items(inner, value, str(key), rest, lower)
+    if child is not None and child.kind == "list":
+        return _unset_items(child, value, str(key), rest, lower)
 
-    restored = lower if isinstance(lower, dict) else {}
-    if not isinstance(plain, dict) and not (plain is None and restored):
+    # A missing table is made only for a value of the lower layer.
+    table = unwrap(stored, child)
+    lower_table = lower if isinstance(lower, dict) else {}
+    is_missing = table is None
+    if is_missing and lower_table:
+        table = {}
+    if not isinstance(table, dict):
         return value
 
-    table = plain if isinstance(plain, dict) else {}
-    changed = unset_path(table, rest, restored, inner)
-    if plain is None and not changed:
+    changed = unset_path(table, rest, lower_table, child)
+    if is_missing and not changed:
         return value
-    return {**value, str(key): rewrap(inner or JSON, own, changed)}
+    return {**value, str(key): rewrap(child or JSON, stored, changed)}
 
 
 def _unset_items(
@@ -157,8 +174,8 @@ def _unset_items(
 
     Those that the list `lower` of a lower layer has are restored.
     """
-    own = value.get(key)
-    plain = unwrap(own, node)
+    stored = value.get(key)
+    plain = unwrap(stored, node)
     items: list[JsonValue] = plain if isinstance(plain, list) else []
 
     remaining = _remove_items(node, items, keys)
@@ -170,7 +187,7 @@ def _unset_items(
 
     if remaining == items:
         return value
-    return {**value, key: rewrap(node, own, remaining)}
+    return {**value, key: rewrap(node, stored, remaining)}
 
 
 def _restore_items(
@@ -236,7 +253,10 @@ def _find_delta(
     above: PathKeys,
     unsets: list[str],
 ) -> Partial:
-    """Return the values of `after` that differ, and add the paths that it lacks to `unsets`."""
+    """Return the values of `after` that differ, and add the paths that it lacks to `unsets`.
+
+    Both are tables of `node` at the keys `above`.
+    """
     for key, old in before.items():
         if old is not None and after.get(key) is None:
             unsets.append(format_path((*above, key)))
@@ -250,7 +270,7 @@ def _find_delta(
         if expand_shorthand(child, new) == expand_shorthand(child, old):
             continue
 
-        # Half of a model id would be hard to read.
+        # Half of a model id, which is a table or a text, would be hard to read.
         is_whole = child.table is not None and child.takes_any_text and child.required_fields
         if isinstance(new, dict) and isinstance(old, dict) and not is_whole:
             if inner := _find_delta(child, old, new, (*above, key), unsets):

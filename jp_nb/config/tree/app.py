@@ -1,4 +1,4 @@
-"""`AppConfig`, the root of the configuration, with settings of conversations and display.
+"""`AppConfig`, the root of the configuration, and its smaller tables: display, prompts, record.
 
 Unknown keys are errors, except in `model.parameters`. JP is another program that reads the same
 files, so the settings that only JP has are accepted and ignored. A text in an unknown form is a
@@ -10,40 +10,31 @@ Source: `docs/configuration.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from jp_nb.config.tree.assistant_settings import Assistant, AssistantOverrides
-from jp_nb.config.tree.attachment_urls import format_attachment_url
+from jp_nb.config.tree.assistant_settings import Assistant
 from jp_nb.config.tree.base import (
     APPEND_SET_MERGE,
-    DEEP_MERGE,
-    PLAIN_FORM,
     PRESERVE_MERGE,
-    TABLE_FORM,
-    TABLE_OR_PLAIN_FORM,
     ConfigTable,
     Count,
     Flag,
-    Merge,
     Number,
     Positive,
     ShortTable,
     UnexpectedValueError,
     before,
-    one_of,
     read_number,
     read_on_off,
     shorten_for_error,
     table,
 )
-from jp_nb.config.tree.compaction_settings import CompactionConfig
+from jp_nb.config.tree.conversation_settings import ConversationConfig
 from jp_nb.config.tree.providers_table import Providers
 from jp_nb.config.tree.server_settings import McpStartup
-from jp_nb.config.tree.tool_settings import STAR, Command, Enable, ToolConfig
 
 ReasoningDisplay = Literal["full", "hidden", "static"]
 
@@ -184,142 +175,6 @@ class Interpolation(ConfigTable):
 
     max_chars: Positive = 20_000
     """Maximum length of the description of a value."""
-
-
-AttachmentUrl = Annotated[str, before(format_attachment_url)]
-
-
-class LabelCommand(ConfigTable):
-    """A label whose value is the output of a command."""
-
-    cmd: Command
-
-
-class ApplyOn(ConfigTable):
-    """New conversations that get the label."""
-
-    new: Flag = True
-    """Conversations that start empty."""
-    fork: Flag = False
-    """Copies of other conversations."""
-
-
-class Label(ShortTable):
-    """A label of conversations in JP. A plain text is its value. `jp_nb` does not use labels."""
-
-    TEXT: ClassVar[str] = "value"
-    FORMS: ClassVar[str] = "a text, or a table of value, apply_on, and run"
-
-    value: Annotated[
-        Annotated[str, PLAIN_FORM] | Annotated[LabelCommand, TABLE_FORM],
-        TABLE_OR_PLAIN_FORM,
-        one_of(str, dict, LabelCommand, expected="a text, or a table with the command `cmd`"),
-    ]
-    """The value, or a command that prints it."""
-    apply_on: ApplyOn = table()
-    run: Literal["ask", "unattended", "deny"] = "ask"
-    """Permission to run the command."""
-
-
-def _check_label_key(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value):
-        cause = f"{shorten_for_error(value)!r} is not a label name"
-        raise UnexpectedValueError("a letter, followed by letters, digits, _, or -", cause=cause)
-    return value
-
-
-LabelKey = Annotated[str, AfterValidator(_check_label_key)]
-
-
-class InquiryConfig(ConfigTable):
-    """The model that answers questions of tools instead of the user."""
-
-    assistant: AssistantOverrides = table()
-
-
-ATTACHMENTS_MERGE = Merge("append", dedup=True, items="set", annotated=True)
-
-
-NEEDED_TOOLS: Final[Mapping[str, Sequence[str]]] = {
-    "cells": ("notebook_cells", "notebook_cell", "notebook_search"),
-}
-"""Tools of other toolsets that a toolset needs: an edit needs the id and the version of a cell."""
-
-
-class ConversationConfig(ConfigTable):
-    """Settings of a conversation."""
-
-    tools: dict[str, ToolConfig] = Field(default_factory=dict)
-    """The tools, by name."""
-    toolsets: dict[str, Enable] = Field(default_factory=dict)
-    """Toolsets that are on or off, by name: `true`, `false`, or a table. A tool's own `enable`
-    overrides its toolset."""
-    attachments: Annotated[list[AttachmentUrl], ATTACHMENTS_MERGE] = Field(default_factory=list)
-    """Files, file patterns, and variables that are sent with each request."""
-    labels: Annotated[dict[LabelKey, Label], DEEP_MERGE] = Field(default_factory=dict)
-    """Labels of the conversation, by name."""
-    inquiry: InquiryConfig = table()
-    compaction: CompactionConfig = table()
-
-    def get_tool_state(self, name: str) -> tuple[bool, str]:
-        """Return the state and the toggle rule of tool `name`.
-
-        Each of the two comes from the tool, its toolset, the tool `*`, or the default (on, `any`).
-        """
-        tool = self.tools[name]
-        star = self.tools.get(STAR)
-        candidates = [tool.enable]
-        if tool.toolset:
-            candidates.append(self.toolsets.get(tool.toolset))
-        if self._is_companion(name):
-            candidates.insert(1, Enable(state=True))
-        if star is not None:
-            candidates.append(star.enable)
-
-        sources = [source for source in candidates if source is not None]
-        states = (source.state for source in sources if source.state is not None)
-        rules = (source.allow_toggle for source in sources if source.allow_toggle is not None)
-        return next(states, True), next(rules, "any")
-
-    def _is_companion(self, name: str) -> bool:
-        """Return True if a toolset that is on needs the tool `name` of another toolset."""
-        for toolset, needed in NEEDED_TOOLS.items():
-            enable = self.toolsets.get(toolset)
-            if name in needed and enable is not None and enable.state:
-                return True
-        return False
-
-    def list_switched_tools(self, name: str, *, on: bool) -> list[str]:
-        """Return the tools that `-t NAME` or `-T NAME` switches for the toolset `name`.
-
-        A toolset that is switched on needs tools of other toolsets, which stay on afterwards.
-        """
-        tools = self.list_toolset_tools(name)
-        if on:
-            tools += [tool for tool in NEEDED_TOOLS.get(name, ()) if tool in self.tools]
-        return tools
-
-    def list_toolset_tools(self, name: str) -> list[str]:
-        """Return the names of the tools of toolset `name`."""
-        return [tool for tool, config in self.tools.items() if config.toolset == name]
-
-    def list_toolsets(self) -> list[str]:
-        """Return the names of the toolsets that have tools, sorted."""
-        return sorted({tool.toolset for tool in self.tools.values() if tool.toolset})
-
-    def list_source_toolsets(self) -> list[str]:
-        """Return the names of the toolsets of sources that discover their tools: `mcp.books`."""
-        return sorted(name for name in self.toolsets if "." in name)
-
-    def list_tools_from(self, source: str) -> list[str]:
-        """Return the names of the tools with this `source`, such as `mcp.books.search`."""
-        if "." not in source or source in self.toolsets:
-            return []
-        return [name for name, tool in self.tools.items() if tool.source == source]
-
-    def tools_by_toolset(self) -> dict[str, list[str]]:
-        """Return the names of the tools of each toolset."""
-        return {name: self.list_toolset_tools(name) for name in self.list_toolsets()}
 
 
 class User(ConfigTable):

@@ -35,12 +35,20 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TurnBound:
-    """One end of a range of turns."""
+    """One end of a range of turns.
+
+    The meaning of `amount` depends on `kind`:
+
+    | kind | written | amount |
+    |---|---|---|
+    | `count` | `3` | number of turns to keep |
+    | `turn` | `@3` | number of the turn itself, counted from 0: here 2 |
+    | `from_end` | `-3` | number of turns before the last |
+    | `duration` | `5h` | seconds |
+    | `last` | `last-compaction` | none: the bound is the turn after the newest compaction |
+    """
 
     kind: BoundKind
-    """Meaning of `amount`. `count`: number of turns to keep. `turn`: 0-based number of the turn
-    itself. `from_end`: number of turns before the last. `duration`: seconds. `last`: the turn after
-    the newest compaction, without an amount."""
     amount: float = 0
 
 

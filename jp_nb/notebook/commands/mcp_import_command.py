@@ -71,7 +71,7 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
 
 def _make_report(call: Invocation, found: ServerFiles) -> Report:
     files = call.session.files
-    short_paths = {file.path: files.shorten_paths(str(file.path)) for file in found.files}
+    short_paths = {file.path: files.workspace.shorten_paths(str(file.path)) for file in found.files}
     rows = []
     for row in list_import_rows(found, call.session.config.providers.mcp, short_paths):
         rows.append([escape_invisible(cell) for cell in row])
@@ -80,7 +80,7 @@ def _make_report(call: Invocation, found: ServerFiles) -> Report:
     if rows:  # the user has to see everything before a decision
         parts.append(make_table(IMPORT_HEAD, rows, limit=sys.maxsize))
     for problem in found.problems:
-        parts.append(make_note(escape_invisible(files.shorten_paths(problem))))
+        parts.append(make_note(escape_invisible(files.workspace.shorten_paths(problem))))
 
     return join_reports(parts, between="\n\n")
 

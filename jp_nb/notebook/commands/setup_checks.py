@@ -57,10 +57,10 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
             result = check(session)
         except JpNbError as exc:  # a wrong configuration is a finding too
             result = f"error: {exc}"
-        results.append((name, session.files.shorten_paths(result)))
+        results.append((name, session.files.workspace.shorten_paths(result)))
 
     for name, result in check_servers(session):
-        results.append((name, session.files.shorten_paths(result)))
+        results.append((name, session.files.workspace.shorten_paths(result)))
 
     return results
 
@@ -95,7 +95,7 @@ def _describe_prompts(session: Session) -> str:
 def _describe_folder(session: Session) -> str:
     files = session.files
     pending = files.list_pending()
-    names = ", ".join(map(str, files.workspace_files())) or "no configuration file"
+    names = ", ".join(map(str, files.workspace.list_config_files())) or "no configuration file"
     if not pending:
         return names
 

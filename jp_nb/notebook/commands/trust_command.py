@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.changes.config_history import NOT_FOLLOWED
+from jp_nb.record.changes.config_history import NOT_FOLLOWED, is_note
 from jp_nb.rendering.prompt_texts.consent_text import (
     PENDING_HEAD,
     format_consent_value,
@@ -65,8 +65,7 @@ def _list_setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]
     """Return the settings that a record would set if it were trusted: path and value."""
     rows = []
     for path, value in sorted(ignored.items()):
-        is_note = path.startswith("(")  # a remark about settings, such as `NOT_FOLLOWED`
-        shown = escape_invisible(path) if is_note else format_consent_value(path, value)
+        shown = escape_invisible(path) if is_note(path) else format_consent_value(path, value)
         rows.append((spell_invisible(path), shown))
 
     return rows

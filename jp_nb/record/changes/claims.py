@@ -1,7 +1,9 @@
 """Claims of configuration changes, and the reverts that they allow.
 
-A claim maps a path to the sources that set it, each as `HASH:LABEL`. Null means that no source owns
-the path. Only hashes are compared. The label is for the user.
+A *claim* notes, for a path that a change sets, the source that set it, such as a file. So the user
+can revert all that a source has set (`-C NAME`). A source has several names, such as a path and an
+id, and is recorded as a list with a *mark* `HASH:LABEL` for each. Only hashes are compared. The
+label is for the user. Null means that no source owns the path.
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """
@@ -72,13 +74,13 @@ class ChangeSource:
 
 
 def read_owners(value: JsonValue) -> tuple[str, ...] | None:
-    """Return the owners in a stored claim, each `HASH:LABEL`, or None for a path without owner.
+    """Return the marks of the owner in a stored claim, or None for a path without owner.
 
-    A single owner may be stored without a list. A malformed claim means that the path has no owner,
+    A single mark may be stored without a list. A malformed claim means that the path has no owner,
     so no revert changes it.
     """
     stored = value if isinstance(value, list) else [value]
-    return tuple(owner for owner in stored if isinstance(owner, str) and owner) or None
+    return tuple(mark for mark in stored if isinstance(mark, str) and mark) or None
 
 
 def read_hashes(claim: JsonValue) -> frozenset[str]:
@@ -100,13 +102,14 @@ def _iter_set_paths(
         keys = (*above, key)
         child = node.child(key) if node is not None else None
         plain = unwrap(value, child)
-        replaces = is_wrapper(value, child) and value.get("strategy") == "replace"
+        is_replaced = is_wrapper(value, child) and value.get("strategy") == "replace"
+        has_named_items = child is not None and child.merge.items != "sequence"
 
         if isinstance(plain, dict) and plain:
-            if _is_union(child):
-                yield format_path(keys)  # the whole union is claimed too
+            if _is_table_or_text(child):
+                yield format_path(keys)  # the whole value is claimed too
             yield from _iter_set_paths(child, plain, keys)
-        elif isinstance(plain, list) and not replaces and child and child.merge.items != "sequence":
+        elif isinstance(plain, list) and child and has_named_items and not is_replaced:
             for item in plain:
                 name = get_identity(child, item)
                 element = Element(item if name is None else name)
@@ -115,8 +118,11 @@ def _iter_set_paths(
             yield format_path(keys)
 
 
-def _is_union(node: SchemaNode | None) -> bool:
-    # Such a setting is a table or a text, so a part of it has no meaning.
+def _is_table_or_text(node: SchemaNode | None) -> bool:
+    """Return True for a setting that is a table or a text, such as a model id.
+
+    A field of the table alone has no meaning.
+    """
     return node is not None and node.table is not None and node.takes_any_text
 
 
@@ -134,8 +140,9 @@ class Claims:
     """
 
     def __init__(self, steps: Iterable[Step], unclaimed: Collection[str] = ()) -> None:
+        # The newest claim on a path, and the newest claim on the path or any path below it.
         self._newest: dict[PathKeys, _RankedClaim] = {}
-        self._below: dict[PathKeys, _RankedClaim] = {}  # the newest one at or below a path
+        self._newest_below: dict[PathKeys, _RankedClaim] = {}
         for step in steps:
             for keys, claim in _iter_claims(step):
                 self._add(step.number, keys, claim)
@@ -151,8 +158,9 @@ class Claims:
 
         for length in range(len(keys) + 1):
             parent = keys[:length]
-            if parent not in self._below or self._below[parent].rank <= ranked.rank:
-                self._below[parent] = ranked
+            known = self._newest_below.get(parent)
+            if known is None or known.rank <= ranked.rank:
+                self._newest_below[parent] = ranked
 
     def list_owned(self, hashes: frozenset[str]) -> list[PathKeys]:
         """Return the paths whose newest claim is by one of `hashes`."""
@@ -168,18 +176,18 @@ class Claims:
 
         parents = (keys[:length] for length in range(len(keys)))
         candidates = [self._newest[path] for path in parents if path in self._newest]
-        if keys in self._below:
-            candidates.append(self._below[keys])
+        if keys in self._newest_below:
+            candidates.append(self._newest_below[keys])
 
         if not candidates:
             return None
         return max(candidates, key=lambda ranked: ranked.rank).claim
 
-    def hold(self, claims: Mapping[str, JsonValue]) -> bool:
-        """Return True if all `claims` apply already."""
-        return all(self._holds(parse_path(path), claim) for path, claim in claims.items())
+    def contain_all(self, claims: Mapping[str, JsonValue]) -> bool:
+        """Return True if all `claims` apply already, so that they need not be recorded again."""
+        return all(self._contain(parse_path(path), claim) for path, claim in claims.items())
 
-    def _holds(self, keys: PathKeys, claim: JsonValue) -> bool:
+    def _contain(self, keys: PathKeys, claim: JsonValue) -> bool:
         owner = self.find_owner(keys)
         if not read_hashes(claim):
             return not read_hashes(owner)
@@ -210,7 +218,7 @@ def revert_source(
     Each path gets its value before all changes of the source. Paths that another source has set
     since, and paths without owner, are unchanged. For `unclaimed` see `Claims`.
     """
-    targets: list[tuple[PathKeys, _State]] = []  # the states to return to
+    targets: list[tuple[PathKeys, _State]] = []  # each path with the state to return to
     for keys in Claims(steps, unclaimed).list_owned(hashes):
         states = _list_states(steps, keys)
 
@@ -242,7 +250,8 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
 def _list_states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
     """Return the successive values of `keys`, without reverted ones.
 
-    A change without a claim keeps the owner.
+    A change without a claim keeps the owner. A change that unsets the path and gives it an earlier
+    value is a revert: the states after this one are removed.
     """
     states = [_State(UNCLAIMED, _read_value(steps[0].after, keys))]
 
@@ -254,8 +263,9 @@ def _list_states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
 
         owner = claims[0] if claims else states[-1].owner
         state = _State(owner, value)
-        if format_path(keys) in step.change.unsets and state in states:
-            del states[states.index(state) + 1 :]  # a return to an earlier state
+        is_revert = format_path(keys) in step.change.unsets and state in states
+        if is_revert:
+            del states[states.index(state) + 1 :]
         else:
             states.append(state)
 
@@ -263,6 +273,7 @@ def _list_states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
 
 
 def _read_value(partial: Partial, keys: PathKeys) -> JsonValue:
+    """Return the value at `keys`; of several equal items of a list, the first one."""
     *parent, key = keys
     node = node_at(parent)
     if not isinstance(key, Element) or node is None or node.kind != "list":
@@ -276,8 +287,11 @@ def _read_value(partial: Partial, keys: PathKeys) -> JsonValue:
 
 
 def _iter_claims(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
-    # A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
-    # leave half a model.
+    """Yield the claims of a step, by keys.
+
+    A claim on a field of a table that can also be a text applies to the whole table. Otherwise, the
+    revert of a file could leave half a model id.
+    """
     claims = step.delta.claims if step.delta is not None else {}
 
     for path, claim in claims.items():
@@ -287,7 +301,7 @@ def _iter_claims(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
 
         yield keys, claim
         for parent in (keys[:length] for length in range(1, len(keys))):
-            if _is_union(node_at(parent)) and format_path(parent) not in claims:
+            if _is_table_or_text(node_at(parent)) and format_path(parent) not in claims:
                 yield parent, claim
 
 

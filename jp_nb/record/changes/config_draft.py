@@ -16,8 +16,8 @@ from jp_nb.config.partials.partial import Partial
 from jp_nb.config.partials.partial_change import Change, apply_change, diff_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.json_values import JsonObject
+from jp_nb.record.changes.changed_paths import ChangedPaths
 from jp_nb.record.changes.claims import ChangeSource, Claims, make_claims
-from jp_nb.record.changes.config_changes import ChangedPaths
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.config_step import Step, select_steps_since_reset
 from jp_nb.record.entries.events import UNCOVERS, ConfigDelta
@@ -52,7 +52,7 @@ class Draft:
         Changed claims are recorded even if no value changes.
         """
         change, after = self._reduce(change)
-        if not change and (not claims or Claims(self.steps()).hold(claims)):
+        if not change and (not claims or Claims(self.steps()).contain_all(claims)):
             return False
 
         uncovers: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
@@ -80,14 +80,20 @@ class Draft:
             self._projection.record(self._last, self._made)
 
     def _reduce(self, change: Change) -> tuple[Change, Partial]:
-        """Return `change` without its redundant parts, and the merged settings after it."""
+        """Return `change` without its redundant parts, and the merged settings after it.
+
+        `change` itself is returned if a smaller one would have another effect, because of the merge
+        strategies of its values.
+        """
         strip = self._projection.strip
         before = self.partial()
         after = self._apply(change)
         wanted = strip(after)
 
         is_needed = wanted != before
-        if not is_needed and change.uncovers:  # it may remove a value of the conversation
+        if not is_needed and change.uncovers:
+            # It changes no value now. But it may remove an equal value of the conversation, so that
+            # the path follows later changes of the files.
             changed = ChangedPaths(self.steps())
             is_needed = any(path in changed for path in change.uncovers)
         if not is_needed:
@@ -106,8 +112,10 @@ class Draft:
         if smaller == change:
             return change, after
 
-        reduced = self._apply(smaller)
-        return (smaller, reduced) if strip(reduced) == wanted else (change, after)
+        after_smaller = self._apply(smaller)
+        if strip(after_smaller) == wanted:
+            return smaller, after_smaller
+        return change, after
 
     def _apply(self, change: Change) -> Partial:
         now = self.now()

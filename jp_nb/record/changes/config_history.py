@@ -20,13 +20,14 @@ from pydantic import JsonValue
 
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
 from jp_nb.config.authority import may_untrusted_record_unset, names_remote_model, strip_untrusted
+from jp_nb.config.known_settings import split_unknown
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import Change, apply_change, unset_path
 from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import split_unknown, validate_plain_config
+from jp_nb.config.validation import validate_plain_config
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
 from jp_nb.record.changes.base_change import read_base_change
 from jp_nb.record.changes.change_budget import MAX_UNTRUSTED_WORK, TOO_MANY_CHANGES, Budget
@@ -34,7 +35,7 @@ from jp_nb.record.changes.config_step import Step, select_steps_since_reset
 from jp_nb.record.changes.provenance import Provenance, find_sources, paths_overlap
 from jp_nb.record.entries.events import ConfigDelta
 from jp_nb.record.entries.unanswered_turns import RevertedChanges
-from jp_nb.record.request_context.context import UntrustedProviders
+from jp_nb.record.request_context.context_builder import UntrustedProviders
 from jp_nb.record.stream import ConversationStream
 
 MODEL_KEYS = ("assistant", "model", "id")
@@ -43,19 +44,28 @@ MODEL_KEYS = ("assistant", "model", "id")
 RESET_KEY = "(reset)"
 """Key in `ignored` for a reset by an untrusted record."""
 NOT_FOLLOWED, *_ = TOO_MANY_CHANGES.partition(",")
-"""Key in `ignored` for changes that were not read."""
+"""Beginning of a key in `ignored` for changes that were not read."""
+
+
+def is_note(key: str) -> bool:
+    """Return True if a key of `ignored` is no path of a setting, but a note such as `RESET_KEY`."""
+    return key.startswith("(")
 
 
 class Projection:
-    """The configuration of one conversation: one fold over its changes.
+    """The configuration of one conversation, folded from its changes.
 
-    `_fold` keeps a step for each change, and applies only new changes. All other results are
-    queries on these steps. The fold begins again if the layers below change, or if a mark reverts
-    an applied change.
+    `_fold` keeps a `Step` for each change, and applies only new changes. All other results are
+    queries on these steps. The fold begins again if the layers below change, or if a mark in the
+    record reverts an applied change.
 
-    Stored changes of an untrusted record are restricted. Settings that could run code, contact a
-    host, name a key, or widen access are omitted and listed in `ignored`. Changes by this process
-    apply in full.
+    Three kinds of changes differ in what they may set:
+
+    - Those by this process apply in full.
+    - Stored ones, which were read from the notebook file, apply without settings that this release
+      does not know (`problems`).
+    - Stored ones of an untrusted record also apply without settings that could run code, contact a
+      host, name a key, or widen access. These are listed in `ignored`.
 
     Args:
         below: Returns the layers below it, lowest first. It is called again after `reload_layers`.
@@ -75,7 +85,8 @@ class Projection:
     ) -> None:
         self._stream = stream
         self._below = below
-        # The base configuration and the first changes were read, unless this process made them.
+
+        # The base configuration and the first `_stored_count` changes are stored ones.
         self._is_base_stored = not is_local
         self._stored_count = len(stream.deltas)
         if is_local:
@@ -85,12 +96,14 @@ class Projection:
         self._trusted = trusted or is_local
         self._has_budget = not self._trusted
 
+        # The layers below, and the fold of the changes over them.
         self._layers: list[Layer] | None = None  # None until they are first read
-        self._steps: list[Step] = []
+        self._steps: list[Step] = []  # that of the base configuration, then one for each change
         self._reverted = RevertedChanges()
         self._budget = Budget(MAX_UNTRUSTED_WORK)
         self._ignored: dict[str, JsonValue] = {}
         self._problems: dict[str, ConfigProblem] = {}
+
         # Caches of `strip` and `validate`: the last argument, and its result.
         self._stripped: tuple[Partial, Partial] = ({}, {})
         self._validated: tuple[Partial, AppConfig] | None = None
@@ -144,7 +157,7 @@ class Projection:
         return list(self._layers or ())
 
     def _fold(self) -> list[Step]:
-        """Return the step of the base configuration, and one for each change."""
+        """Return the steps, with those of the changes that were appended since the last call."""
         deltas = self._stream.deltas
         if self._reverted.follow(deltas) or not self._steps:
             self._steps = [self._begin()]
@@ -154,6 +167,7 @@ class Projection:
         return self._steps
 
     def _begin(self) -> Step:
+        """Begin the fold again, and return the step of the base configuration."""
         self._budget = Budget(MAX_UNTRUSTED_WORK)
         self._ignored = {}
         self._problems = {}
@@ -175,7 +189,7 @@ class Projection:
         return Step(-1, None, base, below, defaults, apply_change(below, base, defaults))
 
     def step(self, last: Step, delta: ConfigDelta) -> Step:
-        """Return the result of `delta` after `last`."""
+        """Return the step of `delta` after `last`. What does not apply is noted in `ignored`."""
         number = last.number + 1
         unchanged = Step(number, delta, Change(), last.below, last.defaults, last.after)
 
@@ -219,6 +233,7 @@ class Projection:
         return False
 
     def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
+        """Return the settings of a stored change that apply, and note the others."""
         partial, unknown = split_unknown(partial)
         self._problems |= {problem.path: problem for problem in unknown}
         if untrusted:
@@ -235,11 +250,13 @@ class Projection:
         return model == get_path(before, MODEL_PATH) or names_remote_model(model)
 
     def _remove_model(self, change: Change) -> Change:
+        """Return `change` without the model that it selects, and note that as ignored."""
         self._ignored[MODEL_PATH] = get_path(change.delta, MODEL_PATH)
         unsets = (path for path in change.unsets if not paths_overlap(parse_path(path), MODEL_KEYS))
         return Change(unset_path(change.delta, MODEL_PATH), tuple(unsets), change.uncovers)
 
     def _may_unset(self, path: str, *, untrusted: bool) -> bool:
+        """Return True if a stored change may unset `path`; otherwise, note the path."""
         try:
             keys = parse_path(path)
         except ConfigError as exc:
@@ -252,15 +269,18 @@ class Projection:
         return True
 
     def record(self, last: Step, made: Sequence[Step]) -> None:
-        """Append the changes of the steps `made`, which are reused if they follow `last`.
+        """Append the changes of the steps `made`, which a draft has made after the step `last`.
+
+        Their results are used again, unless other changes were recorded meanwhile.
 
         Raises:
             StorageError: The record is damaged. Nothing was appended.
         """
         steps_before = self._fold()
+        still_follow = steps_before[-1] is last
 
-        # Before the append: its `on_change` may read the configuration.
-        if steps_before[-1] is last:
+        # Before the append, because its `on_change` may read the configuration.
+        if still_follow:
             self._steps = [*steps_before, *made]
 
         steps_with_made = self._steps
@@ -270,10 +290,11 @@ class Projection:
             self._steps = steps_before
             raise
 
-        # The appended entries have timestamps. `on_change` may have begun the fold again.
-        is_reused = steps_with_made is not steps_before and steps_with_made is self._steps
-        if is_reused:
-            steps_with_made[last.number + 2 :] = [
+        # The appended entries have timestamps, unlike those of the draft. If `on_change` has begun
+        # the fold again, its steps already have them.
+        if still_follow and self._steps is steps_with_made:
+            first = len(steps_before)
+            steps_with_made[first:] = [
                 replace(step, delta=self._stream.deltas[step.number]) for step in made
             ]
 

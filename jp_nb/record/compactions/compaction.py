@@ -2,8 +2,8 @@
 
 A second compaction with the same turns that is marked (`REVERTS`) reverts the newest active one
 before it, and has no other effect. Compactions that were recorded in one step are reverted in one
-step: all but the first are marked (`WITH_PREVIOUS`).
-`turn_treatments.py` applies them.
+step: all but the first are marked (`WITH_PREVIOUS`). `turn_treatments.py` finds those that apply to
+each turn.
 
 Source: `docs/record.md`, `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
 """
@@ -39,7 +39,7 @@ class PlacedCompaction:
 
     @property
     def effective(self) -> Compaction:
-        """The compaction without turns that ended after it."""
+        """The compaction with the turns that it really covers: those that ended before it."""
         last = self.after - 1 if self.turn_continued else self.after
         return self.entry.model_copy(update={"to_turn": min(self.entry.to_turn, last)})
 
@@ -67,6 +67,7 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
             turn = turn + 1
             count_at_event = len(compactions)
         elif is_event:
+            # The turn continues after the compactions since its last event.
             for index in range(count_at_event, len(compactions)):
                 compactions[index] = replace(compactions[index], turn_continued=True)
             count_at_event = len(compactions)

@@ -1,5 +1,8 @@
 """The turns that a compaction covers: ranges between two bounds.
 
+A bound is a `TurnBound`, as the user writes it: `@3`, `-1`, `5h`. All other turns are numbers
+counted from 0.
+
 Source: `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
 """
 
@@ -46,26 +49,26 @@ class CompactionBounds:
     def __init__(self, stream: ConversationStream, now: datetime, *, in_turn: bool = False) -> None:
         self._now = now
         self._active = list_active_compactions(stream.entries)
-        self._began: list[datetime | None] = []
+        self._began: list[datetime | None] = []  # by turn; None if its timestamp is invalid
 
         answered: list[bool] = []
-
         for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
             entries = [event.entry for event in grouped]
             self._began.append(parse_timestamp(entries[0].timestamp))
             answered.append(not is_unanswered(entries))
 
-        if not in_turn and answered and find_interrupted_turn(stream) is not None:
-            answered[-1] = False
-
         if in_turn and answered:
             answered[-1] = True  # the current turn will have an answer
+        elif answered and find_interrupted_turn(stream) is not None:
+            answered[-1] = False
+
         last = len(answered) - 1
         while last >= 0 and not answered[last]:
             last -= 1
 
+        # The last turn with an answer, from which bounds count, and the last one to compact.
         self._last = last
-        self._end = last - 1 if in_turn else last  # the last turn that may be compacted
+        self._end = last - 1 if in_turn else last
 
     def find_between_kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
         """Return the turns to compact, or None if there are none.
@@ -117,14 +120,19 @@ class CompactionBounds:
     # --- one end -----------------------------------------------------------------------------
 
     def _find_last_turn(self, bound: TurnBound) -> int | None:
-        if bound.kind == "duration":
-            return self._find_turn_at(self._now, -bound.amount)
-        if bound.kind == "last":
-            return self._find_first_turn(bound)
-        back = bound.kind == "from_end"
-        return self._last - int(bound.amount) if back else int(bound.amount)
+        """Return the last turn of a range that ends at `bound`; None if no turn is that old."""
+        match bound.kind:
+            case "duration":  # the last turn that had begun that long ago
+                return self._find_turn_at(self._now, -bound.amount)
+            case "last":
+                return self._find_first_turn(bound)
+            case "from_end":
+                return self._last - int(bound.amount)
+            case _:
+                return int(bound.amount)
 
     def _find_first_turn(self, bound: TurnBound) -> int:
+        """Return the first turn of a range that begins at `bound`, which is no duration."""
         match bound.kind:
             case "last":
                 ends = (placed.effective.to_turn for placed in self._active)
@@ -163,7 +171,7 @@ def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> Turn
     first = turns.first
     last = turns.last
 
-    # One pass in each direction is enough: upwards, then downwards.
+    # One pass in each direction is enough: upwards for the end, then downwards for the beginning.
     for summary in by_first:
         if summary.first <= last and summary.last >= first:
             last = max(last, summary.last)

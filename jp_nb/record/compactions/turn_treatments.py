@@ -1,120 +1,45 @@
-"""Apply compactions to the turns that a request sends: summarize, or strip reasoning and calls.
+"""Find the compactions that apply to each turn.
 
-In each turn the newest compaction applies, separately for summary, reasoning, and tool calls.
+In each turn the newest compaction applies, separately for summary, reasoning, and tool calls. Of
+compactions of the same time, the later one in the record applies. `compacted_turns.py` replaces the
+entries of the turns.
 
 Source: `docs/record.md`, `docs/configuration.md` (RFD 064).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
-from typing import Final
 
 from jp_nb.record.compactions.compaction import list_active_compactions
 from jp_nb.record.entries.clock import parse_timestamp
-from jp_nb.record.entries.entry_images import IMAGES_KEY
-from jp_nb.record.entries.events import (
-    ChatRequest,
-    ChatResponse,
-    Compaction,
-    Entry,
-    ToolCallPolicy,
-    ToolCallRequest,
-    ToolCallResponse,
-    is_reasoning,
-)
-from jp_nb.record.entries.pairs import match_pairs
-from jp_nb.record.entries.turn_entries import TurnEvent
+from jp_nb.record.entries.events import Compaction, ToolCallPolicy
 from jp_nb.record.stream import ConversationStream
 
-SUMMARIZED_REQUEST = "[Summary of previous conversation]"
-MAX_REPEATED: Final = 100_000
-"""Maximum number of characters of repeated summaries in a context."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnTreatment:
-    """Treatment of a turn in the context: `summary` has the summary that replaces the turn."""
+    """Treatment of a turn in the requests after its compaction.
+
+    Attributes:
+        summary: The compaction whose summary replaces the turn and other turns; None if the turn is
+            sent.
+        without_reasoning: True if the reasoning of the turn is not sent.
+        tool_calls: The treatment of its tool calls; None if they are sent whole.
+    """
 
     summary: Compaction | None = None
     without_reasoning: bool = False
     tool_calls: ToolCallPolicy | None = None
 
 
-def make_replacements(
-    stream: ConversationStream, hidden: Collection[int], *, whole: int = -1
-) -> dict[int, tuple[Entry, ...]]:
-    """Return the replacements of entries by their index. Other entries are sent unchanged.
-
-    Entries in `hidden` are skipped, and the turn `whole` is sent unchanged. In each turn the newest
-    compaction applies, separately for summary, reasoning, and tool calls. Of compactions of the
-    same time, the later one in the record applies.
-    """
-    treatments = list_turn_treatments(stream)
-    if not treatments:
-        return {}
-
-    replacements: dict[int, tuple[Entry, ...]] = {}
-    previous_summary: Compaction | None = None  # of the previous visible turn
-    repeats = _SummaryLimit()
-
-    visible = (event for event in stream.events() if event.position not in hidden)
-    for turn, grouped in groupby(visible, key=lambda event: event.turn):
-        events = list(grouped)
-        treatment = TurnTreatment() if turn == whole else treatments[turn]
-        summary = treatment.summary
-
-        if summary is not None:
-            replacements |= dict.fromkeys((event.position for event in events), ())
-            # The first of the turns that it replaces gets the summary.
-            if summary is not previous_summary and repeats.allow(summary):
-                replacements[events[0].position] = _make_summary_entries(summary)
-        else:
-            if treatment.without_reasoning:
-                reasoning = (event for event in events if is_reasoning(event.entry))
-                replacements |= {event.position: () for event in reasoning}
-            if treatment.tool_calls is not None:
-                replacements |= _replace_tool_calls(events, treatment.tool_calls)
-
-        previous_summary = summary
-
-    return replacements
-
-
-def _make_summary_entries(compaction: Compaction) -> tuple[Entry, ...]:
-    assert compaction.summary is not None
-    return (
-        ChatRequest(timestamp=compaction.timestamp, content=SUMMARIZED_REQUEST),
-        ChatResponse(timestamp=compaction.timestamp, message=compaction.summary.summary),
-    )
-
-
-class _SummaryLimit:
-    """Limits the text of summaries that are repeated, because other turns are between their turns.
-
-    A short record with many compactions could otherwise make a very long request.
-    """
-
-    def __init__(self) -> None:
-        self._sent: set[int] = set()
-        self._room = MAX_REPEATED
-
-    def allow(self, entry: Compaction) -> bool:
-        assert entry.summary is not None
-        if id(entry) not in self._sent:
-            self._sent.add(id(entry))
-            return True
-
-        self._room -= len(entry.summary.summary) + len(SUMMARIZED_REQUEST)
-        return self._room >= 0
-
-
 def list_turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
     """Return the treatment of each turn, or `[]` if all turns are sent whole."""
+    # With their actual ranges: a stored one may reach past its position (`PlacedCompaction`).
     compactions = [placed.effective for placed in list_active_compactions(stream.entries)]
     if not compactions:
         return []
@@ -145,55 +70,38 @@ def _get_time(entry: Compaction) -> datetime:
 
 
 def _select_per_turn(newest_first: Iterable[Compaction], count: int) -> list[Compaction | None]:
-    """Return the first of the compactions that covers each of `count` turns.
-
-    A turn that is decided is skipped at once, so the work is almost linear.
-    """
+    """Return the first of the compactions that covers each of `count` turns."""
     selected: list[Compaction | None] = [None] * count
-    # By turn: the turn itself while it is undecided, else a later one, from where to look further.
-    next_undecided = list(range(count + 1))
-
-    def find_undecided(turn: int) -> int:
-        while next_undecided[turn] != turn:
-            next_undecided[turn] = next_undecided[next_undecided[turn]]
-            turn = next_undecided[turn]
-        return turn
+    undecided = _UndecidedTurns(count)
 
     for entry in newest_first:
-        turn = find_undecided(min(entry.from_turn, count))
+        turn = undecided.find_first(min(entry.from_turn, count))
         while turn < count and turn <= entry.to_turn:
             selected[turn] = entry
-            next_undecided[turn] = turn + 1
-            turn = find_undecided(turn)
+            undecided.remove(turn)
+            turn = undecided.find_first(turn)
 
     return selected
 
 
-def _replace_tool_calls(
-    events: Sequence[TurnEvent], policy: ToolCallPolicy
-) -> dict[int, tuple[Entry, ...]]:
-    """Return the replacements of the calls and results in `events`, by their position."""
-    replacements: dict[int, tuple[Entry, ...]] = {}
-    by_position = {event.position: event.entry for event in events}
-    pairs = match_pairs(by_position.items())
-    called = {response: by_position[call] for call, response in pairs.responses.items()}
+class _UndecidedTurns:
+    """The turns from 0 to `count` - 1 that no compaction covers yet.
 
-    for position, entry in by_position.items():
-        if not isinstance(entry, ToolCallRequest | ToolCallResponse):
-            continue
+    This is a disjoint-set forest with path halving, so that many overlapping compactions take
+    almost linear time: https://en.wikipedia.org/wiki/Disjoint-set_data_structure
+    """
 
-        if policy.policy == "omit":
-            replacements[position] = ()
-        elif isinstance(entry, ToolCallRequest):
-            if policy.request:
-                replacements[position] = (entry.model_copy(update={"arguments": {}}),)
-        elif policy.response:
-            request = called.get(position)
-            name = request.name if isinstance(request, ToolCallRequest) else "tool"
-            state = "error" if entry.is_error else "success"
-            content = f"[compacted] {name}: {state}"
-            metadata = {key: item for key, item in entry.metadata.items() if key != IMAGES_KEY}
-            update = {"content": content, "metadata": metadata}
-            replacements[position] = (entry.model_copy(update=update),)
+    def __init__(self, count: int) -> None:
+        # By turn: the turn itself while it is undecided, else a later one, from where to look.
+        self._next = list(range(count + 1))
 
-    return replacements
+    def remove(self, turn: int) -> None:
+        self._next[turn] = turn + 1
+
+    def find_first(self, turn: int) -> int:
+        """Return the first undecided turn from `turn` on, or `count` if there is none."""
+        following = self._next
+        while following[turn] != turn:
+            following[turn] = following[following[turn]]
+            turn = following[turn]
+        return turn

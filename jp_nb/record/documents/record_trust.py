@@ -79,6 +79,9 @@ class Trust:
     Call `sign` after every append, before the record is stored. Call `follow` after another
     conversation was activated. It is not thread-safe, like the document.
 
+    A conversation that is left is remembered by its digest, so that it is trusted again when the
+    user returns to it, even without a signature.
+
     Args:
         is_local: True if the conversation began in this process. Otherwise, its signature decides.
         can_sign: False for reproducible records, which are not signed.
@@ -102,7 +105,7 @@ class Trust:
         self._keys = keys
         self._workspace = workspace
         self._can_sign = can_sign
-        self._left_states: set[bytes] = set()  # digests of conversations when they were left
+        self._left_digests: set[bytes] = set()  # of trusted conversations, when they were left
         self._stream = document.conversation
         self._signer: Signer | None = None
         self.unsigned_reason: str | None = None
@@ -123,8 +126,8 @@ class Trust:
         """Renew the signature of a trusted conversation with new entries.
 
         Return True if the signature was changed. Only new entries are read. An untrusted
-        conversation, or one that `follow` was not called for, is not signed. After an error, which
-        is not raised, `unsigned_reason` has the reason.
+        conversation, or one that `follow` was not called for, is not signed. An error is not
+        raised: `unsigned_reason` has it, and later calls do nothing.
         """
         stream = self._stream
 
@@ -135,20 +138,22 @@ class Trust:
             self._document.extra.pop(SIGNATURE_KEY, None)  # it does not cover new entries
             return False
 
-        signer = self._signer
-        has_signature = SIGNATURE_KEY in self._document.extra
-        is_signed = signer is not None and signer.is_current(stream) and has_signature
-        if self.unsigned_reason or is_signed:
+        if self.unsigned_reason or self._has_current_signature():
             return False
 
+        signer = self._signer
         try:
-            if signer is None or not signer.may_follow(stream):
+            if signer is None or not signer.has_signed_start_of(stream):
                 signer = Signer.of(self._keys.obtain(), stream)
             signer.catch_up(stream)
         except StorageError as exc:
             self.unsigned_reason = str(exc)
             return False
         return self._write(signer)
+
+    def _has_current_signature(self) -> bool:
+        has_signature = SIGNATURE_KEY in self._document.extra
+        return has_signature and self._signer is not None and self._signer.is_current(self._stream)
 
     def follow(self, *, is_local: bool = False) -> None:
         """Continue with the new active conversation. Sign it if it `is_local`.
@@ -161,9 +166,9 @@ class Trust:
         if self.trusted and len(left):
             with suppress(StorageError):  # otherwise it is untrusted on return
                 if signer is not None and signer.is_current(left):
-                    self._left_states.add(signer.digest())
+                    self._left_digests.add(signer.digest())
                 else:
-                    self._left_states.add(compute_stream_digest(left))
+                    self._left_digests.add(compute_stream_digest(left))
 
         self._adopt(is_local=is_local)
         self.sign()
@@ -205,27 +210,33 @@ class Trust:
     # --- internals ---------------------------------------------------------------------------
 
     def _adopt(self, *, is_local: bool) -> None:
+        """Decide anew, for the conversation that is active now."""
         self._stream = self._document.conversation
         self._signer = None
         self.unsigned_reason = None
         if is_local and not len(self._stream):
-            self._document.extra.pop(SIGNATURE_KEY, None)  # of another conversation
+            # The document has one signature, which was that of the conversation before.
+            self._document.extra.pop(SIGNATURE_KEY, None)
         self.why_not = None if is_local else self._find_untrusted_reason()
 
-    def _take_left_state(self) -> bool:
-        """Return True if the conversation is as this process left it, and forget that state."""
-        if not self._left_states:
+    def _is_as_left(self) -> bool:
+        """Return True if the conversation is trusted and unchanged since this process left it.
+
+        This state is then forgotten.
+        """
+        if not self._left_digests:
             return False
 
         digest = compute_stream_digest(self._stream)
-        is_left = digest in self._left_states
-        self._left_states.discard(digest)
+        is_left = digest in self._left_digests
+        self._left_digests.discard(digest)
         return is_left
 
     def _find_untrusted_reason(self) -> str | None:
+        """Return the reason why the conversation is not trusted; None if it is."""
         try:
-            if self._take_left_state():
-                return None  # it is as trusted as when this process left it
+            if self._is_as_left():
+                return None
 
             signature = self._document.extra.get(SIGNATURE_KEY)
             if signature is None:
@@ -261,6 +272,7 @@ class Trust:
         return None if is_permitted else MOVED
 
     def _write(self, signer: Signer) -> bool:
+        """Store the signature of `signer`. Return True if it differs from the stored one."""
         self._signer = signer
         previous = self._document.extra.get(SIGNATURE_KEY)
         self._document.extra[SIGNATURE_KEY] = signer.signature()

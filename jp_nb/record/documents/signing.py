@@ -41,7 +41,12 @@ def is_earlier_signature(value: JsonValue) -> bool:
 
 
 class Signer:
-    """Incremental signature of one conversation. `count` is the number of signed entries."""
+    """Incremental signature of one conversation.
+
+    Attributes:
+        base_config: The signed base configuration.
+        count: Number of signed entries.
+    """
 
     def __init__(
         self, key: SecretBytes, *, conversation: str, base_config: Mapping[str, JsonValue]
@@ -51,7 +56,7 @@ class Signer:
         self._hash = sha256()
         self.base_config = base_config
         self.count = 0
-        self._entries: list[RawEntry] | None = None
+        self._entries: list[RawEntry] | None = None  # the list of the stream, to recognize it
         self._add_lines(_PURPOSE, conversation, base_config)
 
     @classmethod
@@ -75,7 +80,7 @@ class Signer:
         self._entries = stream.raw
         self.count = len(stream.raw)
 
-    def may_follow(self, stream: ConversationStream) -> bool:
+    def has_signed_start_of(self, stream: ConversationStream) -> bool:
         """Return True if `stream` is the signed conversation, possibly with new entries.
 
         Entries are never changed in place, and a removal makes another list. So identity is enough.
@@ -88,7 +93,7 @@ class Signer:
 
     def is_current(self, stream: ConversationStream) -> bool:
         """Return True if `stream` has no new entries."""
-        return self.may_follow(stream) and len(stream.raw) == self.count
+        return self.has_signed_start_of(stream) and len(stream.raw) == self.count
 
     def signature(self) -> str:
         """Return the signature of the entries so far."""

@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from pydantic import JsonValue
 
 from jp_nb.record.entries.events import BY, InquiryResponse, read_recorded_by
+from jp_nb.text import format_user_name
 
 QuestionEnd = Literal[
     "answered",
@@ -145,12 +146,12 @@ def read_question_outcome(response: InquiryResponse) -> QuestionOutcome:
         unexpected = None if reason in REASONS.values() else reason
 
     is_secret = response.outcome == "redacted"
-    outcome = read_details(end, response.metadata)
+    outcome = read_outcome_fields(end, response.metadata)
 
     return replace(outcome, is_secret=is_secret, unexpected=unexpected)
 
 
-def read_details(end: QuestionEnd, fields: Mapping[str, JsonValue]) -> QuestionOutcome:
+def read_outcome_fields(end: QuestionEnd, fields: Mapping[str, JsonValue]) -> QuestionOutcome:
     """Return the outcome with the channel, marks, and user in `fields`.
 
     `fields` is the metadata of a response, or an entry of the question log.
@@ -170,12 +171,19 @@ NOT_IN_TIME: Final = "the user did not answer in time"
 
 
 class EndWords(NamedTuple):
-    """Words for an end without an answer."""
+    """Words for an end without an answer.
+
+    Attributes:
+        user: For the user.
+        status: For the model, in the result of `ask`.
+        cause: For the model, in the result of `ask`, as the reason of the status.
+        response: For the model, in the response to a call that ends without the answer.
+    """
 
     user: str
-    status: str = "cancelled"  # for the model, in the result of `ask`
-    cause: str = "the user did not answer it"  # the same
-    response: str = "Tool input cancelled by user."  # to a call that ends without the answer
+    status: str = "cancelled"
+    cause: str = "the user did not answer it"
+    response: str = "Tool input cancelled by user."
 
 
 END_WORDS: Final[Mapping[QuestionEnd, EndWords]] = {
@@ -211,11 +219,17 @@ def end_in_words(end: QuestionEnd, marks: Collection[AnswerMark]) -> str:
 
 
 class ChannelWords(NamedTuple):
-    """Words for the source of an answer."""
+    """Words for the source of an answer.
 
-    origin: str = ""  # for the user, after the answer; "" if the user just gave it
-    source: str | None = None  # for the model, before the answer in the result of `ask`
-    person: str = "the user"  # for both, in the history of questions
+    Attributes:
+        origin: For the user, after the answer; "" if the user just gave it.
+        source: For the model, before the answer in the result of `ask`; None for no words.
+        person: For both, in the history of questions.
+    """
+
+    origin: str = ""
+    source: str | None = None
+    person: str = "the user"
 
 
 CHANNEL_WORDS: Final[Mapping[str, ChannelWords]] = {
@@ -234,3 +248,15 @@ CHANNEL_WORDS: Final[Mapping[str, ChannelWords]] = {
     ),
     "model": ChannelWords("model", "answered by another model, not by the user", "a model"),
 }
+
+
+def describe_source(outcome: QuestionOutcome) -> str:
+    """Return who answered, for the history of questions; "" if that is unknown."""
+    if "auto" in outcome.marks:
+        reason = " (timed out)" if "timed_out" in outcome.marks else ""
+        return f"an automatic choice{reason}"
+
+    channel = outcome.channel or ""
+    words = CHANNEL_WORDS.get(channel)
+    source = channel if words is None else words.person
+    return source if outcome.by is None else f"{source} ({format_user_name(outcome.by)})"

@@ -17,9 +17,9 @@ from jp_nb.errors import UsageError
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.outcomes import (
     ANSWERED,
-    CHANNEL_WORDS,
     QuestionOutcome,
-    read_details,
+    describe_source,
+    read_outcome_fields,
 )
 from jp_nb.record.reading.question_log_entries import (
     format_rfc3339,
@@ -29,7 +29,6 @@ from jp_nb.record.reading.question_log_entries import (
 )
 from jp_nb.record.reading.recorded_answers import format_recorded_answer
 from jp_nb.record.stream import ConversationStream
-from jp_nb.text import format_user_name
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
@@ -69,16 +68,7 @@ class LoggedAnswer:
     @property
     def answered_by(self) -> str:
         """Short text about the source of the answer; "" if unknown."""
-        outcome = self.outcome
-        channel = outcome.channel or ""
-
-        if "auto" in outcome.marks:
-            reason = " (timed out)" if "timed_out" in outcome.marks else ""
-            return f"an automatic choice{reason}"
-
-        words = CHANNEL_WORDS.get(channel)
-        known = channel if words is None else words.person
-        return known if outcome.by is None else f"{known} ({format_user_name(outcome.by)})"
+        return describe_source(self.outcome)
 
     def to_json(self) -> JsonObject:
         """Return the JSON object for the model."""
@@ -99,7 +89,7 @@ def read_logged_answer(entry: JsonObject, number: int, *, is_trusted: bool) -> L
 
     texts = {key: value for key, value in entry.items() if isinstance(value, str)}
     has_label = isinstance(label, str) and label.strip()
-    words = str(label) if has_label else format_recorded_answer(None, answer)
+    words = str(label) if has_label else format_recorded_answer(answer_type=None, answer=answer)
     return LoggedAnswer(
         id=number,
         moment=moment,
@@ -108,7 +98,7 @@ def read_logged_answer(entry: JsonObject, number: int, *, is_trusted: bool) -> L
         words=words,
         mode=texts.get("mode", ""),
         asker=texts.get("source", ""),
-        outcome=read_details("answered", entry),
+        outcome=read_outcome_fields("answered", entry),
         notebook=texts.get("notebook", ""),
         is_trusted=is_trusted,
     )
@@ -161,9 +151,10 @@ class QuestionHistory:
 
         matches = []
         for logged in self.answers:
-            whole = logged.answer if isinstance(logged.answer, str) else ""
+            # An answer has its label as `words`. Its own text is also searched.
+            typed = logged.answer if isinstance(logged.answer, str) else ""
             # The separator prevents matches across two parts.
-            searched = "\0".join((logged.question, logged.words, whole))
+            searched = "\0".join((logged.question, logged.words, typed))
             if wanted in searched.casefold():
                 matches.append(logged)
 

@@ -73,15 +73,6 @@ class ContextItem:
     is_vouched: bool = True
 
 
-class UntrustedProviders(tuple[str, ...]):
-    """The providers of a record that someone else may have written.
-
-    `Projection.providers` returns them, and `build_context` then marks metadata as not vouched.
-    """
-
-    __slots__ = ()
-
-
 class HeadPosition(NamedTuple):
     """The head of the requests that contain the item at index `item_count`.
 
@@ -101,14 +92,21 @@ class RequestContext:
 
     Attributes:
         heads: The head of the first request that had a response, and each later one that differs.
-        contents: Attachments that this kernel has read.
+        contents: Attachments that this kernel has read, by their digests. A conversation with the
+            same attachments needs them for its later requests.
     """
 
     items: list[ContextItem] = field(default_factory=list)
     heads: list[HeadPosition] = field(default_factory=list)
     contents: dict[AttachmentDigest, Attachment] = field(default_factory=dict)
-    _shown_count: int = field(default=0, init=False)  # number of images
-    _shown_bytes: int = field(default=0, init=False)
+    _image_count: int = field(default=0, init=False)
+    _image_bytes: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        for item in self.items:
+            for image in item.images:
+                self._image_count += 1
+                self._image_bytes += len(image.content)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -127,24 +125,22 @@ class RequestContext:
 
     def note_contents(self, attachments: Iterable[Attachment]) -> None:
         """Note the contents of the current `attachments`, and forget those that are not needed."""
-        for mark in self.contents.keys() - self._list_sent_attachments().keys():
-            del self.contents[mark]
+        for digest in self.contents.keys() - set(self._list_sent_attachments()):
+            del self.contents[digest]
         self.contents |= {digest_attachment(attachment): attachment for attachment in attachments}
 
     def list_missing_attachments(self) -> list[AttachmentDigest]:
         """Return the attachments of earlier requests that this kernel has not read."""
-        return [mark for mark in self._list_sent_attachments() if mark not in self.contents]
+        return [digest for digest in self._list_sent_attachments() if digest not in self.contents]
 
-    def _list_sent_attachments(self) -> dict[AttachmentDigest, None]:
-        # Most heads have the same attachments as the one before.
+    def _list_sent_attachments(self) -> list[AttachmentDigest]:
+        """Return the attachments of all heads, each once, in order."""
+        # Most heads share the attachments of the one before, which are then looked at once.
         lists = {id(head.attachments): head.attachments for _, head in self.heads}
-        return dict.fromkeys(chain.from_iterable(lists.values()))
+        return list(dict.fromkeys(chain.from_iterable(lists.values())))
 
     def until(self, count: int) -> RequestContext:
-        """Return a context with the first `count` items, to send them. Append nothing to it.
-
-        It does not count the images of these items, so further images would exceed the limits.
-        """
+        """Return a context with the first `count` items, to send them."""
         heads = [position for position in self.heads if position.item_count < count]
         return RequestContext(self.items[:count], heads, self.contents)
 
@@ -157,7 +153,7 @@ class RequestContext:
         items = [replace(item, is_bound=False) for item in self.items]
         return RequestContext(items, contents=self.contents)
 
-    def read_head(self, entry: Entry) -> None:
+    def note_head(self, entry: Entry) -> None:
         """Note the head of the request whose response begins with `entry`, if it is recorded."""
         head = read_request_head(entry, self.head)
         if head is not None and head is not self.head:
@@ -175,11 +171,13 @@ class RequestContext:
     ) -> None:
         """Append `entry` if its kind is visible to providers.
 
-        `images` are those of the conversation. `host` is that of its turn, if the entry has none.
+        `images` are those of the conversation. Without them, no image is sent. `is_bound` and
+        `is_vouched` are as in `ContextItem`, for the model's own output. `host` is that of the
+        turn, which counts if the output has none of its own.
         """
-        # No provider binds a request or a result to its own server, so an item with images has none
-        # of the metadata that the other arguments are about.
         if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
+            # A server binds only its model's output to itself, so the other arguments, which are
+            # about that, do not apply to a request or a result.
             self.items.append(self._make_item_with_images(entry, provider, images))
         elif isinstance(entry, ContextEntry):
             own_host = entry.metadata.get(HOST)
@@ -191,6 +189,7 @@ class RequestContext:
     def _make_item_with_images(
         self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
     ) -> ContextItem:
+        """Return the item of `entry` with its images within the limits, and notes about others."""
         shown = images.images_of(entry)
         if shown is NO_ENTRY_IMAGES:
             return ContextItem(entry, provider)
@@ -198,10 +197,10 @@ class RequestContext:
         kept = list[Image]()
         omitted = list[Image]()
         for image in shown.images:  # an image that was sent once stays in the context
-            size = self._shown_bytes + len(image.content)
-            if self._shown_count < MAX_ENTRY_IMAGES and size <= MAX_CONTEXT_IMAGE_BYTES:
-                self._shown_count += 1
-                self._shown_bytes = size
+            total_bytes = self._image_bytes + len(image.content)
+            if self._image_count < MAX_ENTRY_IMAGES and total_bytes <= MAX_CONTEXT_IMAGE_BYTES:
+                self._image_count += 1
+                self._image_bytes = total_bytes
                 kept.append(image)
             else:
                 omitted.append(image)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from itertools import groupby
 
-from jp_nb.record.compactions.turn_treatments import make_replacements
+from jp_nb.record.compactions.compacted_turns import make_replacements
 from jp_nb.record.entries.events import (
     ChatRequest,
     Compaction,
@@ -20,10 +20,20 @@ from jp_nb.record.entries.events import (
 )
 from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.entries.unanswered_turns import is_unanswered
-from jp_nb.record.request_context.context import RequestContext, UntrustedProviders
+from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.host_marks import HOST
 from jp_nb.record.request_context.request_head import begins_head
 from jp_nb.record.stream import ConversationStream
+
+
+class UntrustedProviders(tuple[str, ...]):
+    """The providers of a record that someone else may have written.
+
+    `Projection.providers` returns them instead of a plain tuple. `build_context` then marks the
+    metadata of the record as not vouched (`ContextItem`).
+    """
+
+    __slots__ = ()
 
 
 def build_context(
@@ -34,8 +44,8 @@ def build_context(
     `providers` are the provider at the beginning, and the one after each configuration change
     (`Projection.providers`). The last one applies to all later entries.
 
-    The metadata of an untrusted record (`UntrustedProviders`) is not sent, except that of entries
-    that this process has appended.
+    Of an untrusted record (`UntrustedProviders`), only the metadata of entries that this process
+    has appended is sent.
 
     Turns without a response are omitted, except the current one (`in_turn`). So are entries with an
     unknown `request_id`. If such an entry is half of a tool call, the other half is omitted too.
@@ -59,41 +69,46 @@ def _build(
     stream: ConversationStream,
     providers: Sequence[str],
     hidden: Container[int],
-    replaced: Mapping[int, tuple[Entry, ...]],
+    replacements: Mapping[int, tuple[Entry, ...]],
 ) -> RequestContext:
+    """Return the context of all entries but the `hidden` ones, with `replacements` by index."""
     context = RequestContext()
     is_trusted = not isinstance(providers, UntrustedProviders)
+    restart = _find_last_restart(stream.entries)
     change_count = 0
-    start = _find_last_restart(stream.entries)
-    host = ""
+    host = ""  # of the current turn
 
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
             change_count += 1
             continue
 
-        if index >= start:
-            context.read_head(entry)
-
+        if index >= restart:
+            context.note_head(entry)
         if isinstance(entry, ChatRequest):
             host = str(entry.metadata.get(HOST, ""))
+        if index in hidden:
+            continue
 
-        if index not in hidden:
-            for shown in replaced.get(index, (entry,)):
-                context.add(
-                    shown,
-                    providers[min(change_count, len(providers) - 1)],
-                    stream.images,
-                    is_bound=index >= start,
-                    host=host,
-                    is_vouched=is_trusted or stream.is_made_here(index),
-                )
+        provider = providers[min(change_count, len(providers) - 1)]
+        for shown in replacements.get(index, (entry,)):
+            context.add(
+                shown,
+                provider,
+                stream.images,
+                is_bound=index >= restart,
+                host=host,
+                is_vouched=is_trusted or stream.is_made_here(index),
+            )
 
     return context
 
 
 def _find_last_restart(entries: Sequence[Entry]) -> int:
-    """Return the index of the entry from which on requests do not begin with the earlier ones."""
+    """Return the index from which on requests do not begin with the earlier requests.
+
+    That is so after a compaction, and after a request that began a new head (`request_head.py`).
+    """
     start = 0
     has_head = False
 
@@ -110,7 +125,10 @@ def _find_last_restart(entries: Sequence[Entry]) -> int:
 
 
 def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int]:
-    # The model would answer a failed request if a later request contained it.
+    """Return the indexes of the entries in turns without an answer.
+
+    The model would answer a failed request if a later request contained it.
+    """
     hidden: set[int] = set()
     for turn, grouped in groupby(stream.events(), key=lambda event: event.turn):
         events = list(grouped)
@@ -120,10 +138,14 @@ def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int
 
 
 def _find_unresolved(stream: ConversationStream) -> set[int]:
+    """Return the indexes of entries with an unknown `request_id`, and of their pairs.
+
+    Providers reject half a pair, a call without its result, so both halves are hidden.
+    """
     hidden = set(stream.find_unresolved())
     if not hidden:
         return hidden
-    # Providers reject half a pair, so both halves are hidden.
+
     for _, events in groupby(stream.events(), key=lambda event: event.turn):
         pairs = match_pairs((event.position, event.entry) for event in events)
         for pair in pairs.responses.items():

@@ -70,7 +70,7 @@ class AttachmentDigest:
 
 @lru_cache(64)
 def digest_attachment(attachment: Attachment) -> AttachmentDigest:
-    """Return the mark of `attachment`."""
+    """Return `attachment` with a digest in place of its content."""
     content = attachment.content
     data = encode_utf8(content) if isinstance(content, str) else content
     return AttachmentDigest(attachment.source, attachment.media_type, sha256(data).hexdigest())
@@ -97,7 +97,7 @@ class RequestHead:
         return (
             self.system == other.system
             and all(tool in other.tools for tool in self.tools)
-            and all(mark in other.attachments for mark in self.attachments)
+            and all(digest in other.attachments for digest in self.attachments)
             and self.tool_choice in choices
             and (self.schema is None or canonical_json(self.schema) in schemas)
         )
@@ -116,8 +116,8 @@ class RequestHead:
             "system": list(self.system),
             "tools": [_mark_tool(tool, known) for tool in self.tools],
             "attachments": [
-                {"source": mark.source, "type": mark.media_type, "digest": mark.digest}
-                for mark in self.attachments
+                {"source": item.source, "type": item.media_type, "digest": item.digest}
+                for item in self.attachments
             ],
             "reasoning": self.reasoning,
             "schema": schema,

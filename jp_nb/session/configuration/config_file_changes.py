@@ -48,7 +48,7 @@ def write_config_file(
         StorageError: The file cannot be read or written.
     """
     layer_name = USER_FILE_LAYER if where == "user" else WORKSPACE_FILE_LAYER
-    file = ConfigFile(files.find_file(where), layer_name)
+    file = ConfigFile(files.workspace.find_config_file(where), layer_name)
 
     for directive in directives:
         file.change(directive)

@@ -27,17 +27,16 @@ from jp_nb.config.schema import require_node
 from jp_nb.config.tool_toggles import require_tools
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.record.changes.config_changes import (
-    ChangedPaths,
-    find_changes_if_trusted,
-    find_untrusted_changes,
-    make_inherited_changes,
-    make_inherited_settings,
-    select_changes,
-)
+from jp_nb.record.changes.changed_paths import ChangedPaths
 from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.changes.config_history import Projection
+from jp_nb.record.changes.inherited_changes import (
+    make_own_result,
+    make_user_settings,
+    select_changes,
+)
 from jp_nb.record.changes.provenance import Provenance
+from jp_nb.record.changes.untrusted_changes import find_changes_if_trusted, find_untrusted_changes
 from jp_nb.record.documents.record_trust import MOVED
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.configuration.directive_draft import DirectiveDraft
@@ -195,13 +194,15 @@ class Settings:
         source = draft or self.projection
         config = source.config()
         now = source.now()  # the state after the last change
-        return ConfigSnapshot(now.after, now.defaults, config, self._files.is_in_workspace)
+        return ConfigSnapshot(
+            now.after, now.defaults, config, self._files.workspace.contains_attachment
+        )
 
     def find_carried_over(self, other: Projection) -> Change:
         """Return the change that copies settings of another conversation that are not set here."""
         self.projection.reload_layers()
         other.reload_layers()
-        change = make_inherited_changes(other, self.projection.partial())
+        change = make_own_result(other, self.projection.partial())
         if not change:
             return change
 
@@ -227,7 +228,7 @@ class Settings:
         with self.skip_invalid_files(), other.skip_invalid_files():
             self.projection.reload_layers()
             other.projection.reload_layers()
-            change = make_inherited_settings(other.projection, self.projection, paths)
+            change = make_user_settings(other.projection, self.projection, paths)
             if change:
                 draft = Draft(self.projection)
                 draft.add_from(None, change)

@@ -16,7 +16,7 @@ from typing import Final
 from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, Unavailable
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt
 from jp_nb.errors import PromptCancelled
-from jp_nb.record.changes.config_changes import (
+from jp_nb.record.changes.changes_by_turn import (
     select_changes_before_first_turn,
     select_changes_since_last_turn,
 )

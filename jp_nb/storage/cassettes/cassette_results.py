@@ -21,13 +21,14 @@ RESULT_KINDS: Final = ("result", "error")
 class CassetteResults:
     """Recorded tool results, by the id of the message before them.
 
-    The id of a message is a digest of it and of all earlier messages (`RequestPart`). So a result
-    is found only after the same conversation.
+    The messages of a cassette are `RequestPart`s: `value` is the message (`role`, `text`), `id` is
+    a digest of it and of all earlier messages, and `after` is the id of the message before it. So a
+    result is found only after the same conversation.
     """
 
     def __init__(self, content: CassetteContent) -> None:
         self._next: dict[str, list[RequestPart]] = {}  # messages, by the id of the one before
-        self._replayed: Counter[str] = Counter()  # how often `take_after` was asked, by message
+        self._ask_counts: Counter[str] = Counter()  # calls of `take_after`, by id
         seen = {NO_MESSAGE}
 
         for exchange in content.exchanges:
@@ -35,6 +36,8 @@ class CassetteResults:
             if content.is_inquiry(exchange):
                 continue
 
+            # A request names only its last message. From there back to the first one, or to a known
+            # one, note for each message that it follows the one before.
             part = content.parts.get(("message", exchange.last_message))
             while part is not None and part.id not in seen:
                 seen.add(part.id)
@@ -47,13 +50,17 @@ class CassetteResults:
         A conversation can have several continuations, for example after an undo. Each later call
         with the same id returns the next one; after the last continuation, that one again.
         """
-        # The first result of each continuation.
         continuations = [part for part in self._next.get(last_message, ()) if _is_result(part)]
-        index = min(self._replayed[last_message], len(continuations) - 1)
-        self._replayed[last_message] += 1
-        part = continuations[index] if continuations else None
+        if not continuations:
+            return []
 
-        results = list[RecordedResult]()
+        index = min(self._ask_counts[last_message], len(continuations) - 1)
+        self._ask_counts[last_message] += 1
+
+        # The results of one response follow each other. Continuations differ in the first result;
+        # if they have it in common, the first recorded one counts.
+        part: RequestPart | None = continuations[index]
+        results: list[RecordedResult] = []
         while part is not None:
             text = str(part.value.get("text", ""))
             has_failed = part.value["role"] == "error"

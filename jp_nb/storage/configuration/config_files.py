@@ -1,9 +1,10 @@
 """Find configuration files, and read them again after changes.
 
-Only owned files are read (see `jp_nb.storage.files`). A file outside of the user's configuration
-folder may be from someone else, for example in a cloned repository. If a user is available, its
-settings that could run code or send data (`group_authority.py`) apply only after the user has
-consented to the content (`file_consents.py`).
+A configuration file with its includes is a *group*, and each file is one layer. Only owned files
+are read (see `jp_nb.storage.files`). A file outside of the user's configuration folder may be from
+someone else, for example in a cloned repository. If a user is available, its settings that could
+run code or send data (`group_authority.py`) apply only after the user has consented to the content
+(`file_consents.py`).
 
 Source: `docs/configuration.md`.
 """
@@ -12,22 +13,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
-from glob import has_magic
 from itertools import chain
-from os.path import isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object
+from jp_nb.storage.configuration.claim_names import make_claim_names
 from jp_nb.storage.configuration.file_consents import FileConsents
 from jp_nb.storage.configuration.file_notices import FileNotices
-from jp_nb.storage.configuration.named_files import find_named_files, make_claim_names
-from jp_nb.storage.configuration.relative_paths import shorten_paths
-from jp_nb.storage.files import is_owned_folder
+from jp_nb.storage.configuration.named_files import find_named_files
+from jp_nb.storage.configuration.workspace_folder import WorkspaceFolder, get_user_file
 from jp_nb.storage.trust import FolderTrust, PendingConsent
 from jp_nb.storage.user_folders import get_config_folder
 from jp_nb.text import MAX_LISTED_LINES
@@ -37,13 +36,6 @@ if TYPE_CHECKING:  # the schema loads slowly, and only if something is configure
     from jp_nb.storage.configuration.config_reading import ConfigReader, ReadFile
     from jp_nb.storage.server_lists.mcp_layers import ServerLayers
 
-WORKSPACE_FILE = Path(".jp") / "config.toml"
-
-
-def get_user_file() -> Path:
-    """Return the path of the user's configuration file. It may not exist."""
-    return get_config_folder() / "config.toml"
-
 
 def format_paths(paths: Iterable[str]) -> str:
     """Return the first `MAX_LISTED_LINES` sorted paths, and the number of the others, as text."""
@@ -51,6 +43,21 @@ def format_paths(paths: Iterable[str]) -> str:
     more = len(in_order) - MAX_LISTED_LINES
     shown = ", ".join(in_order[:MAX_LISTED_LINES])
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+class _Sources(NamedTuple):
+    """The existing sources of the configuration.
+
+    Attributes:
+        files: Layer name and path of each file, weakest first.
+        has_variables: True if an environment variable sets something.
+    """
+
+    files: list[tuple[str, Path]]
+    has_variables: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.files) or self.has_variables
 
 
 class ConfigFiles:
@@ -64,57 +71,59 @@ class ConfigFiles:
     """
 
     def __init__(self, folder: Path, trust: FolderTrust | None = None) -> None:
-        self.folder = folder
+        self.workspace = WorkspaceFolder(folder)
         self.trust = trust
         self.notices = FileNotices()
-        self.consents = FileConsents(trust, lambda: self.root)
+        self.consents = FileConsents(trust, self.workspace)
 
-        places = (folder, *folder.parents)
-        self._jp_folders = [place / ".jp" for place in places]
-        self._possible_files = [place / WORKSPACE_FILE for place in reversed(places)]
         # The valid layers and the errors, while `read_once` keeps them:
         self._kept: tuple[list[Layer], list[ConfigError]] | None = None
 
     @property
+    def folder(self) -> Path:
+        """Folder of the notebook."""
+        return self.workspace.folder
+
+    @property
     def root(self) -> Path:
-        """Folder of the workspace: the nearest one at or above `folder` with an owned `.jp/`.
+        """Folder of the workspace."""
+        return self.workspace.root
 
-        If there is none, it is `folder` itself.
-        """
-        return next((p.parent for p in self._jp_folders if is_owned_folder(p)), self.folder)
-
-    def workspace_files(self) -> list[Path]:
-        """Return the existing `.jp/config.toml` of `folder` and its parents, outermost first."""
-        return list(filter(isfile, self._possible_files))
-
-    def find_file(self, where: Literal["user", "workspace"]) -> Path:
-        """Return the configuration file of the user or of the notebook's workspace."""
-        return get_user_file() if where == "user" else self.root / WORKSPACE_FILE
+    # --- consents ----------------------------------------------------------------------------
 
     def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
-        """Return True if settings of `find_file(where)` are ignored until the user consents."""
-        self.load_valid_layers()  # checks the consents
-        return self.consents.get_pending(self.find_file(where)) is not None
+        """Return True if settings of the file are ignored until the user consents."""
+        self._refresh_consents()
+        return self.consents.get_pending(self.workspace.find_config_file(where)) is not None
 
     def store_consent_to_written(self, where: Literal["user", "workspace"]) -> None:
-        """Store the user's consent to the content of `find_file(where)`, which was just written."""
+        """Store the user's consent to the content of the file, which was just written."""
         if self.trust is None:
             return
 
-        earlier_notices = list(self.notices.texts)
-        self.load_valid_layers()  # checks the consents
+        with self.notices.discard():  # such as the one that the file needs consent
+            self._refresh_consents()
 
-        file = self.consents.get_pending(self.find_file(where))
+        file = self.consents.get_pending(self.workspace.find_config_file(where))
         if file is not None:
             self.consents.store([file])
             self.consents.forget(file.file)
-            self.notices.texts = earlier_notices  # without the notice that the file needs consent
 
     def list_pending(self) -> list[PendingConsent]:
-        """Return the files whose settings are ignored until the user consents."""
+        """Return the files whose settings are ignored until the user consents.
+
+        Raises:
+            ConfigError: As `load_layers`.
+        """
         self.consents.forget_deleted()
-        self.load_layers()  # checks the consents
+        self.load_layers()  # this checks the files, too
         return self.consents.list_pending()
+
+    def _refresh_consents(self) -> None:
+        """Check which files need consent: that happens whenever the files are read."""
+        self.load_valid_layers()
+
+    # --- layers ------------------------------------------------------------------------------
 
     def load_layers(self) -> list[Layer]:
         """Return the layers, weakest first: user file, workspace files, environment.
@@ -147,8 +156,9 @@ class ConfigFiles:
             self._kept = kept_outside
 
     def _read(self) -> tuple[list[Layer], list[ConfigError]]:
-        files, has_variables = self._find()
-        if not files and not has_variables:
+        """Read all files and variables. Return the valid layers, and the errors of the others."""
+        sources = self._find_sources()
+        if not sources:
             return [], []
 
         from jp_nb.config.layers import select_inherited
@@ -158,28 +168,36 @@ class ConfigFiles:
         variables: list[Layer] = []
         errors: list[ConfigError] = []
 
-        for name, path in files:
+        for name, path in sources.files:
             try:
                 group = self._reader.read_group(path, name)
-                groups.append(self._list_effective_layers(path, group))
+                groups.append(self._select_applied(path, group))
             except ConfigError as exc:
                 errors.append(exc)
 
-        if has_variables:
+        if sources.has_variables:
             try:
                 variables.append(read_variables())
             except ConfigError as exc:
                 errors.append(exc)
 
-        waiting = [file for _, path in files if (file := self.consents.get_pending(path))]
-        if waiting:
-            self.notices.add(_format_pending(waiting))
+        self._notify_pending(path for _, path in sources.files)
 
         layers = [*select_inherited(groups), *variables]
         return [*self._read_listed_servers(layers), *layers], errors
 
+    def _notify_pending(self, paths: Iterable[Path]) -> None:
+        """Tell the user which of the files at `paths` need consent."""
+        pending = list(filter(None, map(self.consents.get_pending, paths)))
+        if pending:
+            self.notices.add(_format_pending(pending))
+
     def _read_listed_servers(self, layers: Sequence[Layer]) -> list[Layer]:
-        """Return the layers of the files in `providers.mcp_files` that apply now."""
+        """Return the layers of the files in `providers.mcp_files` that apply now.
+
+        Those are files of other applications. Of servers with the same name, that of the `layers`,
+        or of the first file, counts.
+        """
         if not any("mcp_files" in as_object(layer.partial.get("providers")) for layer in layers):
             return []
         from jp_nb.storage.server_lists import mcp_layers
@@ -196,16 +214,32 @@ class ConfigFiles:
             taken_names.update(mcp_layers.list_server_names(layer))
 
             path = mcp_layers.locate_servers(listed, self.root)
-            may_come_with_folder = path.is_relative_to(self.root)
-            is_listed = mcp_layers.is_listed_by_user(path, layers, self.root)
-            is_own = is_listed and not may_come_with_folder
-            leaves = list(mcp_layers.list_leaves(layer))
-            if is_own or self.consents.check(path, mcp_layers.make_content(layer), leaves):
+            if self._is_own_server_file(path, layers) or self._has_consent(path, layer):
                 server_layers.append(layer)
-            elif (waiting := self.consents.get_pending(path)) is not None:
-                self.notices.add(_format_pending([waiting]))
+            else:
+                self._notify_pending([path])
 
         return server_layers
+
+    def _is_own_server_file(self, path: Path, layers: Sequence[Layer]) -> bool:
+        """Return True if a file with servers is the user's own, and so needs no consent.
+
+        It is outside of the workspace, so it did not come with the folder, and the user's own
+        configuration lists it.
+        """
+        from jp_nb.storage.server_lists.mcp_layers import is_listed_by_user
+
+        is_outside = not path.is_relative_to(self.root)
+        return is_outside and is_listed_by_user(path, layers, self.root)
+
+    def _has_consent(self, path: Path, layer: Layer) -> bool:
+        """Return True if the user has consented to the servers in `layer`, the file at `path`.
+
+        Without consent, the file becomes pending.
+        """
+        from jp_nb.storage.server_lists.mcp_layers import list_leaves, make_content
+
+        return self.consents.check(path, make_content(layer), list(list_leaves(layer)))
 
     @cached_property
     def _server_layers(self) -> ServerLayers:
@@ -219,46 +253,27 @@ class ConfigFiles:
 
         return ConfigReader(self.notices.add)
 
-    def is_in_workspace(self, url: str) -> bool:
-        """Return True if the attachment `url` is a file in the workspace.
-
-        Links are followed. A pattern is never inside, because it may match other files later.
-        """
-        from jp_nb.config.authority import is_path_in_workspace
-        from jp_nb.config.tree.attachment_urls import parse_attachment_url
-
-        if not is_path_in_workspace(url):
-            return False
-        path = parse_attachment_url(url).path
-        if has_magic(path):
-            return False
-
-        root = self.root.resolve()
-        with suppress(OSError, ValueError, RuntimeError):  # an impossible path
-            return (root / path).resolve().is_relative_to(root)
-
-        return False
-
     def has_configuration(self) -> bool:
         """Return True if any configuration file or variable exists."""
         if self._kept is not None:
             layers, errors = self._kept
             return bool(layers or errors)
+        return bool(self._find_sources())
 
-        files, has_variables = self._find()
-        return bool(files) or has_variables
-
-    def _find(self) -> tuple[list[tuple[str, Path]], bool]:
-        """Return name and path of the files, and True if a variable exists."""
+    def _find_sources(self) -> _Sources:
         user_file = get_user_file()
         files = [("user file", user_file)] if user_file.is_file() else []
-        files += [("workspace file", path) for path in self.workspace_files()]
+        files += [("workspace file", path) for path in self.workspace.list_config_files()]
 
         has_variables = any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
-        return files, has_variables
+        return _Sources(files, has_variables)
 
-    def _list_effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
-        """Return the layers of `group` (the file at `path` with its includes) that apply now."""
+    def _select_applied(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
+        """Return the layers of `group`, the file at `path` with its includes, as they apply now.
+
+        Settings that a file of a folder cannot have are dropped with a notice. Settings that need
+        the user's consent are left out without it, and the file becomes pending.
+        """
         self.consents.forget(path)
         if path.is_relative_to(get_config_folder()):
             return [layer for layer, _ in group]
@@ -279,10 +294,6 @@ class ConfigFiles:
 
         return [layer for layer, _ in allowed]
 
-    def shorten_paths(self, text: str) -> str:
-        """Return `text` with paths in the workspace relative to the folder of the notebook."""
-        return shorten_paths(text, self.folder, self.root)
-
     def load_named(self, name: str, load_paths: list[str]) -> list[Layer]:
         """Return the layers of the configuration files for `-c NAME`, weakest first.
 
@@ -300,17 +311,18 @@ class ConfigFiles:
         return layers
 
     def make_claim_names(self, layer: Layer) -> tuple[list[str], str]:
-        """Return the names of the file of `layer` for claims, and its label."""
+        """Return the names of the file of `layer` for the record, and its label."""
         return make_claim_names(layer, self.root)
 
     def _load_agreed(self, path: Path) -> list[Layer]:
         """Return the layers of the file at `path`. Raise `ConfigError` if it needs consent."""
         group = self._reader.read_group(path)
-        layers = self._list_effective_layers(path, group)
+        layers = self._select_applied(path, group)
 
-        if (waiting := self.consents.get_pending(path)) is not None:
+        pending = self.consents.get_pending(path)
+        if pending is not None:
             name = group[-1].layer.name
-            raise ConfigError(_format_pending([waiting]), layer=name, file=str(path))
+            raise ConfigError(_format_pending([pending]), layer=name, file=str(path))
 
         return layers
 
@@ -322,10 +334,9 @@ def _format_own_settings(path: Path, settings: Sequence[str]) -> str:
     )
 
 
-def _format_pending(pending: Iterable[PendingConsent]) -> str:
-    waiting = list(pending)
-    files = format_paths({str(consent.file) for consent in waiting})
-    leaves = chain.from_iterable(consent.leaves for consent in waiting)
+def _format_pending(pending: Sequence[PendingConsent]) -> str:
+    files = format_paths({str(consent.file) for consent in pending})
+    leaves = chain.from_iterable(consent.leaves for consent in pending)
     paths = format_paths({path for path, _, _ in leaves})
     until = "ignored until `%jp trust --workspace`"
     return f"settings in {files} need your consent; {until}: {paths}"

@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from jp_nb.storage.configuration.workspace_folder import WorkspaceFolder
 from jp_nb.storage.trust import FolderTrust, PendingConsent
 
 
 class FileConsents:
-    """The consents to the files of a workspace, whose folder is `find_root()`.
+    """The consents to the files of a `workspace`.
 
     A file is *pending* if it was checked and needs a consent. `trust` has the stored consents. It
     is None in an unattended run, where all files apply.
     """
 
-    def __init__(self, trust: FolderTrust | None, find_root: Callable[[], Path]) -> None:
+    def __init__(self, trust: FolderTrust | None, workspace: WorkspaceFolder) -> None:
         self._trust = trust
-        self._find_root = find_root
+        self._workspace = workspace
         self._pending: dict[Path, PendingConsent] = {}
 
     def check(
@@ -58,7 +59,7 @@ class FileConsents:
         if path.parent.name == ".jp":
             return path.parent.parent
 
-        root = self._find_root()
+        root = self._workspace.root
         return root if path.is_relative_to(root) else path.parent
 
     def forget(self, path: Path) -> None:

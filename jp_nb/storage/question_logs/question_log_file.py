@@ -80,6 +80,19 @@ class _NewestSigned(NamedTuple):
     chain: str
 
 
+class _KnownFile(NamedTuple):
+    """A file that was read before.
+
+    Attributes:
+        stamp: Identity of its content. It also has the highest id before the file, because answers
+            without an id are counted from there.
+        last: The highest id up to the end of the file.
+    """
+
+    stamp: tuple[int, ...]
+    last: int
+
+
 @dataclass(frozen=True, slots=True)
 class Added:
     """Result of an `append`: entries that it `written`, or that the log already contained.
@@ -93,7 +106,11 @@ class Added:
 
 
 class QuestionLogFile:
-    """Question log of the workspace in the folder `root`. With 0 `max_archives`, all are kept."""
+    """Question log of the workspace in the folder `root`: the active file and its archives.
+
+    With 0 `max_archives`, all are kept. `timeout_s` is the longest wait for the lock, which guards
+    the files against other processes. `read` and `append` take it, and private methods expect it.
+    """
 
     def __init__(
         self, root: Path, *, max_archives: int = 0, timeout_s: float = LOCK_TIMEOUT_S
@@ -105,8 +122,7 @@ class QuestionLogFile:
         self.folder = root / LOG_FOLDER
         self.path = self.folder / ACTIVE_LOG_NAME
 
-        # Stamp and last id of files that were read.
-        self._known: dict[Path, tuple[object, int]] = {}
+        self._known: dict[Path, _KnownFile] = {}
 
     def exists(self) -> bool:
         """Return True if the log has a file."""
@@ -131,24 +147,29 @@ class QuestionLogFile:
                 contents.lines = mark_own_lines(contents.lines, key, self.workspace, newest.chain)
             return contents
 
-    def _read_files(self, *, ends_alone: bool = False) -> LogContents:
-        """Read the files. `ends_alone` reads only the last id of archives that were read before."""
+    def _read_files(self, *, skips_known_archives: bool = False) -> LogContents:
+        """Read the files, oldest first.
+
+        With `skips_known_archives`, the lines of an unchanged archive are not read again: only its
+        last id counts.
+        """
         contents = LogContents()
-        size = 0
+        total_bytes = 0
 
         for path in self._list_files():
-            before = contents.last
             status = path.lstat()
-            size += status.st_size
-            if size > MAX_LOG_BYTES:
+            total_bytes += status.st_size
+            if total_bytes > MAX_LOG_BYTES:
                 raise StorageError(
                     f"the files in {self.folder} have more than {MAX_LOG_BYTES // 10**6} MB: move "
                     "old files away, or set `record.project_log` to `off`"
                 )
 
-            stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
-            if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:
-                contents.last = self._known[path][1]
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns, contents.last)
+            known = self._known.get(path)
+            is_archive = path != self.path
+            if skips_known_archives and is_archive and known is not None and known.stamp == stamp:
+                contents.last = known.last
                 continue
 
             try:
@@ -158,7 +179,7 @@ class QuestionLogFile:
             except OSError as exc:
                 contents.unread.append(f"{path} cannot be read: {exc.strerror or exc}")
             else:
-                self._known[path] = stamp, contents.last
+                self._known[path] = _KnownFile(stamp, contents.last)
 
         if not os.path.lexists(self.path):
             contents.begin_file()
@@ -195,21 +216,13 @@ class QuestionLogFile:
         Raises:
             StorageError: An entry cannot be written. Earlier ones may have been written.
         """
-        with _translate_errors("made", self.folder):
-            for folder in (self.folder.parent, self.folder):
-                if not os.path.lexists(folder):
-                    with suppress(FileExistsError):  # another process was faster
-                        os.mkdir(folder, 0o755)
-
+        self._make_folders()
         self._check_folder()
-        with _translate_errors("written", self.folder), self._locked():
-            needs_all = if_new or any("row" in entry for entry in entries)
-            contents = self._read_files(ends_alone=not needs_all)
-            newest = self._read_newest_signed() if key else None
-            digests = [extend_chain("", line.data) for line in contents.lines]
 
-            if newest and not needs_all and newest.line not in digests:
-                contents = self._read_files()  # the newest signed line is in an archive
+        with _translate_errors("written", self.folder), self._locked():
+            newest = self._read_newest_signed() if key else None
+            needs_all = if_new or any("row" in entry for entry in entries)
+            contents = self._read_files() if needs_all else self._read_end(newest)
 
             if contents.unread:  # their ids are unknown and could be assigned twice
                 raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
@@ -220,13 +233,32 @@ class QuestionLogFile:
                 )
 
             rows = {entry["row"] for _, entry in contents.answered if "row" in entry}
-            new = [each for each in entries if "row" not in each or each["row"] not in rows]
+            new = [entry for entry in entries if "row" not in entry or entry["row"] not in rows]
             if if_new:
-                new = [each for each in new if not contents.has_same_answer(each)]
+                new = [entry for entry in new if not contents.has_same_answer(entry)]
 
             lines = self._make_lines(new, contents.last, key, _compute_chain(contents, newest))
             problems = self._write(lines, contents, signed=key is not None)
             return Added(len(new), len(entries) - len(new), problems)
+
+    def _make_folders(self) -> None:
+        with _translate_errors("made", self.folder):
+            for folder in (self.folder.parent, self.folder):
+                if not os.path.lexists(folder):
+                    with suppress(FileExistsError):  # another process was faster
+                        os.mkdir(folder, 0o755)
+
+    def _read_end(self, newest: _NewestSigned | None) -> LogContents:
+        """Read the part of the log that an append needs: its last id, and its chain value.
+
+        The chain value is computed from the `newest` signed line on, which may be in an archive.
+        """
+        contents = self._read_files(skips_known_archives=True)
+        if newest is None:
+            return contents
+
+        digests = [extend_chain("", line.data) for line in contents.lines]
+        return contents if newest.line in digests else self._read_files()
 
     def _make_lines(
         self, entries: Sequence[LogEntry], last: int, key: SecretBytes | None, chain: str
@@ -258,7 +290,10 @@ class QuestionLogFile:
     def _write(
         self, lines: list[tuple[bytes, str]], contents: LogContents, *, signed: bool
     ) -> tuple[str, ...]:
-        """Write `lines`, archive full files, and return messages about problems."""
+        """Write `lines`, archive full files, and return messages about problems.
+
+        `contents` is that of the files so far, and follows what is written.
+        """
         problems: dict[str, None] = {}
 
         while lines:
@@ -288,7 +323,7 @@ class QuestionLogFile:
 
     def _append(self, data: bytes) -> None:
         """Append and sync `data`, all or nothing."""
-        made = not os.path.lexists(self.path)
+        is_new = not os.path.lexists(self.path)
         descriptor = open_file(self.path, _APPEND, 0o644, folder=self.root)
 
         try:
@@ -303,10 +338,11 @@ class QuestionLogFile:
         finally:
             os.close(descriptor)
 
-        if made:
+        if is_new:
             sync_folder(self.folder)
 
     def _read_newest_signed(self) -> _NewestSigned | None:
+        """Return the newest signed line, as the user's data folder has it; None if unknown."""
         with suppress(OSError, ForeignFileError, ValueError):
             match as_object(read_json(read_owned_file(self._find_newest_path()).decode())):
                 case {"line": str() as line, "chain": str() as chain}:
@@ -340,6 +376,7 @@ class QuestionLogFile:
                 os.unlink(self.folder / name)
 
     def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
+        """Hold the lock of the log in the `with` block. `make` creates the lock file."""
         return hold_file_lock(self.folder / LOG_LOCK_NAME, make=make, timeout_s=self.timeout_s)
 
     def _check_folder(self) -> None:
@@ -356,7 +393,10 @@ class QuestionLogFile:
 
 
 def _compute_chain(contents: LogContents, newest: _NewestSigned | None) -> str:
-    """Return the chain value of the log, continued from the newest signed line if possible."""
+    """Return the chain value of the log, continued from the newest signed line if possible.
+
+    Then it does not matter that earlier lines were not read.
+    """
     value = ""
     for line in contents.lines:
         value = extend_chain(value, line.data)

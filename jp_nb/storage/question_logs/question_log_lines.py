@@ -58,23 +58,23 @@ def decode_log_entry(line: bytes) -> LogEntry | None:
     `empty` is true. Its number, if it has one, is from 1 to `MAX_INTEGER`.
     """
     try:
-        found = as_object(read_json(line.decode()))
+        entry = as_object(read_json(line.decode()))
     except ValueError:
         return None
-    question = found.get("question")
-    number = found.get("id", 1)
-    answer = found.get("answer")
+    question = entry.get("question")
+    number = entry.get("id", 1)
+    answer = entry.get("answer")
 
     if not isinstance(question, str) or not question.strip():
         return None
-    if type(number) is not int or not 1 <= number <= MAX_INTEGER or read_entry_time(found) is None:
+    if type(number) is not int or not 1 <= number <= MAX_INTEGER or read_entry_time(entry) is None:
         return None
 
-    if not is_answered(found):
-        return found if found["outcome"] in SEEN_ENDS else None
+    if not is_answered(entry):
+        return entry if entry["outcome"] in SEEN_ENDS else None
 
-    is_blank = isinstance(answer, str) and not answer.strip() and found.get("empty") is not True
-    return None if answer is None or is_blank else found
+    is_blank = isinstance(answer, str) and not answer.strip() and entry.get("empty") is not True
+    return None if answer is None or is_blank else entry
 
 
 def extend_chain(before: str, line: bytes) -> str:
@@ -101,6 +101,7 @@ def has_valid_signature(entry: LogEntry, key: SecretBytes, workspace: str) -> bo
 
 
 def _signature(entry: LogEntry, key: SecretBytes, workspace: str) -> str:
+    """Return the signature of `entry`. A signature that it has already does not count."""
     unsigned = {name: value for name, value in entry.items() if name != "signature"}
     mac = hmac.new(key.get_secret_value(), digestmod="sha256")
     for value in (_PURPOSE, workspace, unsigned):
@@ -131,35 +132,50 @@ def mark_own_lines(
 
     These are signed, and no line between one of them and the newest signed line is missing, added,
     or moved. `newest` is the chain value of the log up to the newest signed line.
+
+    A *run* is a part of the log whose chain is intact. A signed line begins a new run if its chain
+    value is not that of the lines before it: someone has changed these. Only the run that contains
+    the newest signed line counts.
     """
-    value = ""
+    chain = ""
     run = 0
-    known = -1
-    runs: list[int | None] = []
+    newest_run: int | None = None
+    run_of_signed: list[int | None] = []  # by line; None if it is not signed
 
     for line in lines:
         entry = line.entry
-        is_own = entry is not None and has_valid_signature(entry, key, workspace)
-        if is_own and entry is not None and (after := str(entry.get(AFTER_KEY))) != value:
-            value = after
-            run = run + 1  # the lines before it have changed
+        if entry is None or not has_valid_signature(entry, key, workspace):
+            chain = extend_chain(chain, line.data)
+            run_of_signed.append(None)
+            continue
 
-        value = extend_chain(value, line.data)
-        own_run = run if is_own else None
-        runs.append(own_run)
-        if is_own and value == newest:
-            known = run
+        after = str(entry.get(AFTER_KEY))
+        if after != chain:
+            chain = after
+            run += 1
 
-    return [replace(line, is_own=run == known) for line, run in zip(lines, runs, strict=True)]
+        chain = extend_chain(chain, line.data)
+        run_of_signed.append(run)
+        if chain == newest:
+            newest_run = run
+
+    return [
+        replace(line, is_own=signed_run is not None and signed_run == newest_run)
+        for line, signed_run in zip(lines, run_of_signed, strict=True)
+    ]
 
 
 @dataclass(slots=True)
 class LogContents:
     """Content of the files of a log, oldest first, without blank lines.
 
-    `last` is the highest id so far, `unread` has the reasons for files that were not read. The
-    active file has `count` lines, blank ones included, in `size` bytes; `is_torn` is True if its
-    last line is incomplete.
+    Attributes:
+        lines: The lines of all files.
+        last: The highest id so far.
+        unread: Messages about files that were not read.
+        count: Number of lines of the last file, blank ones included. That is the active one.
+        size: Size of the last file in bytes.
+        is_torn: True if the last line of the last file is incomplete.
     """
 
     lines: list[QuestionLogLine] = field(default_factory=list)
@@ -207,7 +223,8 @@ class LogContents:
     @property
     def answered(self) -> list[tuple[int, LogEntry]]:
         """Ids and entries of answered questions."""
-        return [(x.number, x.entry) for x in self.lines if x.number is not None and x.entry]
+        pairs = [(line.number, line.entry) for line in self.lines]
+        return [(number, entry) for number, entry in pairs if number is not None and entry]
 
     def has_same_answer(self, wanted: LogEntry) -> bool:
         """Return True if the newest answer to the same question from the same source is equal."""

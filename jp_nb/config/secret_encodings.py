@@ -1,0 +1,141 @@
+"""The texts that encoders make of a secret, and texts without the escapes of encoders.
+
+A secret has several *forms*: itself, its bytes as Latin-1, its bytes in a URL, and its Base64. In a
+text, the characters of a form may also be escaped, as in JSON, Python, HTML, or a URL. There are
+too many ways to do that to list them. So the escapes of the text are removed before the search.
+
+`redactor.py` searches the forms.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from array import array
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from typing import Final
+from urllib.parse import quote
+
+_SHORTEST_BASE64 = 8
+
+
+def iter_encoded_forms(secret: str) -> Iterator[str]:
+    """Yield the forms in which texts can have `secret`. They may repeat."""
+    data = secret.encode(errors="replace")
+    units = secret.encode("utf-16-be", "surrogatepass")
+    surrogates = "".join(chr(a << 8 | b) for a, b in zip(units[::2], units[1::2], strict=True))
+
+    for text in (secret, data.decode("latin-1"), surrogates):  # as URLs, bytes, or JSON have it
+        yield text
+        yield text.replace(" ", "+")
+
+    quoted = quote(data, safe="")
+    yield quoted  # also found if it is in pieces
+    if "%" in secret:  # decoding cannot tell digits after its escape from digits of the escape
+        yield quote(quoted, safe="")
+
+    yield from _iter_base64_forms(data)
+
+
+def _iter_base64_forms(data: bytes) -> Iterator[str]:
+    """Yield the Base64 of `data` inside of longer data.
+
+    There are three forms, which depend on the number of bytes before it. The characters at the ends
+    also depend on the neighbors, so they are omitted.
+    """
+    for bytes_before in range(3):
+        encoded = b64encode(b"\0" * bytes_before + data + b"\0\0").decode()
+
+        # Each character has 6 bits. The first and the last one only count if all bits are ours.
+        first = -(-8 * bytes_before // 6)
+        end = 8 * (bytes_before + len(data)) // 6
+        core = encoded[first:end]
+        if len(core) >= _SHORTEST_BASE64:
+            yield core
+            yield core.translate({ord("+"): "-", ord("/"): "_"})  # in URLs
+
+
+PLAIN_WORD: Final = re.compile(r"[\w.~-]+", re.ASCII)
+"""A word whose characters no encoder needs to escape."""
+ESCAPED_WORD: Final = re.compile(r"\\(?:u00|U0000|x|/)|%[2-7]|&\#")
+"""The beginning of an escape that may stand for a character of `PLAIN_WORD`, or for a slash."""
+
+_ANY_ESCAPE: Final = (  # any number of backslashes, which depends on the levels of quotation
+    r"{backslash}++(?:x(?P<byte>[\da-fA-F]{{2}})|u(?P<short>[\da-fA-F]{{4}})"
+    r"|U(?P<long>[\da-fA-F]{{8}})|(?P<char>[^%&]))?|(?P<break>[\n\r\t\b\f])"
+    r"|&\#[xX](?P<html>[\da-fA-F]{{1,12}});?|&\#(?P<decimal>\d{{1,12}});?"
+)
+"""One escape. The name of its group is the kind of escape; backslashes alone have no group."""
+_ESCAPE: Final = re.compile(_ANY_ESCAPE.format(backslash=r"\\"), re.ASCII)
+_ESCAPE_IN_URL: Final = re.compile(
+    _ANY_ESCAPE.format(backslash=r"(?:\\|%(?:25){0,4}5[cC])")
+    + r"|%(?:25){0,4}(?P<percent>[\da-fA-F]{2})",
+    re.ASCII,
+)
+"""As `_ESCAPE`, and the escapes of URLs: `%41`, or `%2541` if the URL was escaped twice."""
+_LETTERS: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\\": ""}
+"""Replacements of special characters by the letters of their escapes, without backslashes.
+
+So a line break and its escape give the same text.
+"""
+_MAX_PASSES: Final = 4
+"""An escape of an escape needs one more pass. The limit keeps the work linear."""
+
+
+def iter_unescaped(text: str) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield `text` without escapes except those of URLs, then after each pass that removes all.
+
+    The second value has the index in the original text of each character, and of the end.
+    """
+    yield _unescape(text, _ESCAPE)
+
+    starts: Sequence[int] = range(len(text) + 1)
+    for _ in range(_MAX_PASSES):
+        if "%" not in text:
+            break
+
+        length = len(text)
+        text, indexes = _unescape(text, _ESCAPE_IN_URL)
+        if len(text) == length:
+            break
+
+        starts = [starts[index] for index in indexes]
+        yield text, starts
+
+
+def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
+    """Return `text` without escapes of any level, and the index in `text` of each character.
+
+    The indexes also have that of the end. Backslashes are removed, and a line break is the letter
+    of its escape.
+    """
+    pieces: list[str] = []
+    starts = array("Q")
+    end = 0  # of the last escape
+    backslashes = -1  # index of those that belong to the next escape; -1 if there are none
+
+    for escape in escapes.finditer(text):
+        if backslashes < 0 or escape.start() > end:
+            backslashes = escape.start()
+        pieces.append(text[end : escape.start()])
+        starts.extend(range(end, escape.start()))
+        end = escape.end()
+
+        if escape.lastgroup is not None:  # otherwise, it is only backslashes
+            decoded = _decode_escape(escape, escape.lastgroup)
+            pieces.append(decoded)
+            starts.extend(backslashes for _ in decoded)
+            backslashes = -1
+
+    starts.extend(range(end, len(text) + 1))
+    return "".join([*pieces, text[end:]]), starts
+
+
+def _decode_escape(escape: re.Match[str], kind: str) -> str:
+    """Return the character of an escape, or "". `kind` is the name of its group."""
+    char = escape[kind]
+    if char and kind not in ("char", "break"):
+        base = 10 if kind == "decimal" else 16
+        char = chr(min(int(char, base), sys.maxunicode))
+    return _LETTERS.get(char, char)
