@@ -42,14 +42,18 @@ Accepts = Callable[[JsonValue], bool]
 
 
 def _any(_: JsonValue) -> bool:
+    """Accept every value."""
     return True
 
 
 def _none(_: JsonValue) -> bool:
+    """Accept no value."""
     return False
 
 
 def _one_of(*values: JsonValue) -> Accepts:
+    """Return a test that accepts only `values`. True and 1 differ."""
+
     def accepts(value: JsonValue) -> bool:
         return any(type(value) is type(known) and value == known for known in values)
 
@@ -57,19 +61,22 @@ def _one_of(*values: JsonValue) -> Accepts:
 
 
 class Allowance(NamedTuple):
-    """Values that an untrusted record, or a file of an untrusted folder, may set at a path.
+    """Values that each source may set at a path without the user's consent.
 
-    `why` is the reason why they cannot change what the user is asked, sees, or loses.
+    Attributes:
+        why: The reason why these values cannot change what the user is asked, sees, or loses.
+        record: Test of a value in an untrusted record.
+        folder: Test of a value in a file of an untrusted folder.
+        tool: True if no value runs code, contacts a host, or extends access. A rule of the user may
+            then apply a tool's change unattended.
+        whole: True if a table is tested as one value, and not setting by setting.
     """
 
     why: str
     record: Accepts = _none
     folder: Accepts = _none
     tool: bool = True
-    """True if no value runs code, contacts a host, or extends access. A rule of the user may then
-    apply a tool's change unattended."""
     whole: bool = False
-    """True if a table is checked as one value."""
 
 
 _PROMPT: Final = "Text for the model. Whatever the model reads, it decides nothing for the user."
@@ -191,6 +198,7 @@ _ENABLING: Final[Sequence[PathKeys]] = (
     ("conversation", "tools", "*", "enable"),
     ("conversation", "toolsets"),
 )
+"""Settings that switch tools on and off."""
 _RUN_MODES: Final = ("run", "format", "result")
 _BY_VALUE: Final[Sequence[PathKeys]] = (
     ("conversation", "attachments"),
@@ -206,11 +214,18 @@ def _find_row(keys: Sequence[str]) -> tuple[PathKeys, Allowance]:
 
 
 def _find_test(keys: Sequence[str], source: AuthoritySource) -> Accepts:
-    """Return the test for values at `keys`. A row for a setting above covers only free values."""
+    """Return the test for values at `keys`.
+
+    A row for a setting above them counts only if it accepts every value, or tests the whole table:
+    its test is not made for a part of the value.
+    """
     pattern, allowance = _find_row(keys)
     accepts = allowance.record if source == "record" else allowance.folder
-    covers_below = accepts is _any or allowance.whole
-    return accepts if covers_below or len(pattern) == len(keys) else _none
+
+    is_for_keys_themselves = len(pattern) == len(keys)
+    if is_for_keys_themselves or accepts is _any or allowance.whole:
+        return accepts
+    return _none
 
 
 def has_authority(keys: Sequence[str]) -> bool:

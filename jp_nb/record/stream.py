@@ -95,13 +95,14 @@ class ConversationStream:
         self.damage: list[Damage] = []
         self.on_change: Callable[[], None] | None = None
 
-        # Derived from the entries.
+        # Derived from the entries: `_keep` updates it, and `_forget_entries` resets it.
         self.turn_count = 0
         self.requests: list[ChatRequest] = []
         self.deltas: list[ConfigDelta] = []
         self._images: RecordedImages | None = None  # None until the first use
-        self._open_pairs = PairCounts()  # of the current turn
+        self._open_pairs = PairCounts()  # calls and questions of the current turn
         self._request_id: str | None = None  # stored id of the current request
+        # True if `repair` has checked all turns, and no turn has ended with an open pair since.
         self._are_earlier_turns_repaired = False
 
         self._clock = clock
@@ -189,17 +190,18 @@ class ConversationStream:
 
     def find_request_index(self, turn: int) -> int | None:
         """Return the index of the first request of `turn`. Earlier entries are not read."""
-        number = self.turn_count - 1
+        turn_of_entry = self.turn_count - 1
         first_request = None  # later requests continue the turn
 
         for index in reversed(range(len(self.entries))):
-            if number < turn:
+            if turn_of_entry < turn:
                 break
+
             entry = self.entries[index]
-            if number == turn and isinstance(entry, ChatRequest):
+            if turn_of_entry == turn and isinstance(entry, ChatRequest):
                 first_request = index
             if isinstance(entry, TurnStart):
-                number -= 1
+                turn_of_entry -= 1
 
         return first_request
 
@@ -245,7 +247,8 @@ class ConversationStream:
     def append(self, *entries: Entry) -> None:
         """Append all `entries` to the current turn, or none.
 
-        A `turn_start` is omitted with a warning, because only `start_turn` begins a turn.
+        The first event of a conversation begins its first turn. Apart from that, only `start_turn`
+        begins a turn: a `turn_start` in `entries` is omitted with a warning.
 
         Raises:
             StorageError: A response has no open request in this turn, or the record is damaged.
@@ -253,6 +256,7 @@ class ConversationStream:
         if any(isinstance(entry, TurnStart) for entry in entries):
             warnings.warn("only start_turn can begin a turn", stacklevel=2)
             entries = tuple(entry for entry in entries if not isinstance(entry, TurnStart))
+
         if not self.turn_count and any(entry.type in CONVERSATION_KINDS for entry in entries):
             entries = (TurnStart(), *entries)
         if entries:
@@ -320,6 +324,7 @@ class ConversationStream:
         return format_timestamp(moment)
 
     def _add_links(self, entry: Entry, index: int) -> RawEntry:
+        """Return the object to store for `entry`: with its id, and that of its request."""
         raw: RawEntry = {"event_id": self.event_id(index)}
         # A request without a unique stored id cannot be referenced.
         request_id = self._request_id
@@ -390,14 +395,16 @@ class ConversationStream:
             StorageError: The record is damaged.
         """
         self._check_not_damaged()
-        ends_open = isinstance(self.last_event(), TurnStart)
+
+        has_open_pair = not self._open_pairs.are_balanced()
+        has_empty_turn = isinstance(self.last_event(), TurnStart)
+        needs_repair = not self._are_earlier_turns_repaired or has_open_pair or has_empty_turn
 
         changed = False
-        is_balanced = self._open_pairs.are_balanced()
-        if not self._are_earlier_turns_repaired or not is_balanced or ends_open:
+        if needs_repair:
             items = self.list_items()
             repaired = repair_items(items, resumes=resumes)
-            changed = list(map(id, repaired)) != list(map(id, items))
+            changed = list(map(id, repaired)) != list(map(id, items))  # same items, same objects
             if changed:
                 self.rewrite(repaired)
 
@@ -413,7 +420,10 @@ class ConversationStream:
         ]
 
     def until(self, count: int) -> ConversationStream:
-        """Return the conversation with its first `count` entries, which are shared."""
+        """Return the conversation with its first `count` entries, which are shared.
+
+        The entries keep their ids, and an id of several entries stays ambiguous.
+        """
         earlier = ConversationStream(
             self.properties, clock=self._clock, base_config=self.base_config
         )

@@ -143,12 +143,15 @@ def read_timeline(turn: TurnEntries) -> TurnTimeline:
         went_back=reader.went_back,
         ended=reader.ended,
     )
-    is_reproducible = not is_measured and _is_evenly_spaced(turn.entries)
+    is_reproducible = not is_measured and _has_reproducible_times(turn.entries)
     return timeline.without_times() if is_reproducible else timeline
 
 
-def _is_evenly_spaced(entries: Sequence[Entry]) -> bool:
-    # Real entries are never exactly one second apart: several are appended at once.
+def _has_reproducible_times(entries: Sequence[Entry]) -> bool:
+    """Return True if the timestamps are those of a reproducible record: whole seconds apart.
+
+    Real entries are never that far apart, because several are appended at once.
+    """
     stamps = [parse_timestamp(entry.timestamp) for entry in entries if entry.timestamp]
     gaps: list[timedelta] = []
     for before, after in pairwise(stamps):
@@ -163,13 +166,20 @@ def _is_evenly_spaced(entries: Sequence[Entry]) -> bool:
 
 @dataclass(slots=True)
 class _OpenStep:
+    """A call without a result, or a question without an end. Times are seconds of the turn."""
+
     label: str
     start: float
 
 
 @dataclass(slots=True)
 class _OpenAnswer:
-    """A response whose end is not reached yet."""
+    """A response of the model whose further entries may follow.
+
+    Attributes:
+        is_measured: True if an entry has the measured times of its requests. They are then steps
+            already, and the times of entries do not count.
+    """
 
     start: float
     end: float = 0.0
@@ -178,21 +188,33 @@ class _OpenAnswer:
 
 
 class _TimelineReader:
-    """Reads the entries of a turn into steps."""
+    """Reads the entries of a turn into steps.
+
+    `add` reads the entries in their order, and `close` ends the last steps. A *moment* is the time
+    of an entry in seconds since the first one.
+
+    Attributes:
+        omitted, ended, went_back: As in `TurnTimeline`.
+        is_measured: True if any entry has measured times.
+    """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.omitted = 0
         self.ended = ""
-        self.is_measured = any(TIMES_KEY in entry.metadata for entry in entries)
         self.went_back = False
+        self.is_measured = any(TIMES_KEY in entry.metadata for entry in entries)
         self._moments = self._read_moments(entries)
         self._steps: list[TimelineStep] = []
-        self._request_count = 0
-        self._try_count = 0  # of the current request
+
+        # Steps that have not ended. Calls and questions are listed by their ids.
         self._last_moment = 0.0  # of the entry before
         self._answer: _OpenAnswer | None = None
-        self._calls: dict[str, list[_OpenStep]] = {}  # without a result, by id
-        self._questions: dict[str, list[_OpenStep]] = {}  # without an end, by id
+        self._calls: dict[str, list[_OpenStep]] = {}
+        self._questions: dict[str, list[_OpenStep]] = {}
+
+        # For the labels `request 2` and `request 2, try 3`.
+        self._request_count = 0
+        self._try_count = 0  # of the current request
 
     def _read_moments(self, entries: Sequence[Entry]) -> list[float]:
         """Return the times of `entries` in seconds since the first one; they never go back."""
@@ -212,8 +234,8 @@ class _TimelineReader:
     def add(self, index: int, entry: Entry) -> None:
         """Read the next entry, which has this `index` in the turn."""
         moment = self._moments[index]
-        is_answer = isinstance(entry, ChatResponse | ToolCallRequest)
-        if not is_answer:
+        continues_answer = isinstance(entry, ChatResponse | ToolCallRequest)
+        if not continues_answer:
             self._end_answer()
 
         match entry:
@@ -260,6 +282,7 @@ class _TimelineReader:
             self.omitted += 1
 
     def _read_answer(self, entry: Entry, moment: float) -> None:
+        """Add an entry of the model to the open answer, which it may begin."""
         if self._answer is None:
             self._answer = _OpenAnswer(self._last_moment)
         self._answer.end = moment
@@ -273,6 +296,7 @@ class _TimelineReader:
             self._answer.usage += usage
 
     def _end_answer(self) -> None:
+        """End the open answer, and add its request if that was not measured."""
         answer = self._answer
         self._answer = None
         if answer is None or answer.is_measured:
@@ -331,13 +355,18 @@ class _TimelineReader:
         if runs:
             return
 
-        # A call that was skipped, or whose tool is missing, never ran.
-        has_run = not self.is_measured and state != "skipped"
-        start = call.start if has_run else moment
+        # A skipped call never ran. In a measured turn, a call without a measured run did not
+        # either, such as one of a missing tool. Then the step has no duration.
+        may_have_run = not self.is_measured and state != "skipped"
+        start = call.start if may_have_run else moment
         step = TimelineStep("tool", call.label, start, moment, state=state, reason=reason)
-        self._add(replace(step, is_rough=has_run))
+        self._add(replace(step, is_rough=may_have_run))
 
     def _end_question(self, entry: InquiryResponse, moment: float) -> None:
+        """Add the step of a question: a request if a model answered, else a wait for the user.
+
+        In a measured turn, waits for the user have their own times (`_add_waits`).
+        """
         waiting = self._questions.get(entry.id)
         if not waiting:
             return
@@ -353,6 +382,7 @@ class _TimelineReader:
             self._add(replace(step, is_rough=True))
 
     def _end_turn(self, entry: ConfigDelta, moment: float) -> None:
+        """Read the entry that ends a turn without an answer, with the times of its requests."""
         mark = read_no_answer(entry)
         if mark is not None:
             self.ended = mark.ended

@@ -49,20 +49,30 @@ _LISTED: Final = {"system": "system", "attachments": "attachment", "tools": "too
 _SETTINGS: Final = ("provider", "model", "tool_choice", "parameters", "schema")
 _REQUIRED: Final = ("provider", "model", "messages")
 IMPORTANT_KEYS: Final = ("provider", "model", "schema", "tool_choice")
-"""Keys with a double weight in the comparison of requests."""
+"""Keys with a larger weight in the comparison of requests."""
 RECORD_AGAIN_HINT: Final = "record it again, or restore the original file"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredExchange:
-    """An exchange in a file."""
+    """An exchange in a file.
 
-    line: int  # of the request, from 1
-    request: str  # its id
-    summary: JsonObject = field(repr=False)  # content of its line, without the id
+    Attributes:
+        line: Line of the request, from 1.
+        request: Id of the request.
+        summary: Content of the line of the request, without the id: its settings, and the ids of
+            its parts.
+        events: The events of the response.
+        end: The end of the response.
+        number: Number of the exchange in the file, from 0.
+    """
+
+    line: int
+    request: str
+    summary: JsonObject = field(repr=False)
     events: tuple[ProviderEvent, ...]
     end: End
-    number: int  # of the exchange, from 0
+    number: int
 
     @property
     def last_message(self) -> str:
@@ -109,20 +119,22 @@ class CassetteContent:
         self, request: NormalizedRequest, stored: Iterable[StoredExchange]
     ) -> StoredExchange | None:
         """Return the first of the `stored` exchanges with the fewest differences from `request`."""
-        # For each stored message: the length of the conversation up to it, and how many of these
-        # messages `request` begins with.
+        # By the id of each stored message: the number of messages up to it, and how many of these
+        # `request` begins with.
         positions = {part.id: number for number, part in enumerate(request.messages, 1)}
         lengths = {NO_MESSAGE: 0}
-        shared = {NO_MESSAGE: 0}
-        for (kind, message_id), part in self.parts.items():  # a message follows the one before it
-            if kind == "message":
+        shared_lengths = {NO_MESSAGE: 0}
+        for (kind, message_id), part in self.parts.items():
+            if kind == "message":  # in the file, it follows the message before it
                 lengths[message_id] = lengths[part.after] + 1
                 # An id covers all earlier messages, so a known id is a common beginning.
-                shared[message_id] = positions.get(message_id, shared[part.after])
+                shared = positions.get(message_id, shared_lengths[part.after])
+                shared_lengths[message_id] = shared
 
         def measure_distance(other: StoredExchange) -> int:
+            """Count the differing messages and keys. An important key counts three times."""
             last = other.last_message
-            differing_messages = len(request.messages) + lengths[last] - 2 * shared[last]
+            differing_messages = len(request.messages) + lengths[last] - 2 * shared_lengths[last]
 
             keys = request.summary.keys() | other.summary.keys()
             differing = [key for key in keys if request.summary.get(key) != other.summary.get(key)]
@@ -204,6 +216,7 @@ class _CassetteReader:
             raise self._error("the header line has unknown keys", RECORD_AGAIN_HINT)
 
     def _read_part(self, line_value: JsonObject) -> None:
+        """Read the line of a part of a request: its kind is the key of its id."""
         kind = next((kind for kind in PART_KINDS if kind in line_value), None)
         if kind is None:
             raise self._error("the line is not a part, a request, or a response", RECORD_AGAIN_HINT)
@@ -224,6 +237,7 @@ class _CassetteReader:
         self._cassette.parts[kind, part.id] = part
 
     def _read_request(self, line_value: JsonObject) -> None:
+        """Read the line of a request, whose parts are known. The lines of its response follow."""
         summary = {key: value for key, value in line_value.items() if key != "request"}
         request = line_value["request"]
 
@@ -248,6 +262,7 @@ class _CassetteReader:
         self._response = []
 
     def _read_response(self, line_value: JsonObject) -> None:
+        """Read an event of the response, or its end, which completes the exchange."""
         assert self._request is not None
         line, request, summary = self._request
 

@@ -37,6 +37,12 @@ class CassetteWriter:
 
     The `known` content is kept; if it is None, the first exchange replaces the file. A link may not
     lead out of `folder`, the notebook's.
+
+    The file has two parts. The *settled* one does not change any more. The exchanges after it are
+    concurrent inquiries, which may be sorted again, or one other request.
+
+    Attributes:
+        written: Number of written exchanges.
     """
 
     def __init__(
@@ -46,16 +52,15 @@ class CassetteWriter:
         self._folder = folder
         self.written = 0
 
+        # The file as this writer left it. Another one means that another program has written.
         self._began = known is not None
-        self._bytes = 0  # size of the file
+        self._bytes = 0
         self._inode = 0
         self._separator = b""  # a line break if the file ends within a line
 
-        # The part of the file that does not change any more.
+        # Each of the two parts has the keys (kind and id) of its lines with parts of requests.
         self._settled_bytes = 0
         self._settled_parts: set[tuple[str, str]] = set()
-
-        # The exchanges after it: concurrent inquiries, or one other request.
         self._last: list[Exchange] = []
         self._last_parts: set[tuple[str, str]] = set()
 
@@ -117,9 +122,9 @@ class CassetteWriter:
         self._last = []
         self._last_parts = set()
 
-    def _write(self, block: bytes, place: int) -> None:
-        """Write `block` at the byte offset `place`, and truncate the file after it."""
-        if place + len(block) > MAX_CASSETTE_BYTES:
+    def _write(self, block: bytes, offset: int) -> None:
+        """Write `block` at the byte `offset`, and truncate the file after it."""
+        if offset + len(block) > MAX_CASSETTE_BYTES:
             raise StorageError(
                 f"the cassette {self.path} is full: the limit is "
                 f"{MAX_CASSETTE_BYTES // 10**6} MB. Record the rest of the conversation on "
@@ -136,11 +141,11 @@ class CassetteWriter:
                 )
 
             try:
-                file.seek(place)
+                file.seek(offset)
                 while block:
                     block = block[file.write(block) :]
             except OSError:
-                self._bytes = file.truncate(place)  # remove the incomplete exchange
+                self._bytes = file.truncate(offset)  # remove the incomplete exchange
                 raise
 
             self._bytes = file.truncate()

@@ -39,14 +39,19 @@ _OPEN_FLAGS: Final = (
 
 
 class JournalFile:
-    """An open journal file, locked by this process until `close`. `size` is in bytes."""
+    """An open journal file, locked by this process until `close`.
+
+    Attributes:
+        size: Size of the file in bytes.
+    """
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self._descriptor: int | None = descriptor
+        self._descriptor: int | None = descriptor  # None after `close`
         self.size = os.fstat(descriptor).st_size
+
+        # False if the content, or the name of a new file in its folder, may not be on the disk.
         self._is_synced = True
-        # The folder must be synced once for a new file.
         self._is_name_synced = self.size > 0
         _OPEN_FILES.add(self)
 
@@ -118,21 +123,22 @@ class JournalFile:
 
         replacement = self.path.with_suffix(NEW_SUFFIX)
         replacement.unlink(missing_ok=True)
-        made = os.open(replacement, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        new_descriptor = os.open(replacement, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
 
         try:
-            try_lock(made)
-            _write(made, data)
+            try_lock(new_descriptor)  # before it has the name under which others look for it
+            _write(new_descriptor, data)
             os.replace(replacement, self.path)
         except OSError:
-            os.close(made)
+            os.close(new_descriptor)
             replacement.unlink(missing_ok=True)
             raise
 
         os.close(self._open_descriptor)
-        self._descriptor = made
+        self._descriptor = new_descriptor
         self.size = len(data)
-        self._is_synced = self._is_name_synced = False
+        self._is_synced = False
+        self._is_name_synced = False
 
     def close(self, *, remove: bool = False) -> None:
         """Close and unlock the file; with `remove`, delete it first."""
@@ -158,7 +164,8 @@ _OPEN_FILES: Final[weakref.WeakSet[JournalFile]] = weakref.WeakSet()
 
 
 def _close_in_forked_child() -> None:
-    for file in list(_OPEN_FILES):  # descriptors of a forked child would keep the locks
+    """Close all journals in a child of `os.fork`, whose descriptors would keep the locks."""
+    for file in list(_OPEN_FILES):
         file.close()
 
 
@@ -197,9 +204,10 @@ def take_journal(path: Path) -> JournalFile | None:
     try:
         status = os.fstat(descriptor)
         is_private = not find_access_problem(status)
+        # Another process may have replaced or removed the file before it was locked.
         if is_private and try_lock(descriptor) and os.path.samestat(status, os.lstat(path)):
             return JournalFile(path, descriptor)
-    except OSError:  # it has just been removed
+    except OSError:  # it was removed
         pass
 
     os.close(descriptor)
@@ -229,18 +237,20 @@ def find_access_problem(status: os.stat_result) -> str | None:
 
 
 def _read_first_line(descriptor: int) -> bytes:
+    """Return the first line of a file; the beginning of one that exceeds `MAX_HEADER_BYTES`."""
     os.lseek(descriptor, 0, os.SEEK_SET)
 
-    found = b""
-    while b"\n" not in found and len(found) <= MAX_HEADER_BYTES:
+    beginning = b""
+    while b"\n" not in beginning and len(beginning) <= MAX_HEADER_BYTES:
         piece = os.read(descriptor, 1 << 14)
         if not piece:
             break
-        found += piece
-    return found.partition(b"\n")[0]
+        beginning += piece
+    return beginning.partition(b"\n")[0]
 
 
 def _write(descriptor: int, data: bytes) -> None:
+    """Write all of `data`: one `os.write` may write only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

@@ -85,17 +85,22 @@ class JournalHeader:
 
 @dataclass(slots=True)
 class JournalContents:
-    """Content of a journal: the `entries` after the base, and the `signature` of the record.
+    """Content of a journal up to its last signature line.
 
-    `signature` is None if the record is not signed.
+    Attributes:
+        entries: The entries after the first `header.base` ones of the conversation.
+        signature: The signature of the record; None if the record is not signed.
+        calls: The progress of open tool calls, by the event ids of their requests.
+        size: Size of this content in bytes.
+        unreadable_bytes: Size of the incomplete or damaged content after it.
     """
 
     header: JournalHeader
     entries: list[RawEntry] = field(default_factory=list)
     signature: str | None = None
-    calls: dict[str, CallProgress] = field(default_factory=dict)  # by event ids of the requests
-    size: int = 0  # in bytes, up to the end of the last valid signature line
-    unreadable_bytes: int = 0  # after that
+    calls: dict[str, CallProgress] = field(default_factory=dict)
+    size: int = 0
+    unreadable_bytes: int = 0
 
     @property
     def length(self) -> int:
@@ -149,42 +154,46 @@ def read_journal(data: bytes) -> JournalContents | None:
     if header is None:
         return None
 
-    found = JournalContents(header, size=len(first) + 1)
-    size = found.size
-    unsigned = list[RawEntry]()  # entries since the last signature
+    contents = JournalContents(header, size=len(first) + 1)
+
+    # Read since the last signature line, which the next one makes valid:
+    size = contents.size
+    entries: list[RawEntry] = []
 
     for line in rest.split(b"\n")[:-1]:
         size += len(line) + 1
 
         match _read_line(line):
             case {"entry": dict(entry)}:
-                unsigned.append(entry)
-            case {"conversation": {"id": str()} as conversation}:
+                entries.append(entry)
+            case {"conversation": {"id": str()} as conversation}:  # such as a new title
                 header = replace(header, conversation=conversation)
-            case {"signature": str() | None as signature, **extra}:
-                if any(entry.get("type") == "tool_call_response" for entry in unsigned):
-                    found.calls.clear()  # open calls are written again after it
+            case {"signature": str() | None as signature, **others}:
+                if any(entry.get("type") == "tool_call_response" for entry in entries):
+                    contents.calls.clear()  # calls that are still open are written again after it
 
-                if (progress := read_progress(extra.get("call"))) is not None:
+                progress = read_progress(others.get("call"))
+                if progress is not None:
                     event_id, call = progress
-                    found.calls[event_id] = call
+                    contents.calls[event_id] = call
 
-                found.entries += unsigned
-                found.header = header
-                found.signature = signature
-                found.size = size
-                unsigned = []
+                contents.entries += entries
+                contents.header = header
+                contents.signature = signature
+                contents.size = size
+                entries = []
             case _:
                 break
 
-    found.unreadable_bytes = max(len(data) - found.size, 0)
-    return found
+    contents.unreadable_bytes = max(len(data) - contents.size, 0)
+    return contents
 
 
 class EntriesDigest:
     """Incremental digest of the first entries of a growing list.
 
     It reads each entry once, as long as the number of entries does not decrease.
+    Only the keys `_IDENTITY` count, because pages change the spelling of other values.
     """
 
     def __init__(self) -> None:

@@ -61,7 +61,7 @@ _RESTRICTING: Final = frozenset(
     }
 )
 """Keys with which other applications limit a server."""
-_SILENT: Final = frozenset(
+_MEANINGLESS: Final = frozenset(
     {
         "name",
         "title",
@@ -81,10 +81,13 @@ _SILENT: Final = frozenset(
         "scopes",
     }
 )
-"""Keys without a meaning for a connection."""
-_LOCAL: Final[Mapping[str, str]] = {"local": "stdio", "remote": "http"}
-_MILLISECONDS: Final = 1000
-_SIMPLE: Final[Mapping[str, str]] = {
+"""Keys without a meaning for a connection, which are ignored silently."""
+_TRANSPORTS: Final[Mapping[str, str]] = {"local": "stdio", "remote": "http"}
+"""Our transports, by the words of other applications."""
+_MIN_MILLISECONDS: Final = 1000
+"""A larger number without a unit is taken for milliseconds, because no call takes so many seconds.
+"""
+_TEXT_SETTINGS: Final[Mapping[str, str]] = {
     "command": "command",
     "cwd": "cwd",
     "workingdirectory": "cwd",
@@ -95,6 +98,7 @@ _SIMPLE: Final[Mapping[str, str]] = {
 }
 """Settings with a text, by the key in small letters without `_` and `-`."""
 _TIMEOUTS: Final = ("timeout", "tooltimeoutsec", "startuptimeoutsec", "startuptimeoutms")
+"""Keys of durations, in small letters without `_` and `-`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +137,13 @@ def read_server_entry(
         problem = f"expected a table, {describe_found(entry)}"
         return ServerEntry(name, original_name, {}, problem=problem)
 
-    reading = _EntryReader(entry)
+    reader = _EntryReader(entry)
     problem = ""
     try:
         if len(compact_json(entry)) > MAX_ENTRY_CHARS:
             raise ValueError(f"the entry has more than {MAX_ENTRY_CHARS:,} characters")
-        settings = reading.read()
-        texts = list(_list_texts(settings))
-        used = {each.name for each in list_references(texts) if each.kind == "input"}
-        labels: JsonObject = {key: text for key, text in (inputs or {}).items() if key in used}
+        settings = reader.read()
+        labels = _select_used_inputs(settings, inputs or {})
         if labels:
             settings["inputs"] = labels
         settings = _validate(name, settings)
@@ -149,10 +151,17 @@ def read_server_entry(
         settings = {}
         problem = one_line(str(exc), limit=500)
 
-    notes = list(reading.notes)
+    notes = list(reader.notes)
     if name != original_name:
         notes.insert(0, f"the name becomes {name}")
-    return ServerEntry(name, original_name, settings, reading.is_disabled, tuple(notes), problem)
+    return ServerEntry(name, original_name, settings, reader.is_disabled, tuple(notes), problem)
+
+
+def _select_used_inputs(settings: JsonObject, inputs: Mapping[str, str]) -> JsonObject:
+    """Return the labels of the `inputs` that the settings refer to, as `${input:ID}`."""
+    references = list_references(list(_iter_texts(settings)))
+    used = {reference.name for reference in references if reference.kind == "input"}
+    return {key: label for key, label in inputs.items() if key in used}
 
 
 def make_server_name(original: str) -> str:
@@ -170,6 +179,7 @@ def make_server_name(original: str) -> str:
 
 
 def _validate(name: str, settings: JsonObject) -> JsonObject:
+    """Return the settings of a server in stored form. Raise `ValueError` with all problems."""
     if "command" in settings and "url" in settings:
         raise ValueError("it has a command and an address, so its kind is unclear")
     if "command" not in settings and "url" not in settings:
@@ -180,33 +190,42 @@ def _validate(name: str, settings: JsonObject) -> JsonObject:
         checked = get_path(read_partial(build_partial(path, settings)), path)
     except ConfigError as exc:
         prefix = f"{'.'.join(path)}."
-        problems = [f"{each.path.removeprefix(prefix)}: {each.message}" for each in exc.problems]
-        raise ValueError("; ".join(problems)) from exc
+        messages = [
+            f"{problem.path.removeprefix(prefix)}: {problem.message}" for problem in exc.problems
+        ]
+        raise ValueError("; ".join(messages)) from exc
 
     return checked if isinstance(checked, dict) else {}
 
 
-def _list_texts(value: JsonValue) -> Iterator[str]:
+def _iter_texts(value: JsonValue) -> Iterator[str]:
     match value:
         case str():
             yield value
         case list():
             for item in value:
-                yield from _list_texts(item)
+                yield from _iter_texts(item)
         case dict():
             for item in value.values():
-                yield from _list_texts(item)
+                yield from _iter_texts(item)
 
 
 class _EntryReader:
-    """Reads the keys of one entry."""
+    """Reads the keys of one entry, which applications spell in many ways.
+
+    A key is compared in small letters, without `_` and `-` (*short key*). A method reads the value
+    of a kind of key into `_settings`, and names the key as it is written in errors.
+
+    Attributes:
+        notes, is_disabled: As in `ServerEntry`.
+    """
 
     def __init__(self, entry: JsonObject) -> None:
         self._entry = entry
         self.notes: list[str] = []
         self.is_disabled = False
         self._settings: JsonObject = {}
-        self._ignored: list[str] = []
+        self._ignored: list[str] = []  # unknown keys, as they are written
 
     def read(self) -> JsonObject:
         """Return the settings. Raise `ValueError` for a value of the wrong type."""
@@ -225,26 +244,28 @@ class _EntryReader:
         return self._settings
 
     def _read_key(self, key: str, value: JsonValue) -> None:
-        word = re.sub(r"[_-]", "", key).lower()
-        if word in _SIMPLE and not (word == "command" and isinstance(value, list)):
-            self._settings[_SIMPLE[word]] = _read_text(key, value)
-            return
+        short_key = re.sub(r"[_-]", "", key).lower()
 
-        if word in ("env", "environment", "headers", "httpheaders"):
-            table = "env" if word.startswith("env") else "headers"
+        is_command_list = short_key == "command" and isinstance(value, list)  # see `_READERS`
+        if short_key in _TEXT_SETTINGS and not is_command_list:
+            self._settings[_TEXT_SETTINGS[short_key]] = _read_text(key, value)
+        elif short_key in ("env", "environment", "headers", "httpheaders"):
+            table = "env" if short_key.startswith("env") else "headers"
             self._add_table(table, _read_table(key, value))
-        elif word in _TIMEOUTS:
-            self._read_timeout(key, word, value)
-        elif word in ("disabled", "enabled"):
-            self.is_disabled = value is (word == "disabled")
-        elif (read := _KEYS.get(word)) is not None:
+        elif short_key in _TIMEOUTS:
+            self._read_timeout(key, short_key, value)
+        elif short_key == "disabled":
+            self.is_disabled = value is True
+        elif short_key == "enabled":
+            self.is_disabled = value is False
+        elif (read := _READERS.get(short_key)) is not None:
             read(self, key, value)
         else:
-            self._read_other(key, word, value)
+            self._note_other(key, short_key)
 
     def _read_type(self, key: str, value: JsonValue) -> None:
         text = _read_text(key, value)
-        self._settings["type"] = read_transport(_LOCAL.get(text, text))
+        self._settings["type"] = read_transport(_TRANSPORTS.get(text, text))
 
     def _read_arguments(self, key: str, value: JsonValue) -> None:
         before = self._settings.get("arguments")
@@ -282,32 +303,35 @@ class _EntryReader:
         known: JsonObject = before if isinstance(before, dict) else {}
         self._settings[setting] = {**known, **table}
 
-    def _read_timeout(self, key: str, word: str, value: JsonValue) -> None:
+    def _read_timeout(self, key: str, short_key: str, value: JsonValue) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             self._ignored.append(key)
             return
 
-        # Applications use seconds or milliseconds. No call is meant to take 1,000 seconds.
-        is_ms = word.endswith("ms") or (word == "timeout" and value >= _MILLISECONDS)
-        seconds = value / _MILLISECONDS if is_ms else value
-        setting = "startup_timeout_secs" if word.startswith("startup") else "call_timeout_secs"
-        self._settings[setting] = max(1, round(seconds)) if value else 0
+        is_large = short_key == "timeout" and value >= _MIN_MILLISECONDS
+        is_in_ms = short_key.endswith("ms") or is_large
+        seconds = value / 1000 if is_in_ms else value
 
-    def _read_other(self, key: str, word: str, value: JsonValue) -> None:
+        is_startup = short_key.startswith("startup")
+        setting = "startup_timeout_secs" if is_startup else "call_timeout_secs"
+        self._settings[setting] = max(1, round(seconds)) if value else 0  # 0 is no limit
+
+    def _note_other(self, key: str, short_key: str) -> None:
+        """Note a key that is no setting here, with the reason if it has a meaning elsewhere."""
         shown = one_line(key, limit=40)
-        if word in _GRANTING:
+        if short_key in _GRANTING:
             self.notes.append(f"ignored: {shown} (it grants nothing here)")
-        elif word in _RESTRICTING:
+        elif short_key in _RESTRICTING:
             self.notes.append(
                 f"ignored: {shown} (its limits do not apply here: switch tools off yourself)"
             )
-        elif word == "headershelper":
+        elif short_key == "headershelper":
             self.notes.append(f"ignored: {shown} (a program that prints headers is not run)")
-        elif word not in _SILENT and not word.startswith("sandbox"):
+        elif short_key not in _MEANINGLESS and not short_key.startswith("sandbox"):
             self._ignored.append(key)
 
 
-_KEYS: Final[Mapping[str, Callable[[_EntryReader, str, JsonValue], None]]] = {
+_READERS: Final[Mapping[str, Callable[[_EntryReader, str, JsonValue], None]]] = {
     "command": _EntryReader._read_command_list,
     "args": _EntryReader._read_arguments,
     "arguments": _EntryReader._read_arguments,

@@ -73,7 +73,8 @@ class ListedServer:
     """A server of a file, in the order of priority.
 
     Attributes:
-        shadowed_by: The file with a server of the same name and a higher priority, or None.
+        shadowed_by: The file with a usable server of the same name and a higher priority, or None.
+            That server hides this one.
     """
 
     entry: ServerEntry
@@ -152,42 +153,45 @@ def read_server_files(files: Iterable[ServerFile], workspace: Path) -> ServerFil
 
     A server of the same name and with the same settings as an earlier one is omitted.
     """
-    listed = tuple(files)
+    listed_files = tuple(files)
     problems: list[str] = []
+    project_servers: list[ListedServer] = []  # those that Claude Code keeps for one project
     servers: list[ListedServer] = []
-    local: list[ListedServer] = []
 
-    for file in listed:
+    for file in listed_files:
         try:
             content = _read_content(file, workspace)
         except StorageError as exc:
             problems.append(str(exc))
             continue
 
-        # Servers that Claude Code keeps for one project are the first ones.
-        local += [ListedServer(entry, file) for entry in _read_project(file, content, workspace)]
-        found = read_servers(content)
-        servers += [ListedServer(entry, file) for entry in found[:MAX_FILE_SERVERS]]
+        for entry in _read_project(file, content, workspace):
+            project_servers.append(ListedServer(entry, file))
 
-        if len(found) > MAX_FILE_SERVERS:
+        entries = read_servers(content)
+        servers += [ListedServer(entry, file) for entry in entries[:MAX_FILE_SERVERS]]
+        if len(entries) > MAX_FILE_SERVERS:
             problems.append(
                 f"{file.path} has more than {MAX_FILE_SERVERS} servers; the others were not read"
             )
 
-    return ServerFiles(listed, tuple(_mark_shadowed([*local, *servers])), tuple(problems))
+    in_order = [*project_servers, *servers]
+    return ServerFiles(listed_files, tuple(_mark_shadowed(in_order)), tuple(problems))
 
 
 def _mark_shadowed(servers: Sequence[ListedServer]) -> Iterator[ListedServer]:
-    first: dict[str, ListedServer] = {}
+    """Yield `servers` with marks on those that others hide. An equal hidden server is omitted."""
+    usable: dict[str, ListedServer] = {}  # the first one of each name
     for server in servers:
-        above = first.get(server.entry.name)
+        entry = server.entry
+        above = usable.get(entry.name)
+
         if above is None:
-            # A server that cannot be used, or is not, hides no other one.
-            if not server.entry.problem and not server.entry.is_disabled:
-                first[server.entry.name] = server
+            if not entry.problem and not entry.is_disabled:
+                usable[entry.name] = server
             yield server
-        elif sorted_json(above.entry.settings) != sorted_json(server.entry.settings):
-            yield ListedServer(server.entry, server.file, above.file)
+        elif sorted_json(above.entry.settings) != sorted_json(entry.settings):
+            yield ListedServer(entry, server.file, shadowed_by=above.file)
 
 
 def read_server_file(file: ServerFile, workspace: Path) -> list[ServerEntry]:
@@ -202,6 +206,7 @@ def read_server_file(file: ServerFile, workspace: Path) -> list[ServerEntry]:
 
 
 def _read_content(file: ServerFile, workspace: Path) -> JsonObject:
+    """Return the table in a file: TOML, or JSON with comments. Raise `StorageError`."""
     path = file.path
     try:
         if file.scope == "workspace":
@@ -244,6 +249,7 @@ def read_servers(content: Mapping[str, JsonValue]) -> list[ServerEntry]:
 
 
 def _list_items(container: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    """Yield name and entry of each server in a table or a list; one more than the limit."""
     if isinstance(container, dict):
         yield from list(container.items())[: MAX_FILE_SERVERS + 1]
     elif isinstance(container, list):
@@ -255,6 +261,7 @@ def _list_items(container: JsonValue) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _read_inputs(listed: JsonValue) -> dict[str, str]:
+    """Return the labels of the `inputs` of VS Code, which a server's `${input:ID}` refers to."""
     labels: dict[str, str] = {}
     for item in listed if isinstance(listed, list) else ():
         match item:

@@ -37,17 +37,19 @@ MCP_FILES_PATH: Final = ("providers", "mcp_files")
 
 
 class ServerLayers:
-    """Reads the listed files, each again after a change, and `say` notices about problems."""
+    """Reads the listed files, each again after a change. `say` gets notices about problems."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
+        # The servers of a file, by its path and the workspace, with the stamp of the file.
         self._entries: dict[tuple[Path, Path], tuple[Stamp, list[ServerEntry]]] = {}
+        # The last layer of each file. An equal layer stays the same object: merges are cached.
         self._layers: dict[Path, Layer] = {}
 
     def read(self, listed: str, root: Path, taken: Collection[str]) -> Layer | None:
         """Return the layer of a `listed` file, without the servers whose names are `taken`.
 
-        Return None if it has none. An unchanged file keeps its layer.
+        Return None if it has none. An unchanged layer is the same object.
         """
         path = locate_servers(listed, root)
         try:
@@ -74,6 +76,7 @@ class ServerLayers:
         return known
 
     def _read_entries(self, path: Path, root: Path) -> list[ServerEntry]:
+        """Return the servers of a file, read again after a change. Raise `StorageError`."""
         try:
             now = make_stamp(path)
         except OSError as exc:
