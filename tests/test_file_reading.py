@@ -82,7 +82,7 @@ OTHER_OPENS: Final = {
     "storage/file_locks.py": "a lock file",
     "storage/files.py": "a folder by its descriptor",
     "storage/journals/journal_file.py": "creates a journal; opens others with the helper",
-    "storage/trust.py": "creates the key; reads it with the helper",
+    "storage/key_file.py": "creates the key; reads it with the helper",
     "storage/cassettes/cassette_file.py": "reads with the helpers",
     "storage/cassettes/cassette_writer.py": "writes; reads with the helpers",
     "storage/attachments.py": "reads with the helper",

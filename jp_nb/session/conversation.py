@@ -22,7 +22,7 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.documents.document import list_notices as list_record_notices
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
-from jp_nb.record.interrupted_turn import CallProgress
+from jp_nb.record.open_calls import CallProgress
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.interrupted_calls import add_interrupted_notice, append_finished_calls
@@ -32,7 +32,8 @@ from jp_nb.session.threads.turn_line import TurnLine, is_inside_tool
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.journals.journal_folder import JournalFolder
-from jp_nb.storage.trust import KeyFile, PendingConsent
+from jp_nb.storage.key_file import KeyFile
+from jp_nb.storage.trust import PendingConsent
 from jp_nb.text import MAX_FEW_NAMES
 
 if TYPE_CHECKING:

@@ -24,13 +24,16 @@ from jp_nb.values.cut_text import cut_middle, to_one_line
 from jp_nb.values.repr_text import read_message
 
 AI_REPR: Final = "_ai_repr_"
-AI_REPR_SECONDS: Final = 10.0  # time limit for an `async` `_ai_repr_`
+AI_REPR_SECONDS: Final = 10.0
+"""Time limit for an `async` `_ai_repr_`."""
 _TEXTS: Final = ("text/markdown", "text/plain", "text/html", "application/json")
+"""Kinds of texts in a MIME bundle. The first that it has is used."""
 
 Registered = Callable[[Any, ValueBudget], Any]
 _Function = TypeVar("_Function", bound=Registered)
 _Result = TypeVar("_Result")
 _DESCRIBERS: dict[type, Registered] = {}
+"""The registered describers, by the type of the values."""
 
 
 def describer(kind: type) -> Callable[[_Function], _Function]:
@@ -142,10 +145,11 @@ def _is_method(member: object) -> bool:
 
 
 def _call_ai_repr(value: object, budget: ValueBudget) -> Description | None:
+    """Return the description by the method `_ai_repr_` of the type of `value`, or None."""
     method = find_method(value, AI_REPR)
     if not _is_method(method):
         return None
-    if hasattr(type(method), "__get__"):
+    if hasattr(type(method), "__get__"):  # bind it, as an access by the instance does
         method = method.__get__(value, type(value))
 
     # The hints that the method accepts: the proposal does not define a fixed set.
@@ -162,11 +166,15 @@ def _call_ai_repr(value: object, budget: ValueBudget) -> Description | None:
 
 
 def _wait_for(awaitable: Any) -> object:
+    """Return the result of `awaitable`, within the time limit.
+
+    It runs in another thread, because this one, the cell's, already runs an event loop.
+    """
+
     async def wait() -> object:
         return await asyncio.wait_for(awaitable, AI_REPR_SECONDS)
 
     try:
-        # The cell's thread already runs an event loop.
         return start_thread(lambda: asyncio.run(wait()), AI_REPR).result(AI_REPR_SECONDS + 1)
     except TimeoutError:
         raise TimeoutError(f"no answer within {AI_REPR_SECONDS:g} s") from None
@@ -195,6 +203,7 @@ def start_thread(function: Callable[[], _Result], name: str) -> Future[_Result]:
 
 
 def _read_bundle(bundle: Any) -> Description | None:
+    """Return the description in the result of `_ai_repr_`: a text, or data by MIME type."""
     if isinstance(bundle, tuple) and bundle and isinstance(bundle[0], Mapping):
         bundle = bundle[0]  # IPython allows a tuple of data and metadata
 

@@ -1,7 +1,8 @@
 """Read the named parts of Python values, for the search for secrets in the user's variables.
 
-The readers run no properties and consume no iterators. The rules of `private` say which names are
-those of secrets.
+The readers run no properties and consume no iterators. The rules of `privacy.py` say which names
+are those of secrets. `_READERS` has the reader of each class. Each takes the value and
+`with_plain_cells` (see `PartReader`).
 
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """
@@ -18,9 +19,12 @@ from jp_nb.values.secret_parts import find_hidden_rows
 from jp_nb.values.series import list_label_names
 from jp_nb.values.stored_attributes import read_stored_attributes
 
-MAX_READ_ITEMS: Final = 10_000  # limit for the items of one container
-MAX_READ_CELLS: Final = 1_000  # limit for the objects in one column of a frame
-MAX_READ_BYTES: Final = 1_000_000  # limit for the bytes of an array that is read as text
+MAX_READ_ITEMS: Final = 10_000
+"""Maximum number of items of one container that are read."""
+MAX_READ_CELLS: Final = 1_000
+"""Maximum number of objects in one column of a frame that are read."""
+MAX_READ_BYTES: Final = 1_000_000
+"""Maximum size of an array that is read as text."""
 PLAIN_TYPES: Final = frozenset((bool, int, float, complex, type(None)))
 """Types of values that have neither parts nor a text."""
 
@@ -32,7 +36,11 @@ class PartReader(Protocol):
     """Function that reads the parts of a value."""
 
     def __call__(self, value: Any, /, *, with_plain_cells: bool) -> NamedParts:
-        """Yield the parts. The plain cells of a frame are omitted unless `with_plain_cells`."""
+        """Yield the parts.
+
+        A frame or an array may have millions of plain cells, such as texts and numbers. They are
+        read `with_plain_cells`, and otherwise only in columns with the name of a secret.
+        """
 
 
 def find_part_reader(value: object) -> PartReader:
@@ -57,6 +65,7 @@ def decode_as_text(value: object) -> str | None:
 
 
 def _decode_buffer(value: Any) -> str | None:
+    """Return the text of a buffer of bytes or characters; None for numbers of several bytes."""
     try:
         kind = getattr(value, "dtype", None)
         if kind is not None and (kind.kind not in "uibSU" or kind.itemsize > 64):
@@ -121,6 +130,7 @@ def _read_mapping(value: Any, *, with_plain_cells: bool) -> NamedParts:
 
 
 def _name_of_key(key: object) -> str | None:
+    """Return the name that a key of a mapping gives to its value, or None."""
     if isinstance(key, bytes):
         return key.decode(errors="replace")
     if type(key) is tuple:

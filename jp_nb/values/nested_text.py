@@ -20,11 +20,16 @@ from jp_nb.values.repr_text import has_own_repr
 MAX_CONTAINER_DEPTH: Final = 12
 """Maximum nesting of containers that are described, and searched for secrets."""
 MAX_BITS: Final = 8_000
+"""Maximum size of an integer whose digits are shown."""
 _MIN_CHARS = 24
+"""Room that is kept for the items after the current one, and the least room of a container."""
 _MAX_SHARES = 16
+"""Number of items that at most share the room: the first ones of a long container."""
 _KEY_CHARS = 120
+"""Maximum length of a key."""
 _BUILT_IN_CONTAINERS: Final = frozenset((list, tuple, dict, set, frozenset))
 _SIMPLE: Final = (bool, float, complex, type(None), type(...), type(NotImplemented))
+"""Types whose `repr` is short."""
 
 
 class NestedText:
@@ -35,10 +40,13 @@ class NestedText:
             their own `repr` or a describer.
         greedy: True to give the first parts all the room, and to stop when it is used up. This
             determines if the complete value fits. False to share the room among the parts.
+
+    Attributes:
+        is_cut: True if a part is missing in the texts so far.
     """
 
     def __init__(self, limits: DescriptionLimits, *, greedy: bool) -> None:
-        self.is_cut = False  # True if a part is missing
+        self.is_cut = False
         self._limits = limits
         self._greedy = greedy
         self._enclosing: set[int] = set()  # `id()` of the containers around the current part
@@ -98,6 +106,7 @@ class NestedText:
         return repr(value)
 
     def _format_other(self, value: object, room: int) -> str:
+        """Return the description of a value that is no built-in container, text, or number."""
         texts = self._texts
         limits = self._limits
 
@@ -108,7 +117,8 @@ class NestedText:
 
         text = texts[id(value)][1]
 
-        if len(text) > room or text.endswith("…") or "… (+" in text:
+        has_mark_of_cut = text.endswith("…") or "… (+" in text
+        if len(text) > room or has_mark_of_cut:
             self.is_cut = True
         return to_one_line(text, room) if "\n" in text else text
 
@@ -130,6 +140,7 @@ class NestedText:
             self._enclosing.discard(id(value))
 
     def _format_items(self, inside: Contents, room: int) -> str:
+        """Return the items in brackets, as many as fit, with the number of the others."""
         texts: list[str] = []
         is_pair = inside.length == 2 and not inside.is_keyed and not inside.unordered
         used = len(inside.begin) + len(inside.end)
@@ -144,7 +155,7 @@ class NestedText:
                 label = f"{self.write(key.value, key_room)}: "
 
             is_last = index == inside.length - 1
-            room_after = 0 if is_last else _MIN_CHARS
+            room_after = 0 if is_last else _MIN_CHARS  # for the number of the other items
             left = room - used - len(label) - room_after
             min_left = 1 if is_last else 8
             if left < min_left or (self._greedy and self.is_cut):
@@ -154,7 +165,7 @@ class NestedText:
 
             # The name decides if the item is a secret. A pair may be a name and its value.
             name = key and key.value
-            if is_pair and index:
+            if is_pair and index == 1:
                 name = first_item
             first_item = item
 

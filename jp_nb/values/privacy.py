@@ -29,6 +29,7 @@ class Privacy:
 
 
 _CURRENT: ContextVar[Privacy] = ContextVar("jp_nb_privacy", default=Privacy())  # noqa: B039
+"""The rules of the description that runs in this context. The default hides nothing."""
 
 
 @contextmanager

@@ -38,18 +38,14 @@ def without_secret_parts(value: Any) -> Any:
 
     names = read_item_names(value)
     if names is not None:
-        items = list(value)
-        replacements = map(hide_part, names, items)
-        pairs = zip(items, replacements, strict=True)
-        kept = [_replace_hidden(item, replacement) for item, replacement in pairs]
+        kept: list[object] = []
+        for name, item in zip(names, list(value), strict=True):
+            replacement = hide_part(name, item)
+            kept.append(item if replacement is None else replacement)
         return kept if is_a(value, "builtins", "list") else tuple(kept)
 
     clear = _CLEARERS.find(value)
     return value if clear is None else clear(value)
-
-
-def _replace_hidden(item: object, replacement: str | None) -> object:
-    return item if replacement is None else replacement
 
 
 def read_item_names(value: Any) -> Sequence[object] | None:
@@ -64,6 +60,10 @@ def read_item_names(value: Any) -> Sequence[object] | None:
     if (is_tuple or is_a(value, "builtins", "list")) and len(value) == 2:
         return (None, value[0])  # a pair may be a name and its value
     return None
+
+
+# --- frames and arrays -----------------------------------------------------------------------
+# Each function returns the value, or a copy without the parts whose names are those of secrets.
 
 
 def _clear_frame(value: Any) -> Any:

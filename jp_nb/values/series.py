@@ -15,10 +15,14 @@ from jp_nb.values.cut_text import count
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.table_text import WHOLE_ROWS, count_chars
 
-MAX_COUNTED_CELLS: Final = 500_000  # limit for the cells in which missing values are counted
-END_VALUES: Final = (WHOLE_ROWS // 2, 5, 3, 2, 1)  # the same for a series; the first that fit
-WHOLE_VALUES: Final = 2 * WHOLE_ROWS  # maximum length of a series whose values are all shown
-VALUES_NOTE_CHARS: Final = 60  # room for the note about omitted values of a series
+MAX_COUNTED_CELLS: Final = 500_000
+"""Maximum number of cells in which missing values are counted."""
+WHOLE_VALUES: Final = 2 * WHOLE_ROWS
+"""Maximum length of a series whose values are all shown."""
+END_VALUES: Final = (WHOLE_ROWS // 2, 5, 3, 2, 1)
+"""Numbers of first values, and of last values, of a longer series. The first that fits is used."""
+VALUES_NOTE_CHARS: Final = 60
+"""Room for the note about omitted values."""
 
 
 def describe_series(value: Any, limits: DescriptionLimits) -> str:

@@ -1,6 +1,7 @@
 """Read the stored attributes of records, and of objects and classes of the user.
 
-No property and no method runs.
+A *record* is here a value with declared fields: a dataclass, a named tuple, a pydantic model, or an
+instance of an attrs class. No property and no method runs.
 
 Source: `docs/notebook-tools.md`.
 """
@@ -41,8 +42,9 @@ def read_stored_attributes(value: Any) -> Mapping[str, Any] | None:
     if kind is SimpleNamespace:
         return dict(vars(value))
     if is_own_class(kind):
-        own = _read_class_attributes(kind) | _read_instance_attributes(value)
-        return own | (read_record_fields(value) or {})
+        attributes = _read_class_attributes(kind) | _read_instance_attributes(value)
+        # Its fields hide attributes of the same name in the class, such as their defaults.
+        return attributes | (read_record_fields(value) or {})
 
     module = read_class_module(kind)
     if isinstance(module, str) and module.partition(".")[0] in _KERNEL:
@@ -77,7 +79,8 @@ def _read_class_attributes(kind: type) -> dict[str, Any]:
             if not name.startswith("__") and (not is_computed or type(part) is FunctionType):
                 attributes[name] = part
 
-    members = attributes.get("_member_map_")  # of an enumeration
+    # The members of an enumeration. In its class they may be descriptors, which were omitted.
+    members = attributes.get("_member_map_")
     return attributes | members if type(members) is dict else attributes
 
 

@@ -14,15 +14,23 @@ from jp_nb.values.cell_text import format_or_hide, format_table_cell
 from jp_nb.values.cut_text import count
 from jp_nb.values.privacy import hide_part
 
-END_ROWS: Final = 5  # number of first rows, and of last rows, of a long table
-SHORTER_END_ROWS: Final = (4, 3, 2, 1)  # the same if those do not fit
-WHOLE_ROWS: Final = 20  # maximum length of a table whose rows are all shown
+WHOLE_ROWS: Final = 20
+"""Maximum length of a table whose rows are all shown."""
+END_ROWS: Final = 5
+"""Number of first rows, and of last rows, that are shown of a longer table."""
+SHORTER_END_ROWS: Final = (4, 3, 2, 1)
+"""Smaller numbers, which are tried if those do not fit."""
 
-ROWS_NOTE_CHARS: Final = 40  # room for the note about omitted rows of a table
-COLUMNS_NOTE_CHARS: Final = 40  # room for the note about omitted columns, without its expression
-MIN_ROWS_CHARS: Final = 40  # with less room, no rows are shown
-MIN_ROW_CHARS: Final = 30  # minimum room that the columns of a row get
-MIN_COLUMNS_CHARS: Final = 40  # minimum room that the list of columns gets
+ROWS_NOTE_CHARS: Final = 40
+"""Room for the note about omitted rows."""
+COLUMNS_NOTE_CHARS: Final = 40
+"""Room for the note about omitted columns, without its expression."""
+MIN_ROWS_CHARS: Final = 40
+"""With less room, no rows are shown."""
+MIN_ROW_CHARS: Final = 30
+"""Minimum room that the columns of a row get."""
+MIN_COLUMNS_CHARS: Final = 40
+"""Minimum room that the list of columns gets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +62,14 @@ class Table:
 
 def format_table(table: Table, limits: DescriptionLimits) -> str:
     """Return the columns of `table`, and as many first and last rows as fit."""
-    head = [table.title, *_format_columns(table, limits.chars * 3 // 5 - len(table.title), limits)]
+    columns_room = limits.chars * 3 // 5 - len(table.title)
+    head = [table.title, *_format_columns(table, columns_room, limits)]
     room = limits.chars - count_chars(head) - ROWS_NOTE_CHARS
 
     if not table.rows or not table.names or room < MIN_ROWS_CHARS:
         return "\n".join(head)
 
+    # As many columns as fit if all rows get the same room.
     is_whole = table.rows <= WHOLE_ROWS
     row_count = table.rows if is_whole else 2 * END_ROWS
     width = _count_shown_columns(table.names, max(room // (row_count + 2), MIN_ROW_CHARS))
@@ -72,6 +82,7 @@ def format_table(table: Table, limits: DescriptionLimits) -> str:
     if not is_whole:
         bottom = _format_rows(table, table.rows - END_ROWS, table.rows, hidden)
 
+    # Fewer rows, until the text fits.
     names = ["", *table.names[:width]]
     for ends in (len(top), *SHORTER_END_ROWS):
         chosen = _choose_rows(top, bottom, ends)

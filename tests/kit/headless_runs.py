@@ -16,7 +16,7 @@ from jp_nb.record.documents.conversation_list import drop_conversation, switch_c
 from jp_nb.record.documents.document import Document, count_entries
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.stream import ConversationStream
-from jp_nb.storage.trust import KeyFile
+from jp_nb.storage.key_file import KeyFile
 from tests.kit.records import new_event
 
 

@@ -31,7 +31,7 @@ from jp_nb.record.documents.document import Document, list_notices
 from jp_nb.record.entries.events import KNOWN, InquirySource
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.entries.pairs import match_pairs
-from jp_nb.record.interrupted_turn import (
+from jp_nb.record.open_calls import (
     CallProgress,
     list_open_calls,
     make_finished_entries,

@@ -205,7 +205,7 @@ def test_key_is_created_on_a_file_system_without_links(
 RACE = """
 import sys
 from pathlib import Path
-from jp_nb.storage.trust import KeyFile
+from jp_nb.storage.key_file import KeyFile
 sys.stdin.readline()
 print(KeyFile(Path(sys.argv[1])).obtain().get_secret_value().hex())
 """

@@ -26,9 +26,9 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.session.questions.answer_import import import_answers, read_table, rename_table
 from jp_nb.session.questions.question_log_reader import QuestionContext, QuestionLogReader
 from jp_nb.storage.files import ForeignFileError, is_owned_folder, read_owned_file
+from jp_nb.storage.key_file import KeyFile
 from jp_nb.storage.question_logs.question_log_file import EntryTooLongError, QuestionLogFile
 from jp_nb.storage.question_logs.question_log_lines import LogEntry
-from jp_nb.storage.trust import KeyFile
 
 TABLE_NAME: Final = "qna.csv"
 """Name of the table of earlier versions, in the folder of the log."""

@@ -30,7 +30,8 @@ from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError
 from jp_nb.record.entries.events import ToolCallResponse
-from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
+from jp_nb.record.interrupted_turn import InterruptedTurn
+from jp_nb.record.open_calls import OpenCall
 from jp_nb.record.reading.plan_marks import add_plan_note
 from jp_nb.record.reading.turn_reader import read_turn
 from jp_nb.record.reading.turn_view import UNTYPED, Turn
