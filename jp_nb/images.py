@@ -18,8 +18,9 @@ from jp_nb.pdf_pages import count_pdf_pages
 from jp_nb.text import one_line
 
 MAX_IMAGE_BYTES: Final = 3_750_000
-"""Maximum size of one image or PDF: Anthropic's limit for images is 5 MB in Base64. PDFs have only
-that of the whole request, 32 MB.
+"""Maximum size of one image or PDF: Anthropic's limit for an image is 5 MB in Base64.
+
+PDFs have the same limit here, although Anthropic limits only the whole request, to 32 MB.
 
 Source: https://docs.anthropic.com/en/docs/build-with-claude/pdf-support
 """

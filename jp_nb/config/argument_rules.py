@@ -46,6 +46,7 @@ MAX_CONDITION_CHARS: Final = 10_000
 
 INSIDE_PREFIX: Final = "inside:"
 GLOB_PREFIX: Final = "glob:"
+HINT_PREFIX: Final = "hint."
 HINT_NAMES: Final = ("read_only",)
 """Hints of servers about their tools that can be conditions, as `hint.NAME`."""
 
@@ -93,8 +94,8 @@ def check_conditions(when: dict[str, JsonValue]) -> dict[str, JsonValue]:
         )
 
     for name, condition in checked.items():
-        hint = name.removeprefix("hint.")
-        if hint == name:
+        hint = _read_hint_name(name)
+        if hint is None:
             _check_condition(name, condition)
         elif hint not in HINT_NAMES or not isinstance(condition, bool):
             raise ValueError(f"{name}: expected `hint.read_only` with true or false")
@@ -106,9 +107,14 @@ def _flatten_hints(when: Conditions) -> Iterable[tuple[str, JsonValue]]:
     """Yield the conditions. TOML reads `hint.read_only = true` as a table."""
     for name, condition in when.items():
         if name == "hint" and isinstance(condition, dict) and condition.keys() <= set(HINT_NAMES):
-            yield from ((f"hint.{hint}", value) for hint, value in condition.items())
+            yield from ((f"{HINT_PREFIX}{hint}", value) for hint, value in condition.items())
         else:
             yield name, condition
+
+
+def _read_hint_name(name: str) -> str | None:
+    """Return `read_only` for the condition `hint.read_only`; None for an argument."""
+    return name.removeprefix(HINT_PREFIX) if name.startswith(HINT_PREFIX) else None
 
 
 def _expand(condition: JsonValue) -> Mapping[str, JsonValue]:
@@ -127,6 +133,7 @@ def _expand(condition: JsonValue) -> Mapping[str, JsonValue]:
 
 
 def _check_condition(name: str, condition: JsonValue) -> None:
+    """Check the condition of the argument `name`: it has one kind, or is a range."""
     expanded = _expand(condition)
     is_range = bool(expanded) and expanded.keys() <= {"min", "max"}
     is_single = len(expanded) == 1 and expanded.keys() <= set(_KINDS)
@@ -141,6 +148,7 @@ def _check_condition(name: str, condition: JsonValue) -> None:
 
 
 def _is_value(kind: str, value: JsonValue) -> bool:
+    """Return True if a condition of this kind can have this value."""
     match kind:
         case "equals":
             return is_finite(value)
@@ -150,7 +158,8 @@ def _is_value(kind: str, value: JsonValue) -> bool:
             return value is True
         case "min" | "max":
             return _is_number(value)
-    return isinstance(value, str) and bool(value.strip())
+        case _:  # `inside` and `glob`
+            return isinstance(value, str) and bool(value.strip())
 
 
 def _is_number(value: JsonValue) -> bool:
@@ -170,8 +179,9 @@ def matches_conditions(when: Conditions, call: JudgedCall, *, only_these: bool =
 
 
 def _meets(name: str, condition: JsonValue, call: JudgedCall) -> bool:
-    hint = name.removeprefix("hint.")
-    if hint != name:
+    """Return True if the argument or hint `name` of the call meets its condition."""
+    hint = _read_hint_name(name)
+    if hint is not None:
         return call.hints.get(hint) is condition
 
     expanded = _expand(condition)
@@ -181,6 +191,7 @@ def _meets(name: str, condition: JsonValue, call: JudgedCall) -> bool:
 
 
 def _fits(value: JsonValue, condition: Mapping[str, JsonValue], call: JudgedCall) -> bool:
+    """Return True if the value of an argument fits an expanded condition."""
     match condition:
         case {"equals": expected}:
             return _is_same(value, expected)
@@ -190,7 +201,7 @@ def _fits(value: JsonValue, condition: Mapping[str, JsonValue], call: JudgedCall
             return is_inside_folder(value, folder, call.root, call.folders)
         case {"glob": str(pattern)}:
             return _matches_glob(value, pattern)
-        case _:
+        case _:  # `min`, `max`, or both
             return _is_in_range(value, condition)
 
 

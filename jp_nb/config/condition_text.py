@@ -10,12 +10,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.argument_rules import Conditions
+from jp_nb.config.argument_rules import HINT_PREFIX, Conditions
 from jp_nb.json_values import compact_json
 
 OWN_CLAIM: Final = "(the server's own claim)"
-
-
 _BARE_KEY: Final = re.compile("[A-Za-z0-9_-]+")
 
 
@@ -41,7 +39,7 @@ def describe_conditions(when: Conditions) -> str:
 
 def _describe_condition(name: str, condition: JsonValue) -> str:
     shown = f"{name} = {_format_toml(condition)}"
-    return f"{shown} {OWN_CLAIM}" if name.startswith("hint.") else shown
+    return f"{shown} {OWN_CLAIM}" if name.startswith(HINT_PREFIX) else shown
 
 
 def _format_toml(value: JsonValue) -> str:

@@ -22,9 +22,9 @@ MAX_PATH_CHARS: Final = 4096
 
 
 _ESCAPED: Final = re.compile("%[0-9A-Fa-f]{2}")
-
-
+"""A character as in a URL."""
 _STRUCTURE: Final = frozenset("/\\.~:%$")
+"""Characters with a meaning in paths. Other characters may be normalized to them."""
 
 
 def is_inside_folder(value: JsonValue, folder: str, root: Path, bases: Iterable[Path]) -> bool:
@@ -48,7 +48,10 @@ def is_inside_folder(value: JsonValue, folder: str, root: Path, bases: Iterable[
 
 
 def _list_read_files(base: str, value: str) -> Sequence[str]:
-    """Return the files that `value` can mean in `base`: a tool may remove `..` before links."""
+    """Return the files that `value` can mean in `base`.
+
+    They differ if a tool removes `..` before it follows links: `link/../a` is then in `base`.
+    """
     path = os.path.join(base, value)
     return os.path.realpath(path), os.path.realpath(os.path.normpath(path))
 

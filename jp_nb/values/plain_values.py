@@ -19,6 +19,9 @@ from jp_nb.values.nested_text import format_int
 from jp_nb.values.privacy import read_bytes_without_hidden
 
 MAX_VALUE_IMAGE_BYTES = 5_000_000
+"""Maximum size of an image or a PDF that the model gets. Of a larger one, only the format."""
+_NOTE_CHARS: Final = 60
+_CHARS_PER_BYTE: Final = 4
 
 
 def _describe_text(value: str, limits: DescriptionLimits) -> str:
@@ -38,7 +41,8 @@ def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str 
         images = (Image(kind, bytes(value), limits.name),) if shown else ()
         return Description(f"{title}: {kind}", images)
 
-    room = max((limits.chars - len(title) - 60) // 4, 8)
+    # A byte may take four characters, as `\x00`. The title and a note need some room, too.
+    room = max((limits.chars - len(title) - _NOTE_CHARS) // _CHARS_PER_BYTE, 8)
     if length <= room:
         return repr(bytes(value))
 
@@ -109,3 +113,4 @@ PLAIN_KINDS: Final[ValueKinds] = (
     ("pathlib", "PurePath", ValueKind(_describe_path)),
     ("re", "Pattern", ValueKind(_describe_pattern)),
 )
+"""The order has no meaning: of a value, the nearest class that is listed counts (`ClassTable`)."""

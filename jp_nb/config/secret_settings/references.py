@@ -30,6 +30,7 @@ REFERENCE_FORMS: Final = (
     "`${input:ID}`; `$${` stands for `${`"
 )
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{(?:(?P<body>[^{}]{0,1000})\})?")
+"""`$${`, or `${` with its end. Without the limit, many `${` without an end would take long."""
 _VARIABLE: Final = re.compile(
     r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL
 )
@@ -85,7 +86,10 @@ def _read_reference(body: str | None) -> Reference:
 
 
 def list_references(texts: Iterable[str]) -> list[Reference]:
-    """Return the references in `texts`, each once. References in unknown forms are omitted."""
+    """Return the references in `texts`, each once.
+
+    Texts with a reference in an unknown form are omitted: the start of the server reports them.
+    """
     found: dict[Reference, None] = {}
 
     for text in texts:

@@ -29,7 +29,7 @@ DAMAGED = "the copy of the record from a headless run is damaged"
 
 
 def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
-    """Return the notebook's record merged with its carriers, or None if there is neither.
+    """Return the notebook's record merged with its carriers, or None if it has neither.
 
     A record of a newer version is returned unchanged. A damaged record is returned unchanged if
     there is no carrier, and is added to `others` of the carrier's record otherwise. `Document.load`
@@ -82,6 +82,7 @@ def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
 
 
 def _iter_carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the widget id and the state of each carrier. A state may be damaged."""
     value: Any = metadata
     for key in (WIDGETS, WIDGET_STATE, "state"):
         value = value.get(key) if isinstance(value, Mapping) else None

@@ -95,12 +95,13 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
         StorageError: The conversation is damaged, or from a newer release. Nothing is changed.
     """
     index = _find_index(_make_unique_names(document), text)
-    if index == 0:
+    if index == 0:  # the names begin with that of the active conversation
         return False
-    place = index - 1
-    loaded = _load(document.others[place], f"jp.others[{place}]", clock)
+    other_index = index - 1
+    loaded = _load(document.others[other_index], f"jp.others[{other_index}]", clock)
 
-    document.others = _remove_other(document, place) + loaded.others
+    # `others` of one of `others` is damage, but these conversations are kept.
+    document.others = _remove_other(document, other_index) + loaded.others
 
     document.archive_active()  # with its signature
     document.conversation = loaded.conversation
@@ -123,27 +124,28 @@ def drop_conversation(document: Document, name: str) -> ConversationInfo:
             f"{_suggest(names, name)}`%jp drop` needs the whole id"
         )
 
-    place = names.index(name) - 1
-    if place < 0:
+    other_index = names.index(name) - 1
+    if other_index < 0:
         raise UsageError(
             f"{_format_name(name)} is the active conversation. Switch to another one first: "
             "`%jp switch ID` or `%jp new`"
         )
 
-    entry = document.others[place]
+    entry = document.others[other_index]
     dropped = _read_info(name, entry, turns=_count_turns(entry))
-    document.others = _remove_other(document, place)
+    document.others = _remove_other(document, other_index)
     return dropped
 
 
-def _remove_other(document: Document, place: int) -> list[JsonValue]:
-    return [entry for index, entry in enumerate(document.others) if index != place]
+def _remove_other(document: Document, other_index: int) -> list[JsonValue]:
+    return [entry for index, entry in enumerate(document.others) if index != other_index]
 
 
 # --- naming ----------------------------------------------------------------------------------
 
 
 def _make_unique_names(document: Document) -> list[str]:
+    """Return a name for the active conversation, and for each of `others` in their order."""
     others = (get_conversation_id(entry) or _DAMAGED for entry in document.others)
     stored = [document.conversation.id, *others]
     taken = set(stored)
@@ -166,6 +168,7 @@ def _make_unique_names(document: Document) -> list[str]:
 
 
 def _find_index(names: Sequence[str], text: str) -> int:
+    """Return the index of the name that is `text`, or the only one that begins or ends with it."""
     if text in names:
         return names.index(text)
 
@@ -206,10 +209,10 @@ def _format_name(name: str) -> str:
 
 
 def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
+    """Return one of `others` as a document. Errors have its `place`, such as `jp.others[2]`."""
     value = {"version": RECORD_VERSION, **entry} if isinstance(entry, dict) else entry
     try:
         return Document.load(value, clock=clock)
-
     except StorageError as exc:
         message = str(exc).removeprefix(f"{exc.place}: ")
         inner = exc.place if exc.place.startswith("jp") else f"jp.{exc.place}"
@@ -241,6 +244,7 @@ def _read_first_request(entry: JsonValue) -> str:
 def _read_info(
     name: str, entry: JsonValue, *, turns: int, first: str = "", active: bool = False
 ) -> ConversationInfo:
+    """Return the facts about a conversation. `first` is its first request, if it is known."""
     properties = get_properties(entry)
     parent = as_object(properties.get("parent"))
 

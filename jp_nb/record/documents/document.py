@@ -46,10 +46,10 @@ def find_shape(value: JsonValue) -> RecordShape:
     if value.get("version", RECORD_VERSION) != RECORD_VERSION:
         return "newer"
 
-    # Entries are not checked: a record with a damaged entry can still be displayed.
+    # A record with a damaged entry can still be displayed.
     lists = (value.get("events", []), value.get("others", []))
-    fit = get_conversation_id(value) and all(isinstance(item, list) for item in lists)
-    return "readable" if fit else "damaged"
+    has_lists = all(isinstance(item, list) for item in lists)
+    return "readable" if get_conversation_id(value) and has_lists else "damaged"
 
 
 def has_segments(value: JsonValue) -> bool:
@@ -125,13 +125,14 @@ def count_entries(document: JsonValue, *, with_headless: bool = False) -> dict[s
 
 
 _OWN_KEYS = DOCUMENT_KEYS - {"signature"}
+"""Keys of the object that have an attribute of `Document` other than `extra`."""
 
 
 @dataclass(slots=True)
 class Document:
     """The conversations of a notebook: `conversation` is active, `others` are stored JSON.
 
-    `extra` has unknown top-level keys and the signature. They are kept.
+    `extra` has the signature of the active conversation, and unknown top-level keys, which are kept.
     """
 
     conversation: ConversationStream
@@ -174,21 +175,21 @@ class Document:
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
 
-        version = value.get("version", RECORD_VERSION)
-
         if has_segments(value):
             raise NewerVersionError(
                 "this record is stored in segments, which the open page cannot read: reload the "
                 "page or update the JupyterLab extension jp-nb. The record is unchanged",
                 place="jp.version",
             )
-        if version != RECORD_VERSION or version is True:
+        version = value.get("version", RECORD_VERSION)
+        if version != RECORD_VERSION or version is True:  # in Python, True is equal to 1
             raise NewerVersionError(
                 f"this record has version {version!r}, and this jp_nb reads version "
                 f"{RECORD_VERSION}: update jp_nb. The record is unchanged",
                 place="jp.version",
             )
 
+        # Such an object is a result of `read_segments`.
         if isinstance(value.get("segments"), dict) and isinstance(value.get("broken"), int):
             number = value["broken"]
             raise StorageError("a segment is missing or was changed", place=f"jp.{number}")

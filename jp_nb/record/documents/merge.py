@@ -55,9 +55,9 @@ def contains_conversation(entry: JsonValue, other: JsonValue) -> bool:
 
 
 def find_uncovered(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
-    """Return the conversations of `entries` that no conversation of `document` covers."""
-    known = set(chain.from_iterable(map(_iter_beginnings, get_conversations(document))))
-    return [entry for entry in entries if _digest_conversation(entry) not in known]
+    """Return the conversations of `entries` that are not the beginning of one of `document`."""
+    beginnings = set(chain.from_iterable(map(_iter_beginnings, get_conversations(document))))
+    return [entry for entry in entries if _digest_conversation(entry) not in beginnings]
 
 
 def _digest_conversation(entry: JsonValue) -> bytes:
@@ -68,8 +68,9 @@ def _digest_conversation(entry: JsonValue) -> bytes:
 def _iter_beginnings(entry: JsonValue) -> Iterator[bytes]:
     """Yield a digest of each beginning of the conversation `entry`, the whole conversation last.
 
-    Two conversations with a common digest have the same beginning. An untrusted notebook may have
-    many conversations with one id, so they are not compared in pairs.
+    A beginning is the id with the first entries. Two conversations with a common digest have the
+    same beginning. An untrusted notebook may have many conversations with one id, so they are not
+    compared in pairs.
     """
     identifier = get_conversation_id(entry)
     if not identifier:
@@ -134,9 +135,9 @@ def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonVa
     run had read `stored`, or if an earlier run made `stored`.
     """
     if get_conversation_id(carried) == get_conversation_id(stored):
-        longer = len(get_events(stored)) > len(get_events(carried))
+        is_longer = len(get_events(stored)) > len(get_events(carried))
         return (
-            longer
+            is_longer
             and not is_headless_conversation(stored)
             and contains_conversation(stored, carried)
         )
@@ -144,10 +145,12 @@ def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonVa
     if _has_seen(seen, stored):
         return False
 
+    # A page has made another conversation active, and the carried one is among the others.
     return any(contains_conversation(other, as_other(carried)) for other in get_others(stored))
 
 
 def _has_seen(seen: Mapping[str, JsonValue], entry: JsonValue) -> bool:
+    """Return True if the kernel of the run had read all entries of the conversation `entry`."""
     length = seen.get(get_conversation_id(entry))
     return isinstance(length, int) and length >= len(get_events(entry))
 

@@ -4,6 +4,13 @@ A document that several pages share keeps its history, so a long value that is w
 entry would make it grow fast. There, earlier entries are moved to keys of their own, and only the
 rest is written again. `split_record` makes the segments, and `read_segments` joins them.
 
+    {"jp":   {"version": 2, "sealed": [{"segment": 1, "length": 3, "check": "5f2a9c01"}],
+              "conversation": {…}, "events": [the entries after the segments], …},
+     "jp.1": {"conversation": "jp-c1", "from": 0, "events": [3 entries]}}
+
+An item of `sealed` is a *seal*: it names a segment, and has the number and a checksum of its
+entries.
+
 Source: `docs/record.md`, `docs/decisions.md` D132 and D133.
 """
 
@@ -37,7 +44,7 @@ SEGMENT_CHARS: Final = 16 * 1024
 """The size of a full segment."""
 
 Seals = Mapping[str, Sequence[JsonObject]]
-"""The places of entries in segments (`segment`, `length`, `check`), by the conversation's id."""
+"""The seals of each conversation, by its id."""
 
 
 def is_segment(key: str) -> bool:
@@ -101,31 +108,38 @@ def _join_segments(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValu
 
     sealed = entry["sealed"]
     events = list[JsonValue]()
-    broken = None
+    broken_number = None  # of the first segment that is missing or was changed
     taken: dict[str, JsonValue] = {}
 
     for seal in sealed if isinstance(sealed, list) else [None]:
         number = as_object(seal).get("segment")
-        name = f"{RECORD_KEY}.{number}"
-        if name in segments:
-            taken[name] = segments.pop(name)
+        key = f"{RECORD_KEY}.{number}"
+        if key in segments:
+            taken[key] = segments.pop(key)
 
-        if broken is None and not _is_segment_of(seal, taken.get(name), entry, len(events)):
-            broken = number if isinstance(number, int) else 0
-        events += get_events(taken.get(name))
+        fits = _is_segment_of(seal, taken.get(key), entry, len(events))
+        if broken_number is None and not fits:
+            broken_number = number if isinstance(number, int) else 0
+        events += get_events(taken.get(key))
 
-    if broken is not None:
-        return {"segments": {RECORD_KEY: entry, **taken}, "broken": broken}
+    if broken_number is not None:
+        return {"segments": {RECORD_KEY: entry, **taken}, "broken": broken_number}
 
     rest = {key: item for key, item in entry.items() if key != "sealed"}
     return rest | {"events": events + get_events(entry)}
 
 
 def _is_segment_of(seal: JsonValue, segment: JsonValue, entry: JsonObject, start: int) -> bool:
+    """Return True if `segment` has the entries of `entry` from `start` on that `seal` describes."""
     events = get_events(segment)
     expected = {"length": len(events), "check": compute_checksum(events)}
-    held: JsonObject = {"conversation": get_conversation_id(entry), "from": start, "events": events}
-    return {**as_object(segment), **held} == segment and {**as_object(seal), **expected} == seal
+    contents: JsonObject = {
+        "conversation": get_conversation_id(entry),
+        "from": start,
+        "events": events,
+    }
+    is_complete = {**as_object(segment), **contents} == segment
+    return is_complete and {**as_object(seal), **expected} == seal
 
 
 def copy_plain_record(value: Any) -> JsonValue:
@@ -147,7 +161,7 @@ class SegmentedRecord:
     Attributes:
         rest: The value of `jp`.
         added: New segments, by key.
-        seals: The places of all entries that are in segments.
+        seals: The seals of all segments, the new ones included.
     """
 
     rest: JsonObject
@@ -191,9 +205,12 @@ def split_record(
 ) -> SegmentedRecord:
     """Split `document` into segments and the rest.
 
-    Segments are written once: those of `known` are there already. They are compared with the
-    entries, unless the document `is_appended`, and so begins with the entries of the segments. A
-    new segment gets a key that is not `taken`, because other programs may have such keys.
+    Args:
+        document: The record with all entries.
+        known: The seals of the segments that were written before. They are not written again.
+        taken: Keys of the metadata. Another program may have one that looks like a segment's.
+        is_appended: True if entries were only appended since then. Otherwise, the known segments
+            are compared with the entries.
     """
     splitting = _Splitting(known, is_appended, _iter_free_numbers(taken))
     active = splitting.split(document, is_active=True)
@@ -234,7 +251,7 @@ class _Splitting:
         """
         identifier = get_conversation_id(entry)
         if identifier in self.seals:
-            return entry  # damage: a second one of this id
+            return entry  # damage: a second conversation with this id
 
         events = get_events(entry)
         seals = self._find_present(identifier, events)
@@ -268,6 +285,7 @@ class _Splitting:
         return found
 
     def _add_segment(self, identifier: str, start: int, part: list[JsonValue]) -> JsonObject:
+        """Add a segment with the entries `part`, and return its seal."""
         number = next(self.numbers)
         segment: JsonObject = {"conversation": identifier, "from": start, "events": part}
         self.added[f"{RECORD_KEY}.{number}"] = segment

@@ -22,7 +22,7 @@ MAX_READ = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ProposedBy:
-    """A tool call that proposed a part of a configuration change. The fields are stored.
+    """A tool call that proposed a part of a configuration change. The fields are the stored keys.
 
     Attributes:
         paths: The settings that it set or unset.
@@ -72,8 +72,9 @@ def _read_call(item: JsonObject) -> ProposedBy | None:
         }:
             named = tuple(path for path in paths[:MAX_READ] if isinstance(path, str))
             channel = item.get("channel")
-            asked_in = channel if isinstance(channel, str) else None
-            return ProposedBy(tool, call_id, named, applied_by, asked_in, read_recorded_by(item))
+            if not isinstance(channel, str):
+                channel = None
+            return ProposedBy(tool, call_id, named, applied_by, channel, read_recorded_by(item))
     return None
 
 

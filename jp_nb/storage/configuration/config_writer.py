@@ -94,8 +94,12 @@ class ConfigFile:
         self.paths += [path for path in paths if path not in self.paths]
 
     def _write(self, paths: Iterable[str], after: Partial) -> None:
-        """Write the values of `after` at `paths` into the TOML document."""
-        # TOML allows no section below a dotted or inline table, so the second try is inline.
+        """Write the values of `after` at `paths` into the TOML document.
+
+        A new table becomes a section. TOML allows no section below a dotted or inline table, so the
+        second try writes new tables inline. A try counts only if the document then has exactly the
+        values of `after`.
+        """
         original = tomlkit.dumps(self._document)
 
         for inline in (False, True):
@@ -114,9 +118,9 @@ class ConfigFile:
         )
 
     def _write_value(self, keys: PathKeys, after: Partial, *, inline: bool) -> None:
-        """Write the value of `after` at `keys`, or at the nearest parent that is not a table.
+        """Write the value of `after` at `keys`, or at the first parent that is written as a whole.
 
-        A table that does not exist yet becomes a section; with `inline`, a value of its parent.
+        That is a list, a short form, or with `inline` a table that does not exist yet.
         """
         table: Any = self._document
 
@@ -125,15 +129,17 @@ class ConfigFile:
             node = node_at(keys[:depth])
             value: JsonValue = look_up(after, keys[:depth])
 
-            is_whole = depth == len(keys) or (node is not None and node.kind == "list")
+            is_end = depth == len(keys) or (node is not None and node.kind == "list")
             is_new_inline = present is None and inline
-            if is_whole or is_new_inline or not isinstance(present, MutableMapping | None):
+            has_short_form = present is not None and not isinstance(present, MutableMapping)
+            if is_end or is_new_inline or has_short_form:
                 _set_item(table, str(key), _shorten_model(value, node))
                 return
 
             if present is None:
                 if look_up(after, keys) is None:
                     return  # nothing to unset
+                # A table with only tables in it needs no header of its own.
                 table[str(key)] = tomlkit.table(is_super_table=depth + 1 < len(keys))
 
             table = table[str(key)]

@@ -1,9 +1,11 @@
 """Drop the settings of a folder's configuration files that may not apply.
 
 A file of a folder may be from someone else. It cannot have the settings that only the user's own
-files may have (`drop_own_settings`). Its other settings with authority wait for the user's consent
-(`drop_untrusted`). The results are cached: the same files give the same layers, so that nothing is
-merged again.
+files may have (`drop_own_settings`). Its settings *with authority*, which could run code or send
+data (`config/authority.py`), wait for the user's consent (`drop_untrusted`).
+
+Both functions take a *group*: a configuration file with its includes. The results are cached: the
+same files give the same layers, so that nothing is merged again.
 
 Source: `docs/configuration.md`, `docs/security.md`.
 """
@@ -33,7 +35,7 @@ class AllowedGroup(NamedTuple):
 
 @lru_cache(maxsize=16)
 def drop_own_settings(group: tuple[ReadFile, ...]) -> AllowedGroup:
-    """Drop the settings that no folder may switch on, such as `providers` of the user."""
+    """Drop the settings that no folder may switch on, such as `trust_read_only_hint`."""
     kept: list[ReadFile] = []
     dropped: list[str] = []
 

@@ -19,9 +19,17 @@ TomlPath = tuple[str | int, ...]
 """Keys from the top of a file. After the key of an array of tables, the index of an item."""
 
 _TOKEN: Final = re.compile(
-    r'''"""(?:\\.|[^\\])*?""""{0,2}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*'''
-    r"""|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)""",
-    re.DOTALL,
+    r'''
+    """ (?: \\. | [^\\] )*? """ "{0,2}   # a text of several lines, perhaps with quotes at its end
+    | '{3} .*? '{3,5}                    # the same without escapes
+    | " (?: \\. | [^"\\\n] )* "          # a text
+    | ' [^'\n]* '                        # a text without escapes
+    | \# [^\n]*                          # a comment
+    | (?P<open> [\[{] )
+    | (?P<close> [\]}] )
+    | (?P<end> \n )                      # the end of a line
+    ''',
+    re.DOTALL | re.VERBOSE,
 )
 """Strings, comments, brackets, and line ends of TOML."""
 
@@ -145,6 +153,7 @@ class TomlLines:
 
 
 def _find_part(node: _Node, part: str | int) -> _Node | None:
+    """Return the node of a key, or of the item of an array of tables with this index, or None."""
     if isinstance(part, int):
         return node.items[part] if part < len(node.items) else None
     return node.keys.get(part)
@@ -165,7 +174,10 @@ def read_header(header: TomlStatement) -> list[str]:
 
 
 def _add_keys(node: _Node, table: Mapping[str, Any], line: int) -> None:
-    """Add the keys of a statement to `node`: dotted ones, and those of inline tables."""
+    """Add the keys of a statement to `node`: dotted ones, and those of inline tables.
+
+    A loop, because a file may nest tables very deeply.
+    """
     pending: list[tuple[_Node, Mapping[str, Any]]] = [(node, table)]
     while pending:
         above, content = pending.pop()
