@@ -35,7 +35,7 @@ import jp_nb
 from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import Clock
 from jp_nb.record.interrupted_turn import find_interrupted_turn
-from jp_nb.record.open_calls import list_open_calls
+from jp_nb.record.unfinished_calls import list_open_calls
 from jp_nb.session import set_current
 from jp_nb.session.host import OpenedConversation
 from jp_nb.session.past_turns.resume import TurnResumption

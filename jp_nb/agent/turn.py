@@ -41,8 +41,8 @@ from jp_nb.record.entries.events import (
     ToolCallResponse,
 )
 from jp_nb.record.entries.unanswered_turns import is_unanswered
-from jp_nb.record.open_calls import OpenCall
 from jp_nb.record.reading.marks import make_request_marks
+from jp_nb.record.unfinished_calls import OpenCall
 from jp_nb.toolkit.cancellation import is_cancelled
 from jp_nb.toolkit.cell_thread import CallInterrupted
 

@@ -23,7 +23,7 @@ from jp_nb.record.entries.events import (
     is_usage_mark,
 )
 from jp_nb.record.entries.unanswered_turns import Ended, NoAnswer, is_unanswered, make_no_answer
-from jp_nb.record.open_calls import OpenCall
+from jp_nb.record.unfinished_calls import OpenCall
 
 RUN_AGAIN_HINT = "Run the cell again, or `%jp resume`."
 REQUEST_FAILED_NOTICE = f"⚠ The request failed. {RUN_AGAIN_HINT}"

@@ -24,8 +24,8 @@ from jp_nb.record.entries.unanswered_turns import (
     is_unanswered,
     read_no_answer,
 )
-from jp_nb.record.open_calls import CallProgress, OpenCall, list_open_calls
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unfinished_calls import CallProgress, OpenCall, list_open_calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.documents.document import list_notices as list_record_notices
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
-from jp_nb.record.open_calls import CallProgress
 from jp_nb.record.stream import ConversationStream, Made
+from jp_nb.record.unfinished_calls import CallProgress
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.interrupted_calls import add_interrupted_notice, append_finished_calls
 from jp_nb.session.journals.journal import ConversationJournal

@@ -15,7 +15,7 @@ from typing import Protocol
 from jp_nb.errors import StorageError
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.record_trust import Trust
-from jp_nb.record.open_calls import CallProgress, list_open_calls, make_finished_entries
+from jp_nb.record.unfinished_calls import CallProgress, list_open_calls, make_finished_entries
 
 
 class RecoveredConversation(Protocol):

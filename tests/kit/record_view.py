@@ -31,19 +31,19 @@ from jp_nb.record.documents.document import Document, list_notices
 from jp_nb.record.entries.events import KNOWN, InquirySource
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.entries.pairs import match_pairs
-from jp_nb.record.open_calls import (
-    CallProgress,
-    list_open_calls,
-    make_finished_entries,
-    pick_latest_progress,
-    read_progress,
-)
 from jp_nb.record.reading import question_history, question_log_entries
 from jp_nb.record.reading.question_history import QuestionHistory
 from jp_nb.record.reading.recorded_answers import format_recorded_answer
 from jp_nb.record.reading.request_spans import find_requests
 from jp_nb.record.reading.turn_reader import read_turn
 from jp_nb.record.request_context.context_builder import build_context, build_turns_context
+from jp_nb.record.unfinished_calls import (
+    CallProgress,
+    list_open_calls,
+    make_finished_entries,
+    pick_latest_progress,
+    read_progress,
+)
 from tests.kit.kinds import is_kind
 
 FORKED_AT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)

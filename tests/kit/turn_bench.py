@@ -33,10 +33,10 @@ from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.request_settings import Request as RequestConfig
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.documents.document import Document
-from jp_nb.record.open_calls import list_open_calls
 from jp_nb.record.reading.turn_reader import read_turn
 from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unfinished_calls import list_open_calls
 from jp_nb.rendering.transcripts.log import render_log
 from jp_nb.rendering.transcripts.transcript import Transcript
 from jp_nb.session.questions.answers import SessionAnswers

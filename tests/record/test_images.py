@@ -121,6 +121,17 @@ def test_number_and_size_of_images_in_a_request_are_bounded() -> None:
     assert "[2 images omitted, because a conversation can show 100 images, 20 MB" in text(stream)
 
 
+def test_images_before_a_new_head_of_the_requests_still_count() -> None:
+    stream = new_stream(*turn(*[ONE] * MAX_ENTRY_IMAGES, before=[kept(ONE)]))
+    context = RecordView(stream).context().without_heads()
+
+    [result_with_images] = [entry for entry in stream.entries if "images" in entry.metadata]
+    context.add(result_with_images, "", stream.images)
+
+    assert context.items[-1].images == ()
+    assert "a conversation can show 100 images" in context.items[-1].entry.content
+
+
 # --- one entry each ------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.open_calls import CallProgress
+from jp_nb.record.unfinished_calls import CallProgress
 from jp_nb.session.session import Session
 from tests.kit.records import new_event
 from tests.kit.sessions import directive

@@ -12,7 +12,7 @@ from jp_nb.agent.calls.call import Call
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entries.entry_images import make_image_entry
 from jp_nb.record.entries.events import Entry, ToolCallResponse
-from jp_nb.record.open_calls import CallProgress, CallStage
+from jp_nb.record.unfinished_calls import CallProgress, CallStage
 
 
 class ProgressWriter:

@@ -130,9 +130,12 @@ _OWN_KEYS = DOCUMENT_KEYS - {"signature"}
 
 @dataclass(slots=True)
 class Document:
-    """The conversations of a notebook: `conversation` is active, `others` are stored JSON.
+    """The conversations of a notebook.
 
-    `extra` has the signature of the active conversation, and unknown top-level keys, which are kept.
+    Attributes:
+        conversation: The active conversation.
+        others: The other conversations, as stored JSON.
+        extra: The signature of the active conversation, and unknown top-level keys, which are kept.
     """
 
     conversation: ConversationStream

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.interrupted_turn import InterruptedTurn
-from jp_nb.record.open_calls import OpenCall
+from jp_nb.record.unfinished_calls import OpenCall
 from jp_nb.rendering.prompt_texts.prompt_text import spell_name
 from jp_nb.text import MAX_FEW_NAMES
 

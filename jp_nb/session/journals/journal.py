@@ -20,7 +20,7 @@ from pathlib import Path
 from jp_nb.errors import StorageError
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.signing import SIGNATURE_KEY
-from jp_nb.record.open_calls import CallProgress
+from jp_nb.record.unfinished_calls import CallProgress
 from jp_nb.session.journals.journal_matching import iter_journals_of
 from jp_nb.session.journals.journal_recovery import OpenJournal, Recovery
 from jp_nb.session.journals.journal_writer import JournalWriter

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from jp_nb.record.documents.document import Document
-from jp_nb.record.open_calls import CallProgress, pick_latest_progress
+from jp_nb.record.unfinished_calls import CallProgress, pick_latest_progress
 from jp_nb.session.journals.journal_matching import collect_copies, find_best_relation, is_of_place
 from jp_nb.storage.journals.journal_file import JournalFile
 from jp_nb.storage.journals.journal_folder import JournalFolder, get_file_identity, make_file_name

@@ -26,7 +26,7 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.signing import SIGNATURE_KEY
-from jp_nb.record.open_calls import CallProgress
+from jp_nb.record.unfinished_calls import CallProgress
 from jp_nb.storage.journals.journal_file import JournalFile
 from jp_nb.storage.journals.journal_folder import JournalFolder, get_file_identity
 from jp_nb.storage.journals.journal_format import (

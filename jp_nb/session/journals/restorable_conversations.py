@@ -19,7 +19,7 @@ from jp_nb.json_values import JsonObject
 from jp_nb.record.documents.document import Document, get_conversation_id
 from jp_nb.record.documents.signing import SIGNATURE_KEY
 from jp_nb.record.entries.events import RawEntry
-from jp_nb.record.open_calls import CallProgress
+from jp_nb.record.unfinished_calls import CallProgress
 from jp_nb.session.journals.journal_matching import collect_copies, is_of_place
 from jp_nb.storage.journals.journal_file import take_journal
 from jp_nb.storage.journals.journal_format import JournalContents, read_journal

@@ -18,9 +18,9 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.entries.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.entries.unanswered_turns import NoAnswer, make_no_answer
 from jp_nb.record.interrupted_turn import InterruptedTurn, find_interrupted_turn
-from jp_nb.record.open_calls import OpenCall
 from jp_nb.record.reading.plan_marks import begins_with_plan
 from jp_nb.record.reading.turn_view import Turn
+from jp_nb.record.unfinished_calls import OpenCall
 from jp_nb.rendering.prompt_texts.interrupted_turn_text import (
     describe_finished_calls,
     describe_skipped_calls,

@@ -31,12 +31,12 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError
 from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.record.interrupted_turn import InterruptedTurn
-from jp_nb.record.open_calls import OpenCall
 from jp_nb.record.reading.plan_marks import add_plan_note
 from jp_nb.record.reading.turn_reader import read_turn
 from jp_nb.record.reading.turn_view import UNTYPED, Turn
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unfinished_calls import OpenCall
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.conversations import ConversationList

@@ -25,7 +25,7 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, canonical_json, format_storable_line
 from jp_nb.record.entries.events import RawEntry
-from jp_nb.record.open_calls import CallProgress, read_progress
+from jp_nb.record.unfinished_calls import CallProgress, read_progress
 
 JOURNAL_FORMAT: Final = 1
 
