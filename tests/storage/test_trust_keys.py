@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretBytes
 
 import jp_nb as jp
-from jp_nb.storage import trust
+from jp_nb.storage import key_file
 
 KEY_BYTES = 32
 
@@ -22,10 +22,10 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of 
 KEY = bytes(range(100, 100 + KEY_BYTES))
 
 
-def put(path: Path, content: bytes = KEY, mode: int = 0o600) -> trust.KeyFile:
+def put(path: Path, content: bytes = KEY, mode: int = 0o600) -> key_file.KeyFile:
     path.write_bytes(content)
     path.chmod(mode)
-    return trust.KeyFile(path)
+    return key_file.KeyFile(path)
 
 
 def secret(found: SecretBytes | None) -> bytes:
@@ -35,17 +35,17 @@ def secret(found: SecretBytes | None) -> bytes:
 
 def test_key_is_created_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "data" / "jp" / "notebook-key"
-    made = secret(trust.KeyFile(path).obtain())
+    made = secret(key_file.KeyFile(path).obtain())
     assert len(made) == KEY_BYTES
-    assert secret(trust.KeyFile(path).obtain()) == secret(trust.KeyFile(path).read()) == made
+    assert secret(key_file.KeyFile(path).obtain()) == secret(key_file.KeyFile(path).read()) == made
     assert os.listdir(path.parent) == ["notebook-key"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert secret(trust.KeyFile(tmp_path / "another").obtain()) != made
+    assert secret(key_file.KeyFile(tmp_path / "another").obtain()) != made
 
 
 def test_reading_creates_no_key(tmp_path: Path) -> None:
-    assert trust.KeyFile(tmp_path / "data" / "key").read() is None
+    assert key_file.KeyFile(tmp_path / "data" / "key").read() is None
     assert os.listdir(tmp_path) == []
 
 
@@ -53,13 +53,13 @@ def test_environment_variable_names_another_key_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "mine"))
-    file = trust.KeyFile()
+    file = key_file.KeyFile()
     assert file.path == tmp_path / "mine"
     file.obtain()
     assert (tmp_path / "mine").is_file()
     monkeypatch.setenv("JP_NB_KEY_FILE", "")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert trust.KeyFile().path == tmp_path / "data" / "jp" / "notebook-key"
+    assert key_file.KeyFile().path == tmp_path / "data" / "jp" / "notebook-key"
 
 
 @posix
@@ -106,29 +106,29 @@ def test_key_of_a_wrong_length_is_refused_and_kept(
 
 def test_folder_in_place_of_a_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(jp.StorageError, match=r"is not a file|cannot be read"):
-        trust.KeyFile(tmp_path).obtain()
+        key_file.KeyFile(tmp_path).obtain()
     with pytest.raises(jp.StorageError, match="cannot be read: Not a directory"):
-        trust.KeyFile(put(tmp_path / "key").path / "below").obtain()
+        key_file.KeyFile(put(tmp_path / "key").path / "below").obtain()
 
 
 @posix
 def test_named_pipe_in_place_of_a_key_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "key", 0o600)
     with pytest.raises(jp.StorageError, match="is not a file"):
-        trust.KeyFile(tmp_path / "key").read()
+        key_file.KeyFile(tmp_path / "key").read()
 
 
 @posix
 def test_link_to_a_key_file_is_checked_at_its_target(tmp_path: Path) -> None:
     target = put(tmp_path / "target").path
     (tmp_path / "link").symlink_to(target)
-    assert secret(trust.KeyFile(tmp_path / "link").read()) == KEY
+    assert secret(key_file.KeyFile(tmp_path / "link").read()) == KEY
     target.chmod(0o644)
     with pytest.raises(jp.StorageError, match="accessible to other users"):
-        trust.KeyFile(tmp_path / "link").read()
+        key_file.KeyFile(tmp_path / "link").read()
     target.unlink()
     with pytest.raises(jp.StorageError, match="is a broken link"):
-        trust.KeyFile(tmp_path / "link").obtain()
+        key_file.KeyFile(tmp_path / "link").obtain()
     assert os.listdir(tmp_path) == ["link"]
 
 
@@ -142,9 +142,9 @@ def test_read_only_home_is_a_clear_error(
     if broken == "mkdir":
         monkeypatch.setattr(Path, "mkdir", refuse)
     else:
-        monkeypatch.setattr(trust, "_write", refuse)
+        monkeypatch.setattr(key_file, "_write", refuse)
     with pytest.raises(jp.StorageError, match="cannot be created: Read-only file system"):
-        trust.KeyFile(tmp_path / "data" / "key").obtain()
+        key_file.KeyFile(tmp_path / "data" / "key").obtain()
     assert not list(tmp_path.rglob("*key*"))
 
 
@@ -153,7 +153,7 @@ def test_read_only_home_is_a_clear_error(
 def test_folder_without_write_permission_is_a_clear_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(jp.StorageError, match="cannot be created: Permission denied"):
-        trust.KeyFile(tmp_path / "key").obtain()
+        key_file.KeyFile(tmp_path / "key").obtain()
     tmp_path.chmod(0o700)
 
 
@@ -165,7 +165,7 @@ def test_failed_write_leaves_no_partial_key(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(jp.StorageError, match="No space left"):
-        trust.KeyFile(tmp_path / "key").obtain()
+        key_file.KeyFile(tmp_path / "key").obtain()
     assert os.listdir(tmp_path) == []
 
 
@@ -173,14 +173,14 @@ def test_second_of_two_processes_uses_the_key_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "key"
-    write = trust._write
+    write = key_file._write
 
     def overtaken(temporary: Path) -> None:
         write(temporary)
         put(path)
 
-    monkeypatch.setattr(trust, "_write", overtaken)
-    assert secret(trust.KeyFile(path).obtain()) == KEY
+    monkeypatch.setattr(key_file, "_write", overtaken)
+    assert secret(key_file.KeyFile(path).obtain()) == KEY
     assert os.listdir(tmp_path) == ["key"]
 
 
@@ -196,8 +196,8 @@ def test_key_is_created_on_a_file_system_without_links(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    made = secret(trust.KeyFile(path).obtain())
-    assert secret(trust.KeyFile(path).read()) == made
+    made = secret(key_file.KeyFile(path).obtain())
+    assert secret(key_file.KeyFile(path).read()) == made
     assert (made == KEY) == overtaken
     assert os.listdir(tmp_path) == ["key"]
 
