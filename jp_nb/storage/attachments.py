@@ -38,7 +38,14 @@ class AttachmentError(JpNbError):
 
 
 class _AttachedFile(NamedTuple):
-    """An attached file. `identity` changes with the file; its last item is the size in bytes."""
+    """An attached file.
+
+    Attributes:
+        url: The URL of the attachment, which may be a pattern for several files.
+        source: The path that the model sees.
+        path: The path without links.
+        identity: Numbers that change with the file; the last one is its size in bytes.
+    """
 
     url: str
     source: str
@@ -54,6 +61,7 @@ class Attachments:
     """Attachments of a session. Files are read again after a change."""
 
     def __init__(self) -> None:
+        # The files of the last call, and their contents.
         self._files: list[_AttachedFile] = []
         self._read: tuple[Attachment, ...] = ()
 
@@ -155,21 +163,24 @@ def _examine_file(url: str, path: Path, source: str) -> _AttachedFile:
 
 
 def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
-    def check_total_size(file: _AttachedFile, total: int) -> int:
-        if total > MAX_ATTACHMENT_BYTES:
-            many = f"the attachments have more than {MAX_ATTACHMENT_BYTES // 1000000} MB"
-            raise AttachmentError(file.url, f"with {escape_invisible(file.source)}, {many}")
-        return total
-
+    """Yield the attachments. Sizes are checked before any file is read, and again while reading."""
     total = 0
-    for file in files:  # check the sizes before reading any file
-        total = check_total_size(file, total + file.size)
+    for file in files:
+        total += file.size
+        _check_total_size(file, total)
 
     total = 0
     for file in files:
         data = _read_bytes(file)
-        total = check_total_size(file, total + len(data))
+        total += len(data)  # a file may have grown
+        _check_total_size(file, total)
         yield _make_attachment(file, data)
+
+
+def _check_total_size(file: _AttachedFile, total: int) -> None:
+    if total > MAX_ATTACHMENT_BYTES:
+        many = f"the attachments have more than {MAX_ATTACHMENT_BYTES // 1000000} MB"
+        raise AttachmentError(file.url, f"with {escape_invisible(file.source)}, {many}")
 
 
 def _read_bytes(file: _AttachedFile) -> bytes:

@@ -37,6 +37,7 @@ from jp_nb.storage.file_locks import hold_file_lock, try_lock
 
 LIMITS_NAME: Final = "limits.json"
 WINDOW_S: Final = 60.0
+"""Time in which `per_minute` requests may start."""
 DEFAULT_HOLD_S: Final = 1.0
 """Seconds for which a 429 without `Retry-After` holds the other kernels."""
 MAX_HOLD_S: Final = 600.0
@@ -44,7 +45,9 @@ MAX_HOLD_S: Final = 600.0
 MAX_PACE_BYTES: Final = 10_000_000
 """Size of a file of this folder that is read."""
 _SLOT_PAUSE_S: Final = 0.05
+"""Time between two tries to lock a slot."""
 _LONGEST_PAUSE_S: Final = 1.0
+"""Longest time between two looks at the state, which another kernel may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,10 @@ def get_shared_pace() -> SharedPace | None:
 
 
 class SharedPace:
-    """Lets requests start at the pace of a batch. `folder` is that of the batch."""
+    """Lets requests start at the pace of a batch. `folder` is that of the batch.
+
+    The state of a provider is read and written under the lock of its file `PROVIDER.lock`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -117,12 +123,13 @@ class SharedPace:
             if limit is None:
                 return 0.0
 
-            listed = state.get("starts")
-            times = map(_as_number, listed) if isinstance(listed, list) else ()
-            starts = [each for each in times if each > now - WINDOW_S]
-            if len(starts) >= limit:
-                return starts[-limit] + WINDOW_S - now
-            state["starts"] = [*starts, now]
+            stored = state.get("starts")
+            times = map(_as_number, stored) if isinstance(stored, list) else ()
+            recent = [start for start in times if start > now - WINDOW_S]
+            if len(recent) >= limit:
+                # When the oldest of the last `limit` starts is out of the window.
+                return recent[-limit] + WINDOW_S - now
+            state["starts"] = [*recent, now]
             self._write(provider, state)
         return 0.0
 

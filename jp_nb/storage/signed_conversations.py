@@ -31,7 +31,12 @@ _LOCK_TIMEOUT_S: Final = 2.0
 
 @dataclass(slots=True)
 class _Workspace:
-    """The `signed` conversations of a workspace, oldest first; `all` if the user accepted it."""
+    """A workspace in the list.
+
+    Attributes:
+        signed: Digests of the ids of the signed conversations, oldest first.
+        all: True if the user accepted all conversations with the user's signature here.
+    """
 
     signed: list[str] = field(default_factory=list)
     all: bool = False
@@ -73,9 +78,10 @@ class SignedConversations:
 
         def change(workspaces: _Workspaces) -> None:
             workspace = workspaces.pop(self._name, _Workspace())
-            signed = [x for x in workspace.signed if x != _digest(conversation)]
-            workspace.signed = [*signed, _digest(conversation)][-MAX_SIGNED:]
-            workspaces[self._name] = workspace
+            digest = _digest(conversation)
+            others = [known for known in workspace.signed if known != digest]
+            workspace.signed = [*others, digest][-MAX_SIGNED:]
+            workspaces[self._name] = workspace  # the last key changed last
 
         _change(change)
 
@@ -102,7 +108,8 @@ class SignedConversations:
 
         def change(workspaces: _Workspaces) -> None:
             if workspace := workspaces.get(self._name):
-                workspace.signed = [x for x in workspace.signed if x != _digest(conversation)]
+                digest = _digest(conversation)
+                workspace.signed = [known for known in workspace.signed if known != digest]
 
         if self._name in _load():
             _change(change)
@@ -132,6 +139,7 @@ def _digest(text: str) -> str:
 
 
 def _change(change: Callable[[_Workspaces], None]) -> None:
+    """Apply `change` to the list, which other kernels change as well."""
     path = get_signed_conversations_path()
     with lock_private_file(path, timeout_s=_LOCK_TIMEOUT_S):
         workspaces = _load()
@@ -152,8 +160,8 @@ def _load() -> _Workspaces:
         if isinstance(value, dict):
             signed = value.get("signed")
             digests = signed if isinstance(signed, list) else []
-            known = [x for x in digests if isinstance(x, str)]
-            workspaces[name] = _Workspace(known, all=value.get("all") is True)
+            texts = [digest for digest in digests if isinstance(digest, str)]
+            workspaces[name] = _Workspace(texts, all=value.get("all") is True)
 
     return workspaces
 

@@ -21,13 +21,20 @@ MAX_UNTRUSTED_WORK = 250_000
 TOO_MANY_CHANGES = "(too many changes for an untrusted record, ignored from {place} on)"
 """Reason in place of the changes that exceed the budget."""
 
-CHANGE_UNITS = 20  # units of each change
+CHANGE_UNITS = 20
+"""Cost of each change, besides its content."""
 UNSET_UNITS = 5
-CHARS_PER_UNIT = 100  # characters with the cost of one unit
+"""Cost of each path that is unset, besides the copies."""
+CHARS_PER_UNIT = 100
+"""Characters with the cost of one unit."""
 
 
 class Budget:
-    """Limit of work. Once it is exceeded, no further change is allowed."""
+    """Limit of work. Once it is exceeded, no further change is allowed.
+
+    Attributes:
+        left: The units that are left; negative once the budget is exceeded.
+    """
 
     def __init__(self, units: int) -> None:
         self.left = units
@@ -46,10 +53,11 @@ class Budget:
         return self.left >= 0
 
     def _spend_unset(self, now: Mapping[str, Any], path: object) -> None:
+        """Spend the cost of an unset of `path`: all that contains it is copied."""
         self.left -= UNSET_UNITS + len(str(path)) // CHARS_PER_UNIT
 
         value: Any = now
-        for key in try_parse_path(path) or ():  # all that contains it is copied
+        for key in try_parse_path(path) or ():
             if not isinstance(value, Mapping):
                 break
             self.left -= len(value)
@@ -59,6 +67,7 @@ class Budget:
             self._spend_value(value)
 
     def _spend_merge(self, now: Mapping[str, Any], delta: Any) -> None:
+        """Spend the cost of the copies of objects of `now` with a changed member."""
         pending: list[tuple[Any, Any]] = [(now, delta)]
 
         while pending and self.left >= 0:
@@ -70,6 +79,7 @@ class Budget:
                 self._spend_value(value)
 
     def _spend_value(self, value: Any) -> None:
+        """Spend the cost of reading all of `value`."""
         pending = [value]
         while pending and self.left >= 0:
             value = pending.pop()

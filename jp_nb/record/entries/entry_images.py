@@ -59,6 +59,8 @@ class RecordedImages:
     """Finds images by digest. An image is decoded when it is first used."""
 
     def __init__(self) -> None:
+        # By digest: entries that were not decoded yet, and the image, or the reason why it is
+        # missing.
         self._entries: dict[str, list[ImageEntry]] = {}
         self._read: dict[str, Image | str] = {}
 
@@ -96,19 +98,22 @@ class RecordedImages:
         return EntryImages(images, tuple(notes))
 
     def _load(self, digest: str) -> Image | str:
-        found = self._read.get(digest)
-        if found is None:
-            entries = self._entries.pop(digest, [])
-            read = map(_read, entries)
-            good = next((item for item in read if isinstance(item, Image)), None)
-            if good is not None:
-                found = good
-            elif entries:
-                found = _read(entries[0])
-            else:
-                found = "the record does not contain it"
-            self._read[digest] = found
-        return found
+        """Return the image with this digest, or the reason why it is missing."""
+        known = self._read.get(digest)
+        if known is not None:
+            return known
+
+        result: Image | str = "the record does not contain it"
+        for number, entry in enumerate(self._entries.pop(digest, [])):
+            image_or_reason = _read(entry)
+            if isinstance(image_or_reason, Image):
+                result = image_or_reason
+                break
+            if number == 0:  # the reason is that of the first entry
+                result = image_or_reason
+
+        self._read[digest] = result
+        return result
 
 
 def format_omission_note(what: str, why: str) -> str:
@@ -117,6 +122,7 @@ def format_omission_note(what: str, why: str) -> str:
 
 
 def _read(entry: ImageEntry) -> Image | str:
+    """Return the image in `entry`, or the reason why it cannot be used."""
     if len(entry.data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
         return f"its record is longer than {MAX_IMAGE_BYTES} bytes"
 

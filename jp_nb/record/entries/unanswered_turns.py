@@ -70,15 +70,16 @@ def is_unanswered(turn: Iterable[Entry]) -> bool:
 
 
 class RevertedChanges:
-    """The indexes of the configuration changes that `NoAnswer` marks revert.
+    """The configuration changes that `NoAnswer` marks revert. `follow` reads new ones.
 
-    `follow` updates `numbers` as the record grows.
+    Attributes:
+        numbers: The indexes of the reverted changes among all changes of the conversation.
     """
 
     def __init__(self) -> None:
         self.numbers: set[int] = set()
         self._read_count = 0
-        self._after_last_mark = 0
+        self._after_last_mark = 0  # index of the change after the last mark
 
     def follow(self, deltas: Sequence[ConfigDelta]) -> set[int]:
         """Read the marks that were appended to `deltas`, and return newly reverted numbers."""
@@ -86,7 +87,8 @@ class RevertedChanges:
 
         for number in range(self._read_count, len(deltas)):
             mark = read_no_answer(deltas[number])
-            if mark is not None:  # not past the previous mark, so the work is linear
+            if mark is not None:
+                # Not past the previous mark, so that the work is linear.
                 first = max(self._after_last_mark, number - mark.takes_back)
                 reverted.update(range(first, number))
                 self._after_last_mark = number + 1

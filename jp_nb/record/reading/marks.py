@@ -29,17 +29,25 @@ from jp_nb.record.entries.turn_entries import TurnEntries
 from jp_nb.record.request_context.host_marks import HOST, LastHost
 
 EXPLAINS_ERROR: Final = "explains_error"
+"""True on a request of the user to explain an error (`%jp fix`)."""
 CONTINUES: Final = "continues"
+"""True on a text of the model that continues the previous one."""
 EDITED_ARGUMENTS_KEY: Final = "edited_arguments"
+"""The arguments of a call that the user edited, on its response."""
 SKIPPED_KEY: Final = "skipped"
+"""True on the response to a call that the user skipped or stopped."""
 RULE: Final = "rule"
+"""The rule that decided about a call, on its response."""
 SERVER: Final = "server"
 """Name of the MCP server in the configuration, of a call and of a question."""
 SERVER_TOOL: Final = "server_tool"
 """The server's own name of a called tool."""
 INPUT_CHANGES: Final = "input_changes"
+"""Counts of reasoning that the provider received changed, or not at all."""
 SCHEMA_RETRY: Final = "schema_retry"
+"""True on a message of the program about a structured answer that does not fit."""
 NOTE_TO_MODEL: Final = "note_to_model"
+"""True on another message of the program, such as one about edited cells."""
 _INPUT_CHANGES: Final = {"dropped": True, "kept": False}
 """Stored name of each kind of change: True if the model did not get the reasoning."""
 

@@ -59,26 +59,35 @@ def find_requests(stream: ConversationStream) -> list[RequestSpan]:
 
 
 def _iter_requests_of_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
+    """Yield the requests of one turn: one or more for each answer of the model.
+
+    An answer is the entries of the model between two other entries, such as a request of the user
+    and a result. Questions of tools do not end it.
+    """
     number = 1
     is_new_cycle = True
-    answer: list[TurnEvent] = []  # the model's entries since the last request or result
-    asked_at: int | None = None
+    answer: list[TurnEvent] = []
+    asked_at: int | None = None  # position of the last request of the user
 
     for event in [*events, None]:  # None ends the last answer
         entry = event.entry if event is not None else None
         if event is not None and isinstance(entry, ChatResponse | ToolCallRequest):
             answer.append(event)
-        elif isinstance(entry, ChatRequest | ToolCallResponse | None):
-            for part in _split_by_request(answer):
-                start = part[0].position
-                end = part[-1].position + 1
-                yield RequestSpan(turn, number, start, end, is_new_cycle)
-                number = number + 1
-                is_new_cycle = False
-            answer = []
-            if event is not None and isinstance(entry, ChatRequest):
-                asked_at = event.position
-            is_new_cycle = is_new_cycle or isinstance(entry, ToolCallResponse)
+            continue
+        if not isinstance(entry, ChatRequest | ToolCallResponse | None):
+            continue
+
+        for part in _split_by_request(answer):
+            start = part[0].position
+            end = part[-1].position + 1
+            yield RequestSpan(turn, number, start, end, is_new_cycle)
+            number = number + 1
+            is_new_cycle = False
+
+        answer = []
+        if event is not None and isinstance(entry, ChatRequest):
+            asked_at = event.position
+        is_new_cycle = is_new_cycle or isinstance(entry, ToolCallResponse)
 
     is_unanswered = number == 1
     if is_unanswered and asked_at is not None:

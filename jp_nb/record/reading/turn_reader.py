@@ -99,17 +99,23 @@ EDIT_CELLS_NAME = "edit_cells"
 
 
 class _TurnReader:
-    """Reads entries. A call or a question and its end are one part.
+    """Reads the entries of a turn in their order. A call or a question and its end are one part.
 
-    Changes for a turn that never began are not part of the next turn.
+    The entries may begin with changes for an earlier turn that never began, and its mark
+    (`NoAnswer`). These are not part of the turn.
+
+    Attributes:
+        parts: The parts so far.
+        request_images: The images of the requests.
+        mark: The mark of the turn, if it ended without an answer.
     """
 
     def __init__(self, images: RecordedImages | None) -> None:
         self._images = images
         self.request_images: tuple[Image, ...] = ()
         self.parts: list[TurnPart] = []
-        self.mark: NoAnswer | None = None  # set if the turn ended without an answer
-        self._began = False
+        self.mark: NoAnswer | None = None
+        self._began = False  # True after the first request
         # Indexes in `parts` of calls without a result, and of questions without an end, by id.
         self._calls: dict[str, list[int]] = {}
         self._inquiries: dict[str, list[int]] = {}
@@ -137,6 +143,7 @@ class _TurnReader:
                 self._add_change(entry)
 
     def _add_request(self, entry: ChatRequest) -> None:
+        """Add a request of the user, or a message of the program, which never is the first one."""
         if self._began and is_schema_retry(entry):
             self.parts.append(RejectedAnswer(entry.content))
             return
@@ -170,11 +177,11 @@ class _TurnReader:
             self.parts.append(change)
 
     def _add_mark(self, mark: NoAnswer) -> None:
+        """Note the mark of this turn. That of an earlier turn removes the changes before it."""
         if self._began:
             self.mark = mark
             return
 
-        # The turn of the mark is an earlier one, which the changes before the mark belong to.
         count = mark.takes_back
         while count and self.parts and isinstance(self.parts[-1], ConfigChange):
             del self.parts[-1]

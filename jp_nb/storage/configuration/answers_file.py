@@ -127,20 +127,20 @@ def parse_answers(text: str, name: str) -> AnswersFile:
 
     try:
         tree = tomllib.loads(text)
-        lines = TomlLines(text)
+        toml_lines = TomlLines(text)
     except RecursionError as exc:
         raise ConfigError("is nested too deeply", kind="malformed", file=name) from exc
     except ValueError as exc:  # the TOML error names line and column
         raise ConfigError(f"is not TOML: {exc}", kind="malformed", file=name) from exc
 
-    places = _Places(name, lines)
-    return AnswersFile(name, tuple(_read_file(tree, places)))
+    lines = _FileLines(name, toml_lines)
+    return AnswersFile(name, tuple(_read_file(tree, lines)))
 
 
 # --- content -----------------------------------------------------------------------------------
 
 
-class _Places:
+class _FileLines:
     """Lines of the tables of a file, or of the tables of one run, whose path is `above`."""
 
     def __init__(self, name: str, lines: TomlLines, above: TomlPath = ()) -> None:
@@ -148,48 +148,51 @@ class _Places:
         self._lines = lines
         self._above = above
 
-    def below(self, *path: str) -> _Places:
-        return _Places(self.name, self._lines, (*self._above, *path))
+    def below(self, *path: str) -> _FileLines:
+        """Return the lines of the tables below `path`."""
+        return _FileLines(self.name, self._lines, (*self._above, *path))
 
     def of(self, path: TomlPath) -> int:
+        """Return the line of `path`, from 1."""
         return self._lines.of((*self._above, *path))
 
     def make_error(self, path: TomlPath, message: str) -> ConfigError:
+        """Return the error about the value at `path`, with its line."""
         return ConfigError(message, file=f"{self.name}, line {self.of(path)}")
 
 
-def _read_file(tree: Mapping[str, Any], places: _Places) -> Iterator[PreparedAnswer]:
+def _read_file(tree: Mapping[str, Any], lines: _FileLines) -> Iterator[PreparedAnswer]:
     runs = tree.get(RUNS_TABLE, {})
     if not isinstance(runs, dict):
-        raise places.make_error((RUNS_TABLE,), f"[{RUNS_TABLE}] must be a table")
+        raise lines.make_error((RUNS_TABLE,), f"[{RUNS_TABLE}] must be a table")
 
     for run, tables in runs.items():
         if not isinstance(tables, dict):
             message = f'write a table for each run: [{RUNS_TABLE}."{one_line(run)}".questions.TOOL]'
-            raise places.make_error((RUNS_TABLE, run), message)
-        for answer in _read_sections(tables, places.below(RUNS_TABLE, run)):
+            raise lines.make_error((RUNS_TABLE, run), message)
+        for answer in _read_sections(tables, lines.below(RUNS_TABLE, run)):
             yield replace(answer, run=run)
 
     general = {section: value for section, value in tree.items() if section != RUNS_TABLE}
-    yield from _read_sections(general, places, has_runs=True)
+    yield from _read_sections(general, lines, has_runs=True)
 
 
 def _read_sections(
-    tree: Mapping[str, Any], places: _Places, *, has_runs: bool = False
+    tree: Mapping[str, Any], lines: _FileLines, *, has_runs: bool = False
 ) -> Iterator[PreparedAnswer]:
     """Yield the answers of the sections in `tree`; `has_runs` if it may also have runs."""
     known = ["questions", *CONSENT_WORDS]
 
     for section, value in tree.items():
         if section not in known:
-            raise places.make_error((section,), _describe_unknown(section, known, has_runs))
+            raise lines.make_error((section,), _describe_unknown(section, known, has_runs))
         if not isinstance(value, dict):
-            raise places.make_error((section,), f"[{section}] must be a table")
+            raise lines.make_error((section,), f"[{section}] must be a table")
 
         if section == "questions":
-            yield from _read_questions(value, places)
+            yield from _read_questions(value, lines)
         else:
-            yield from _read_decisions(cast(AnswersSection, section), value, places)
+            yield from _read_decisions(cast(AnswersSection, section), value, lines)
 
 
 def _describe_unknown(section: str, known: Collection[str], has_runs: bool) -> str:
@@ -203,21 +206,21 @@ def _describe_unknown(section: str, known: Collection[str], has_runs: bool) -> s
     return f"unknown table [{one_line(section)}]: {meant} {expected}"
 
 
-def _read_questions(tools: Mapping[str, Any], places: _Places) -> Iterator[PreparedAnswer]:
+def _read_questions(tools: Mapping[str, Any], lines: _FileLines) -> Iterator[PreparedAnswer]:
     for tool, questions in tools.items():
         key = ("questions", tool)
 
         if not isinstance(questions, dict):
-            raise places.make_error(
+            raise lines.make_error(
                 key, f'write the question under its tool: [questions."{one_line(tool)}"] ID = …'
             )
 
         for question, value in questions.items():
-            yield _read_answer((*key, question), value, places)
+            yield _read_answer((*key, question), value, lines)
 
 
 def _read_decisions(
-    section: AnswersSection, tools: Mapping[str, Any], places: _Places
+    section: AnswersSection, tools: Mapping[str, Any], lines: _FileLines
 ) -> Iterator[PreparedAnswer]:
     consent_word = CONSENT_WORDS[section]
 
@@ -225,18 +228,18 @@ def _read_decisions(
         key = (section, tool)
         is_about_calls = section == "permissions" and isinstance(value, dict | list)
         if is_about_calls:
-            yield from _read_permission_tables(key, value, places)
+            yield from _read_permission_tables(key, value, lines)
             continue
 
         if value not in (consent_word, SKIP_WORD):
             message = f'{section} of {one_line(tool)}: expected "{consent_word}" or "{SKIP_WORD}"'
-            raise places.make_error(key, message)
+            raise lines.make_error(key, message)
 
-        yield PreparedAnswer(key, places.of(key), skip=value == SKIP_WORD)
+        yield PreparedAnswer(key, lines.of(key), skip=value == SKIP_WORD)
 
 
 def _read_permission_tables(
-    key: AnswerKey, value: Any, places: _Places
+    key: AnswerKey, value: Any, lines: _FileLines
 ) -> Iterator[PreparedAnswer]:
     """Yield the permissions of a tool: one table, or a list with tables for exact calls.
 
@@ -249,22 +252,24 @@ def _read_permission_tables(
     for index, item in enumerate(items):
         path: TomlPath = (*key, index) if isinstance(value, list) else key
         if not isinstance(item, dict) or set(item) not in _PERMISSION_KEYS:
-            raise places.make_error(path, f"permissions of {tool}: expected {_EXACT_DECISION}")
+            raise lines.make_error(path, f"permissions of {tool}: expected {_EXACT_DECISION}")
 
         decision = item["decision"]
         if decision not in (consent_word, SKIP_WORD):
             message = f'decision about {tool}: expected "{consent_word}" or "{SKIP_WORD}"'
-            raise places.make_error((*path, "decision"), message)
+            raise lines.make_error((*path, "decision"), message)
 
         arguments = None
         if "arguments" in item:
-            arguments = _read_arguments(tool, item["arguments"], (*path, "arguments"), places)
+            arguments = _read_arguments(tool, item["arguments"], (*path, "arguments"), lines)
 
-        line = places.of(path)
+        line = lines.of(path)
         yield PreparedAnswer(key, line, skip=decision == SKIP_WORD, arguments=arguments)
 
 
-def _read_arguments(tool: str, value: Any, path: TomlPath, places: _Places) -> dict[str, JsonValue]:
+def _read_arguments(
+    tool: str, value: Any, path: TomlPath, lines: _FileLines
+) -> dict[str, JsonValue]:
     """Return the arguments of a call: a table, or a JSON text for what TOML cannot contain."""
     arguments = value
     if isinstance(value, str):
@@ -272,18 +277,18 @@ def _read_arguments(tool: str, value: Any, path: TomlPath, places: _Places) -> d
             arguments = json.loads(value)
         except (ValueError, RecursionError) as exc:
             message = f"arguments for {tool}: the text is not valid JSON"
-            raise places.make_error(path, message) from exc
+            raise lines.make_error(path, message) from exc
 
     if not isinstance(arguments, dict):
         message = f"arguments for {tool}: expected a table, or a JSON object as text"
-        raise places.make_error(path, message)
+        raise lines.make_error(path, message)
 
-    return {name: _to_json(item, (*path, name), places) for name, item in arguments.items()}
+    return {name: _to_json(item, (*path, name), lines) for name, item in arguments.items()}
 
 
-def _read_answer(key: AnswerKey, value: Any, places: _Places) -> PreparedAnswer:
+def _read_answer(key: AnswerKey, value: Any, lines: _FileLines) -> PreparedAnswer:
     """Return the answer to a question: a value, or a table with one of the keys `_LONG_FORMS`."""
-    line = places.of(key)
+    line = lines.of(key)
     form = "answer"
     content = value
     if isinstance(value, dict) and is_answer_table(value):
@@ -292,18 +297,18 @@ def _read_answer(key: AnswerKey, value: Any, places: _Places) -> PreparedAnswer:
     match form, content:
         case "skip", _:
             if content is not True:
-                raise places.make_error(key, "expected { skip = true }")
+                raise lines.make_error(key, "expected { skip = true }")
             return PreparedAnswer(key, line, skip=True)
         case "env", _:
-            return PreparedAnswer(key, line, value=_read_variable(content, key, places))
+            return PreparedAnswer(key, line, value=_read_variable(content, key, lines))
         case _, dict():  # a form with several fields
-            return PreparedAnswer(key, line, value=_read_fields(content, key, places))
+            return PreparedAnswer(key, line, value=_read_fields(content, key, lines))
 
-    return PreparedAnswer(key, line, value=_to_json(content, key, places))
+    return PreparedAnswer(key, line, value=_to_json(content, key, lines))
 
 
 def _read_fields(
-    form: Mapping[str, Any], key: AnswerKey, places: _Places
+    form: Mapping[str, Any], key: AnswerKey, lines: _FileLines
 ) -> dict[str, JsonValue | EnvironmentVariable]:
     """Return the answers of a form, without skipped fields."""
     answers: dict[str, JsonValue | EnvironmentVariable] = {}
@@ -311,9 +316,9 @@ def _read_fields(
     for name, value in form.items():
         path = (*key, name)
         if isinstance(value, dict) and set(value) == {"env"}:
-            answers[name] = _read_variable(value["env"], path, places)
+            answers[name] = _read_variable(value["env"], path, lines)
         elif value != {"skip": True}:
-            answers[name] = _to_json(value, path, places)
+            answers[name] = _to_json(value, path, lines)
 
     return answers
 
@@ -323,15 +328,15 @@ def is_answer_table(keys: Collection[str]) -> bool:
     return len(keys) == 1 and not _LONG_FORMS.isdisjoint(keys)
 
 
-def _read_variable(name: Any, key: AnswerKey, places: _Places) -> EnvironmentVariable:
+def _read_variable(name: Any, key: AnswerKey, lines: _FileLines) -> EnvironmentVariable:
     if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-        raise places.make_error(
+        raise lines.make_error(
             key, 'expected { env = "NAME" }, the name of an environment variable'
         )
     return EnvironmentVariable(name)
 
 
-def _to_json(value: Any, path: TomlPath, places: _Places) -> JsonValue:
+def _to_json(value: Any, path: TomlPath, lines: _FileLines) -> JsonValue:
     """Convert a TOML value to JSON; a date becomes a string.
 
     Raises:
@@ -341,12 +346,12 @@ def _to_json(value: Any, path: TomlPath, places: _Places) -> JsonValue:
         case datetime() | date() | time():
             return value.isoformat()
         case float() if not isfinite(value):
-            raise places.make_error(path, f"{value} is not a valid answer")
+            raise lines.make_error(path, f"{value} is not a valid answer")
         case list():
             items = enumerate(value)
-            return [_to_json(item, (*path, index), places) for index, item in items]
+            return [_to_json(item, (*path, index), lines) for index, item in items]
         case dict():
             fields = value.items()
-            return {name: _to_json(item, (*path, name), places) for name, item in fields}
+            return {name: _to_json(item, (*path, name), lines) for name, item in fields}
         case _:
             return cast(JsonValue, value)
