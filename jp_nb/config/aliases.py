@@ -26,11 +26,16 @@ MODEL_PATH = "assistant.model.id"
 ALIASES_PATH = "providers.llm.aliases"
 _ALIAS_KEYS = tuple(ALIASES_PATH.split("."))
 
-_MAX_NAME_CHARS: Final = 60  # of an unknown name that is compared with known names
+_MAX_NAME_CHARS: Final = 60
+"""Maximum length of an unknown name that is compared with known names."""
 _FAMILY: Final = re.compile(
-    "|".join(f"(?P<{name}>{each.MODELS})" for name, each in PROVIDER_CLASSES.items() if each.MODELS)
+    "|".join(
+        f"(?P<{name}>{provider.MODELS})"
+        for name, provider in PROVIDER_CLASSES.items()
+        if provider.MODELS
+    )
 )
-"""Prefixes of model names. The group is the provider that serves the models."""
+"""Beginnings of model names. The name of the group is the provider that serves the models."""
 
 Aliases = Mapping[str, Any]
 """Model ids, names of other aliases, or tables of provider and name, by alias."""
@@ -49,6 +54,7 @@ def resolve_model(reference: ModelId | str, aliases: Aliases, *, path: str = MOD
 
 
 def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
+    """Return the model of `reference`. The aliases form no cycle. `path` is for errors."""
     while isinstance(reference, str) and (reference := reference.strip()) in aliases:
         path = format_path([*_ALIAS_KEYS, reference])
         reference = aliases[reference]
@@ -170,8 +176,13 @@ def map_models(
     if is_wrapper(value, node):
         return {**value, "value": map_models(node, value["value"], replace_model, keys)}
     if isinstance(value, list) and node.kind == "list":
-        numbered = enumerate(value)
-        return [map_models(node.item, x, replace_model, (*keys, str(i))) for i, x in numbered]
+        return [
+            map_models(node.item, item, replace_model, (*keys, str(index)))
+            for index, item in enumerate(value)
+        ]
     if not isinstance(value, dict):
         return value
-    return {k: map_models(node.child(k), v, replace_model, (*keys, k)) for k, v in value.items()}
+    return {
+        key: map_models(node.child(key), item, replace_model, (*keys, key))
+        for key, item in value.items()
+    }

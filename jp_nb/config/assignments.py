@@ -135,7 +135,10 @@ def _check_no_file_settings(fields: Sequence[str], layer: str) -> None:
 
 
 def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Change:
-    """Return the change that replaces the value at `path`."""
+    """Return the change that replaces the value at `path`, whose node is `node`.
+
+    A list or map needs more than the value, because it would be merged with the current one.
+    """
     if node.kind == "list":
         plain = unwrap(value, node)
         items: JsonValue = plain if isinstance(plain, list) else [plain]
@@ -207,7 +210,10 @@ def _set_in_list(
     *,
     extend: bool,
 ) -> Change:
-    """Return the change of the value at `keys`, in an item of the list at its first keys."""
+    """Return the change of the value at `keys`, in an item of the list at its first keys.
+
+    A merge cannot change an item, so the change replaces the whole list.
+    """
     path = format_path(keys[:list_depth])
     key = keys[list_depth]
 
@@ -259,6 +265,7 @@ def _replace(
 
 
 def _extend_item(node: SchemaNode, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
+    """Return `item`, a value in a list, with `value` added: as `_extend`, but without a merge."""
     match item, value:
         case list(), list():
             return [*item, *value]

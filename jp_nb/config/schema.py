@@ -44,11 +44,18 @@ All nodes of a table share these, because a table can contain itself: a paramete
 
 
 class SchemaNode:
-    """One setting, table, or item in the schema, of a `NodeKind`.
+    """One setting, table, or item in the schema.
 
-    `forms` are the members of a union, or the only type, without metadata and None. The node is
-    `optional` if its value can be None. It is `tagged` if it is a union of a table and other types
-    (`TABLE_OR_PLAIN_FORM`).
+    It is made of the annotation of a pydantic field, such as `Annotated[list[str], APPEND_MERGE]`.
+
+    Attributes:
+        annotation: The annotation, with all metadata.
+        forms: The members of a union, or the only type, without metadata and None.
+        kind: The kind of the value.
+        optional: True if the value can be None.
+        table: The pydantic model of a table; None for other kinds.
+        merge: The merge rule.
+        tagged: True for a union of a table and other types (`TABLE_OR_PLAIN_FORM`).
     """
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
@@ -58,7 +65,10 @@ class SchemaNode:
         self.kind = _find_kind(self.forms)
         self.optional = len(self.forms) < len(forms) or self.kind == "json"
         self.table: type[BaseModel] | None = next(filter(_is_model, self.forms), None)
-        self._below = next((get_args(x) for x in self.forms if get_origin(x) in (dict, list)), ())
+
+        # Of a map, the types of its keys and values; of a list, the type of its items.
+        containers = (form for form in self.forms if get_origin(form) in (dict, list))
+        self._type_arguments = get_args(next(containers, None))
 
         merges = (item for item in self._metadata if isinstance(item, Merge))
         default = APPEND_MERGE if self.kind == "list" else REPLACE_MERGE
@@ -72,13 +82,13 @@ class SchemaNode:
     @cached_property
     def item(self) -> SchemaNode:
         """The node of the items of a list, or of the values of a map."""
-        below = JsonValue if self.kind == "json" else self._below[-1]
-        return JSON if below is JsonValue else SchemaNode(below)
+        item_type = JsonValue if self.kind == "json" else self._type_arguments[-1]
+        return JSON if item_type is JsonValue else SchemaNode(item_type)
 
     @cached_property
     def key(self) -> TypeAdapter[str]:
         """Validator for a key of the map."""
-        return TypeAdapter(self._below[0])
+        return TypeAdapter(self._type_arguments[0])
 
     @cached_property
     def shorthands(self) -> list[Callable[[Any], Any]]:
@@ -164,6 +174,7 @@ class SchemaNode:
 
 
 def _find_kind(forms: Sequence[Any]) -> NodeKind:
+    """Return the kind of a value whose type is one of `forms`."""
     if any(map(_is_model, forms)):
         return "table"
     if Any in forms or JsonValue in forms:
@@ -182,7 +193,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _split_annotation(annotation: Any) -> tuple[list[Any], list[Any]]:
-    # Returns the members of a union and all metadata, the outermost last.
+    """Return the members of a union, or the only type, and all metadata, the outermost last."""
     own: Sequence[Any] = ()
     if get_origin(annotation) is Annotated:
         annotation, *own = get_args(annotation)
@@ -215,8 +226,8 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
 def mark_items(keys: Sequence[str]) -> PathKeys:
     """Return `keys` as plain strings, except those that are items of lists."""
     marked: list[str] = []
-    for place, key in enumerate(keys):
-        node = node_at(keys[:place])
+    for depth, key in enumerate(keys):
+        node = node_at(keys[:depth])
         is_item = node is not None and node.kind == "list"
         marked.append(key if is_item else str(key))
     return tuple(marked)
@@ -237,18 +248,18 @@ def require_node(path: str) -> SchemaNode:
     node = ROOT
 
     keys = parse_path(path)
-    for place, key in enumerate(keys):
-        below = node.child(key)
-        if below is None:
-            known = describe_keys(node, key, keys[:place])
+    for depth, key in enumerate(keys):
+        child = node.child(key)
+        if child is None:
+            known = describe_keys(node, key, keys[:depth])
             message = known if node.kind == "list" else f"unknown key, {known}"
             raise ConfigError(
                 message,
-                path=format_path(keys[: place + 1]),
+                path=format_path(keys[: depth + 1]),
                 kind="unknown_key",
             )
 
-        node = below
+        node = child
     return node
 
 

@@ -57,24 +57,24 @@ def is_index(key: str) -> bool:
 def parse_path(path: str) -> tuple[str, ...]:
     """Return the keys of `path`; those in brackets are of type `Element`."""
     keys: list[str] = []
-    place = 0
+    position = 0
 
-    while place < len(path) <= MAX_INDEX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
-        if path[place] == "[":
-            element, place = _read_bracket(path, place)
+    while position < len(path) <= MAX_INDEX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
+        if path[position] == "[":
+            element, position = _read_bracket(path, position)
             keys.append(element)
         else:
-            found = _PLAIN_KEY.match(path, place)
-            if found is None:
+            plain_key = _PLAIN_KEY.match(path, position)
+            if plain_key is None:
                 break
-            keys.append(found[0])
-            place = found.end()
+            keys.append(plain_key[0])
+            position = plain_key.end()
 
-        if place == len(path):
+        if position == len(path):
             return tuple(keys)
-        if path[place] == ".":
-            place += 1
-        elif path[place] != "[":
+        if path[position] == ".":
+            position += 1
+        elif path[position] != "[":
             break
 
     raise ConfigError(
@@ -111,18 +111,18 @@ def _read_bracket(path: str, start: int) -> tuple[Element, int]:
 
 def find_path_end(text: str) -> int:
     """Return the position of the first `=` of `text` outside of brackets, or -1."""
-    place = 0
+    position = 0
 
-    while place < len(text) and text[place] != "=":
-        if text[place] != "[":
-            place += 1
+    while position < len(text) and text[position] != "=":
+        if text[position] != "[":
+            position += 1
             continue
 
         try:
-            _, place = _read_bracket(text, place)
+            _, position = _read_bracket(text, position)
         except ConfigError:
-            return text.find("=", place)  # `parse_path` reports the error
-    return place if place < len(text) else -1
+            return text.find("=", position)  # `parse_path` reports the error
+    return position if position < len(text) else -1
 
 
 def format_path(keys: Sequence[str]) -> str:

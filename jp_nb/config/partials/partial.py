@@ -28,7 +28,7 @@ _WRAPPER_KEYS = frozenset({"value", "strategy", "separator", "dedup", "discard_w
 
 
 def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, JsonValue]]:
-    """Return True if `value` of `node` is an object with a merge strategy: `{value, strategy, …}`.
+    """Return True if `value` of `node` is *wrapped*: `{value, strategy, …}`.
 
     For free JSON and maps, `strategy` is required: they may have a key `value`.
     """
@@ -52,7 +52,7 @@ def unwrap(value: JsonValue, node: SchemaNode | None) -> JsonValue:
 def rewrap(
     node: SchemaNode, old: JsonValue, value: JsonValue, *, replaces: bool = False
 ) -> JsonValue:
-    """Return `value` with the merge strategy of `old`, or the strategy `replace`."""
+    """Return `value`, wrapped as `old` is, or with the strategy `replace` if it `replaces`."""
     if not is_wrapper(old, node):
         return {"value": value, "strategy": "replace"} if replaces else value
 
@@ -72,10 +72,11 @@ def get_path(partial: Mapping[str, Any], path: str | PathKeys) -> Any:
 
     keys = parse_path(path) if isinstance(path, str) else path
     for key in keys:
-        items: list[Any] = []
+        named_items: list[Any] = []
         if isinstance(key, Element) and isinstance(value, list) and node is not None:
-            items = [item for item in value if is_named(node, item, key)]
-        value = items[-1] if items else look_up(value, (key,))
+            named_items = [item for item in value if is_named(node, item, key)]
+
+        value = named_items[-1] if named_items else look_up(value, (key,))
         node = node.child(key) if node is not None else None
         value = unwrap(value, node)
     return value
@@ -105,13 +106,16 @@ def list_leaf_paths(partials: Iterable[Partial]) -> list[str]:
 def iter_leaves(
     partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: PathKeys = ()
 ) -> Iterator[tuple[PathKeys, JsonValue]]:
-    """Yield the keys and value of each setting, without merge strategies."""
+    """Yield the keys and value of each setting, without merge strategies.
+
+    A list is one setting. For the settings that a merge may change, see `iter_changed_leaves`.
+    """
     for key, value in partial.items():
         keys = (*above, key)
-        below = node.child(key) if node is not None else None
-        plain = unwrap(value, below)
+        child = node.child(key) if node is not None else None
+        plain = unwrap(value, child)
         if isinstance(plain, dict) and plain:
-            yield from iter_leaves(plain, below, keys)
+            yield from iter_leaves(plain, child, keys)
         elif plain is not None:
             yield keys, plain
 
@@ -190,11 +194,11 @@ def select_settings(
 
     for key, value in partial.items():
         keys = (*above, key)
-        below = node.child(key) if node is not None else None
-        wanted = is_wanted(below, keys, value)
+        child = node.child(key) if node is not None else None
+        wanted = is_wanted(child, keys, value)
 
         if wanted is None and isinstance(value, dict):
-            if inner := select_settings(value, is_wanted, below, keys):
+            if inner := select_settings(value, is_wanted, child, keys):
                 selected[key] = inner
         elif wanted:
             selected[key] = value

@@ -1,9 +1,9 @@
 """Merge partial configurations: each setting of the upper one over that of the lower one.
 
 Sources are merged from the lowest layer up, because a list that appends has a meaning only in
-relation to the list below it. The setting's own rule (`MergeRule` of its schema node) or the
-strategy with which a value is wrapped decides how values combine: `["a"]` merged over `["b"]` is
-`["b", "a"]` for a list that appends.
+relation to the list below it. The setting's own rule (`Merge`, in its schema node) or the strategy
+with which a value is wrapped (`partial.py`) decides how values combine: `["a"]` merged over `["b"]`
+is `["b", "a"]` for a list that appends.
 
 Source: `docs/configuration.md`.
 """

@@ -13,8 +13,12 @@ from pydantic import JsonValue
 
 from jp_nb.config.secret_settings.server_secrets import find_literal_secrets, hide_arguments
 
-_OPTION = re.compile(r"-{0,2}(?P<name>[A-Za-z][A-Za-z0-9_-]{0,99})(?P<to>=|:[ \t]*).+", re.DOTALL)
+_OPTION = re.compile(
+    r"-{0,2}(?P<name>[A-Za-z][A-Za-z0-9_-]{0,99})(?P<separator>=|:[ \t]*).+", re.DOTALL
+)
+"""An argument with name and value: `--token=KEY`, `TOKEN=KEY`, or `Authorization: KEY`."""
 _SCHEME = re.compile(r"(?P<kept>(?:bearer|basic|token)\s+)\S.*", re.IGNORECASE | re.DOTALL)
+"""A key after a word that is not secret: `Bearer KEY`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,10 @@ def make_variable(*words: str) -> str:
 def _replace_arguments(
     server: str, arguments: Sequence[str], variables: dict[str, str]
 ) -> list[str]:
+    """Return `arguments` with references in place of keys; add the names to `variables`.
+
+    A variable is named for the option: `--token=KEY`, or `--token KEY`.
+    """
     words: list[str] = []
     for number, (text, shown) in enumerate(zip(arguments, hide_arguments(arguments), strict=True)):
         if text == shown:
@@ -70,8 +78,8 @@ def _replace_arguments(
         before = arguments[number - 1] if number else ""
         if option is not None and "://" not in text:
             variable = make_variable(server, option["name"])
-            value = text[option.end("to") :]
-            words.append(text[: option.end("to")] + _refer(value, variable))
+            begin = option.end("separator")
+            words.append(text[:begin] + _refer(text[begin:], variable))
         elif before.startswith("-"):
             variable = make_variable(server, before)
             words.append(_refer(text, variable))
@@ -83,6 +91,7 @@ def _replace_arguments(
 
 
 def _refer(text: str, variable: str) -> str:
+    """Return the reference to `variable` that replaces the key in `text`."""
     scheme = _SCHEME.fullmatch(text)
     kept = scheme["kept"] if scheme else ""
     return f"{kept}${{{variable}}}"
