@@ -17,14 +17,21 @@ from jp_nb.values.class_facts import FAILURES, name_type
 from jp_nb.values.cut_text import count, cut_end
 from jp_nb.values.privacy import hide_part, hide_value
 
-MAX_SAMPLED: Final = 200_000  # limit for the elements from which the range is computed
-MAX_MAPPED: Final = 10_000  # the same limit for an array in a memory-mapped file
-WHOLE_ARRAY: Final = 200  # maximum size of an array whose elements are all shown
+MAX_SAMPLED: Final = 200_000
+"""Maximum number of elements from which the range is computed."""
+MAX_MAPPED: Final = 10_000
+"""The same for an array in a memory-mapped file."""
+WHOLE_ARRAY: Final = 200
+"""Maximum size of an array whose elements are all shown."""
 
-ARRAY_NOTE_CHARS: Final = 120  # room for the note about omitted elements of an array
-TENSOR_NOTE_CHARS: Final = 80  # the same for a tensor
-BUFFER_NOTE_CHARS: Final = 60  # the same for a buffer
-TENSOR_HEAD_CHARS: Final = 200  # room for the lines around the elements of a tensor
+ARRAY_NOTE_CHARS: Final = 120
+"""Room for the note about omitted elements of an array."""
+TENSOR_NOTE_CHARS: Final = 80
+"""The same for a tensor."""
+BUFFER_NOTE_CHARS: Final = 60
+"""The same for a buffer."""
+TENSOR_HEAD_CHARS: Final = 200
+"""Room for the lines around the elements of a tensor."""
 
 
 def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
@@ -67,6 +74,7 @@ def _format_shape(shape: Any) -> str:
 
 
 def _format_array_range(value: Any) -> str:
+    """Return the line with minimum, maximum, and mean; for booleans, the number that are True."""
     limit = MAX_MAPPED if type(value).__name__ == "memmap" else MAX_SAMPLED
     is_all = value.size <= limit
     sample = value.reshape(-1) if is_all else _take_sample(value, limit)
@@ -95,12 +103,17 @@ def _format_array_range(value: Any) -> str:
 
 
 def _take_sample(value: Any, limit: int) -> Any:
-    # Evenly spaced elements along each axis. Slices are views, so only the sample is copied.
+    """Return at most `limit` elements, evenly spaced along each axis.
+
+    Slices are views, so only the sample is copied. Each axis gets an equal share of the elements
+    that the axes before it have left.
+    """
     left = float(limit)
     steps = []
 
     for axis, side in enumerate(value.shape):
-        wanted = max(1, int(left ** (1 / (value.ndim - axis))))
+        axes_left = value.ndim - axis
+        wanted = max(1, int(left ** (1 / axes_left)))
         step = max(1, math.ceil(side / wanted))
         left /= math.ceil(side / step)
         steps.append(slice(None, None, step))
@@ -126,6 +139,7 @@ def _format_number(value: Any) -> str:
 
 
 def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_whole: bool) -> str:
+    """Return all elements, or the first 20 of a flat array, or a corner of 5 rows by 10 columns."""
     if is_whole:
         return limits.inner(value.tolist(), limits.part(room)).text
     while len(value.shape) > 2:  # the first elements along the last two axes

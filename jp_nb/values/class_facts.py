@@ -16,6 +16,7 @@ from jp_nb.values.cut_text import to_one_line
 
 FAILURES: Final = (Exception, SystemExit, GeneratorExit)
 """Exceptions of a value's code that are caught. A `KeyboardInterrupt` comes from the user."""
+
 # Attributes of every class. A metaclass may replace them, so they are read as `type` defines them.
 _MRO: Final = type.__dict__["__mro__"]
 _MODULE: Final = type.__dict__["__module__"]
@@ -61,7 +62,11 @@ ClassEntryT = TypeVar("ClassEntryT")
 
 
 class ClassTable(Generic[ClassEntryT]):
-    """Entries for classes, given as module, name, and entry. A lookup imports no module."""
+    """Entries for classes, given as module, name, and entry.
+
+    A lookup imports no module: the class of a value can be in the table only if its module is
+    loaded. The order of the rows has no meaning.
+    """
 
     def __init__(self, rows: Iterable[tuple[str, str, ClassEntryT]]) -> None:
         self._by_name: dict[str, list[tuple[str, ClassEntryT]]] = {}

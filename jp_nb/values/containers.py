@@ -21,10 +21,14 @@ from jp_nb.values.cut_text import count, cut_end
 from jp_nb.values.nested_text import NestedText, compute_share
 from jp_nb.values.privacy import hide_part
 
+MAX_DESCRIBED_PARTS: Final = 50
+"""Maximum number of parts of a container that are described separately."""
 _KEY_CHARS = 120
-MAX_DESCRIBED_PARTS: Final = 50  # limit for the parts of a container that are described separately
+"""Maximum length of a key."""
 _SHORT_ITEM = 24
+"""Maximum length of items that share one line."""
 _NOTE_CHARS = 120
+"""Room for the note about omitted items."""
 
 
 def describe_container(
@@ -32,7 +36,8 @@ def describe_container(
 ) -> str | Description | None:
     """Describe a container in one line if it fits, else its first items. None for other values.
 
-    Each part of a container with frames, figures, or arrays is described separately.
+    Each part of a container with *rich* parts, such as frames, figures, and arrays, is described
+    separately. `is_rich` is that of `describe.py`, which imports this module.
     """
     inside = list_contents(value)
     if inside is None:
@@ -43,6 +48,7 @@ def describe_container(
         if any(is_rich(part) for _, part in parts) and not inside.unordered:
             return _describe_parts(value, parts, limits)
 
+    # In one line, if all of it fits.
     whole = NestedText(limits, greedy=True)
     text = whole.write(value, limits.chars)
     if not whole.is_cut:
@@ -61,6 +67,7 @@ def _format_title_of(value: object, length: int) -> str:
 def _describe_first_items(
     value: object, inside: Contents, nested: NestedText, limits: DescriptionLimits
 ) -> str:
+    """Return the items that fit, each in one line, with an expression for the others."""
     title = _format_title_of(value, inside.length)
 
     if inside.items is None:
@@ -90,13 +97,14 @@ def _describe_first_items(
         shown += 1
 
     if not inside.is_keyed and all(len(line) <= _SHORT_ITEM for line in lines):
-        lines = [", ".join(line.partition("] ")[2] for line in lines)]
+        lines = [", ".join(line.partition("] ")[2] for line in lines)]  # without `[0] `
 
     note = [_format_rest(inside, shown, limits)] if shown < inside.length else []
     return "\n".join([f"{title}:", *lines, *note])
 
 
 def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str:
+    """Return the note about the items after the first `shown` ones."""
     left = inside.length - shown
     if inside.unordered:
         inner = limits.expression("") or "…"
@@ -109,6 +117,7 @@ def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str
 def _describe_parts(
     value: object, parts: list[tuple[ItemKey | None, object]], limits: DescriptionLimits
 ) -> Description:
+    """Return the descriptions of all `parts`, which share the room and the number of images."""
     title = f"{_format_title_of(value, len(parts))}:"
     room = limits.chars - len(title)
     lines = [title]
@@ -138,7 +147,7 @@ def _describe_parts(
 
 
 def _format_access(key: ItemKey | None, index: int) -> str:
-    # The attribute or subscript that follows the container's name.
+    """Return the attribute or subscript of a part, which follows the name of its container."""
     if key is None:
         return f"[{index}]"
     if key.is_field:

@@ -62,6 +62,7 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
 
 
 def _check_part(key: object, part: object = None) -> None:
+    """Raise `NotShown` if `key` is the name of a secret, or its value `part` is one."""
     if hide_part(key, part) is not None:
         raise NotShown(SECRET_REFUSAL)
 
@@ -75,7 +76,12 @@ def _make_not_data_error(value: object) -> ValuePathError:
 
 
 class _DataKind(NamedTuple):
-    """Class whose instances are data: a path may read the named attributes, and items."""
+    """Class whose instances are data.
+
+    Attributes:
+        attributes: The computed attributes that a path may read.
+        has_items: True if a path may read items, as in `rows[0]`.
+    """
 
     attributes: Set[str] = frozenset()
     has_items: bool = True
@@ -128,6 +134,12 @@ _KINDS: Final = ClassTable(
 
 
 def _read_attribute(value: Any, name: str) -> Any:
+    """Return a listed attribute of data, a stored attribute, or a column of a frame.
+
+    Raises:
+        NotShown: The name is private or that of a secret.
+        ValuePathError: There is no such attribute, or the value is no data.
+    """
     if name.startswith("_"):
         raise NotShown(PRIVATE_REFUSAL)
     _check_part(name)
@@ -154,12 +166,19 @@ def _read_attribute(value: Any, name: str) -> Any:
 
 
 def _read_item(value: Any, key: Any) -> Any:
+    """Return the item at `key` of data, without secret parts.
+
+    Raises:
+        NotShown: The key, or the name of the item, is that of a secret.
+        ValuePathError: There is no such key, or the value is no data with items.
+    """
     kind = _KINDS.find(value)
     if kind is None or not kind.has_items:
         raise _make_not_data_error(value)
+
     keys = key if type(key) is tuple else (key,)
-    for single in keys:
-        _check_part(single)
+    for single_key in keys:
+        _check_part(single_key)
 
     if dict in list_types(value):
         if not dict.__contains__(value, key):
@@ -169,6 +188,7 @@ def _read_item(value: Any, key: Any) -> Any:
     if isinstance(key, str) and (is_a(value, "numpy", "ndarray") or is_a(value, "numpy", "void")):
         return value[key]
 
+    # The item of a row or a named tuple also has a name.
     names = read_item_names(value)
     if names is not None and type(key) is int and -len(names) <= key < len(names):
         _check_part(names[key])

@@ -16,8 +16,11 @@ from jp_nb.values.cut_text import count, cut_middle, to_one_line
 from jp_nb.values.source_locations import format_location, is_own_code
 
 MAX_CAUSES: Final = 5
+"""Maximum number of causes, and of members of an exception group."""
 MAX_TRACEBACK_FRAMES: Final = 20
+"""Maximum number of lines of a traceback that are shown."""
 MAX_WALKED_FRAMES: Final = 5_000
+"""Maximum number of frames of a traceback that are read."""
 
 
 def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
@@ -27,6 +30,10 @@ def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
 
 
 def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
+    """Yield the lines of an exception, its members, and its causes.
+
+    `seen` has the `id` of each exception so far, because causes may form a cycle.
+    """
     seen.add(id(value))
     yield _format_summary(value, 2000)  # the messages of causes share the room
 
@@ -49,6 +56,7 @@ def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
     if len(parts) > MAX_CAUSES:
         yield f"… {count(len(parts) - MAX_CAUSES, 'more exception')}"
 
+    # As in a traceback of Python: the cause of `raise … from`, or the exception that was handled.
     cause = value.__cause__
     word = "Caused by:"
     if cause is None and not value.__suppress_context__:
@@ -74,7 +82,7 @@ def _format_summary(value: BaseException, room: int) -> str:
 
 
 def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
-    # The lines of the user's code, and the number of other lines.
+    """Yield the lines of the user's code, first and last ones, and the number of other lines."""
     own: list[str] = []
     others = 0
     walked = 0

@@ -22,6 +22,7 @@ from jp_nb.values.nested_text import NestedText
 
 _NUMBERS: Final = frozenset((int, float, bool, type(None)))
 _LEAVES: Final = _NUMBERS | {str, bytes}
+"""Types of values without parts."""
 _CONTAINERS: Final = frozenset((dict, list, tuple))
 
 MAX_JSON_ITEMS: Final = 1_000_000
@@ -59,10 +60,11 @@ def _find_sets(value: object) -> bool | None:
     that contains itself.
     """
     has_sets = False
-    open_parts: list[Iterator[object]] = [iter((value,))]
     items = 0
     chars = 0
 
+    # The parts that are left of each container around the current part, the innermost last.
+    open_parts: list[Iterator[object]] = [iter((value,))]
     while open_parts:
         part = next(open_parts[-1], _END)
         kind = type(part)
@@ -105,6 +107,7 @@ def _is_set(value: object) -> bool | None:
 
 
 def _list_parts(value: Any) -> Iterable[object]:
+    """Return the parts of a value as its JSON has them; none for a value without parts."""
     kinds = list_types(value)
     if dict in kinds:
         return chain(dict.keys(value), dict.values(value))
@@ -149,7 +152,7 @@ def _sort_sets(value: Any, data: Any) -> Any:
 
     kinds = list_types(value)
     if set in kinds or frozenset in kinds:
-        items = list(value)
+        items = list(value)  # in the order of `data`
         pairs = zip(items, data, strict=True)
         by_id = {id(item): _sort_sets(item, json) for item, json in pairs}
         limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", describe_part)

@@ -59,6 +59,10 @@ def format_repr(value: object, limit: int) -> str:
 
 
 def _get_text(value: object, limit: int) -> str:
+    """Return the text by the value's own code: the first of IPython, `__repr__`, and `__str__`.
+
+    A value with none of its own is described by its class and the names of its attributes.
+    """
     has_default_repr = find_method(value, "__repr__") is object.__repr__
 
     if has_default_repr and find_method(value, "_repr_pretty_") is None:

@@ -60,7 +60,7 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
     plan, target = _ask_for_plan(call, choices)
     notices = write_config_file(target, plan.directives, session.settings.projection, session.files)
     if plan.copies_keys:
-        _make_private(session.files.find_file(target))
+        _make_private(session.files.workspace.find_config_file(target))
 
     session.notices += notices
     session.notices += session.files.notices.take()
