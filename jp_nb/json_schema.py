@@ -143,6 +143,11 @@ def walk_schemas(root: Schema) -> dict[SchemaPath, Schema]:
 def _resolve_own_reference(
     root: Schema, path: SchemaPath, schema: Schema
 ) -> list[tuple[SchemaPath, Schema | bool]]:
+    """Return path and value of the schema that the `$ref` of `schema` names; none without `$ref`.
+
+    Raises:
+        UsageError: The reference is not valid or not supported. The message has its path.
+    """
     for keyword in ("$dynamicRef", "$recursiveRef"):
         if keyword in schema:
             raise UsageError(f"{format_schema_path((*path, keyword))}: not supported, use `$ref`")
@@ -173,7 +178,8 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
     known = walk_schemas(root)
     done: set[SchemaPath] = set()
 
-    # A depth-first search without recursion: a schema may be nested deeply.
+    # A depth-first search without recursion: a schema may be nested deeply. The trail has the
+    # schemas from the start to the current one, each with those that follow it.
     for start in known:
         trail = [(start, _iter_next(root, start, known[start], same_value=same_value))]
         on_trail = {start}
@@ -216,6 +222,7 @@ def count_steps(root: Schema, *, limit: int) -> int:
     if len(known) > limit or find_loop(root) is not None:
         return limit + 1
 
+    # Bottom-up, without recursion: a schema waits until those below it are counted.
     steps: dict[SchemaPath, int] = {}
     waiting: list[SchemaPath] = [()]
     while waiting:
@@ -235,6 +242,10 @@ def count_steps(root: Schema, *, limit: int) -> int:
 def _iter_next(
     root: Schema, path: SchemaPath, schema: Schema, *, same_value: bool
 ) -> Iterator[SchemaPath]:
+    """Yield the paths of the schemas that `schema` applies: its reference, and its subschemas.
+
+    With `same_value`, only those that apply to the same value.
+    """
     for where, _ in _resolve_own_reference(root, path, schema):
         yield where
     for way, _ in walk_child_schemas(schema):

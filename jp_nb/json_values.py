@@ -36,17 +36,17 @@ _DECODER: Final = json.JSONDecoder()
 
 MAX_INTEGER: Final = 2**53 - 1
 """Largest integer that every JSON reader represents exactly. A larger count or id is damage."""
-# Maximum depth of nested objects and lists:
+
 MAX_STORED_LEVELS: Final = 100
-"""Of stored values: any JSON reader can read the whole notebook."""
+"""Maximum depth of a stored value, so that any JSON reader can read the whole notebook."""
 MAX_SCHEMA_LEVELS: Final = 64
-"""Of a JSON schema: a validator calls several functions for each level."""
+"""Maximum depth of a JSON schema. A validator calls several functions for each level."""
 MAX_CONFIG_LEVELS: Final = 32
-"""Of a configuration, where checks and merges recurse; also the number of keys of a path."""
+"""Maximum depth of a configuration, and number of keys of a path. Checks and merges recurse."""
 MAX_SHOWN_LEVELS: Final = 20
-"""Of values that are shown key by key: deeper ones are hard to read."""
+"""Maximum depth of a value that is shown key by key. A deeper one would be hard to read."""
 MAX_INDENTED_LEVELS: Final = 16
-"""Of indented JSON: because of the indentation, a value of 1 MB could fill gigabytes."""
+"""Maximum depth of indented JSON. The indentation of a deep value of 1 MB could fill gigabytes."""
 
 
 def read_json(text: str, *, max_levels: int = MAX_STORED_LEVELS) -> JsonValue:
@@ -111,13 +111,14 @@ def is_json_object(text: str) -> bool:
 
 
 def _find_content(text: str, begin: int) -> int:
+    """Return the position of the first character from `begin` on that is no white space."""
     match = _CONTENT.search(text, begin)
     return len(text) if match is None else match.start()
 
 
 def is_deeper(value: object, levels: int) -> bool:
     """Return True if objects and lists are nested more than `levels` deep in `value`."""
-    parts = [value]  # of one level
+    parts = [value]  # all parts of the current level
     while containers := [part for part in parts if isinstance(part, (dict, list))]:
         if levels == 0:
             return True
@@ -134,6 +135,7 @@ def is_larger(value: object, *, items: int, chars: int, levels: int) -> bool:
     A part that occurs twice counts twice, as in JSON. The work is bounded by `items`, and the
     memory by `levels`, also for a value that contains itself.
     """
+    # The parts that are left of each container around the current part, the innermost last.
     open_parts: list[Iterator[object]] = [iter((value,))]
     while open_parts:
         part = next(open_parts[-1], _END)
@@ -206,6 +208,7 @@ def spaced_json(value: object) -> str:
 
 
 def _encode(encode: Callable[[object], str], value: object) -> str:
+    """Return the JSON of `value`, with null in place of infinite numbers."""
     try:
         return encode(value)
     except ValueError as exc:
@@ -243,6 +246,7 @@ _NO_NUMBERS: Final = frozenset({str, bool, type(None)})
 
 
 def _convert_to_doubles(value: Any) -> Any:
+    """Return `value` with all numbers as floats: JavaScript has no other numbers."""
     kind = type(value)  # each entry of a record is signed, and exact types are the fast case
     if kind in _NO_NUMBERS:
         return value
@@ -315,6 +319,7 @@ def format_storable_line(value: JsonValue) -> bytes:
 
 
 def _replace_unstorable(value: Any) -> Any:
+    """Return `value` with null for infinite numbers, and without halves of surrogate pairs."""
     match value:
         case str():
             return replace_surrogates(value)

@@ -24,17 +24,24 @@ from typing import Final
 from pydantic import JsonValue
 
 ONE_LINE: Final = "1 line"
-MAX_KNOWN_CHARS: Final = 8  # maximum characters of a run whose escaped form is cached
-MAX_MARKS_ON_LETTER: Final = 4  # marks on one letter: more of them cover the lines above and below
-MAX_USER_NAME_CHARS: Final = 60  # maximum characters of a user's name
-MAX_PLAIN_CHARS: Final = 20_000  # maximum characters of a plain text
-MAX_PATH_LINE_CHARS: Final = (
-    5000  # maximum characters of a line with names of folders, which are untrusted
-)
-MAX_LISTED_LINES: Final = 20  # maximum lines of a list; the others are counted
-MAX_ITEMS_IN_LINE: Final = 10  # maximum items of a list in one line
-MAX_FEW_NAMES: Final = 5  # maximum names in a sentence, or lines of one kind
-MAX_DIGITS: Final = 9  # of a number that a user types: Python refuses thousands of digits
+MAX_KNOWN_CHARS: Final = 8
+"""Maximum length of a run of characters whose escaped form is cached."""
+MAX_MARKS_ON_LETTER: Final = 4
+"""Maximum number of marks on one letter. More of them cover the lines above and below."""
+MAX_USER_NAME_CHARS: Final = 60
+"""Maximum length of a user's name."""
+MAX_PLAIN_CHARS: Final = 20_000
+"""Maximum length of a plain text."""
+MAX_PATH_LINE_CHARS: Final = 5000
+"""Maximum length of a line with names of folders, which are untrusted."""
+MAX_LISTED_LINES: Final = 20
+"""Maximum number of lines of a list. The others are counted."""
+MAX_ITEMS_IN_LINE: Final = 10
+"""Maximum number of items of a list in one line."""
+MAX_FEW_NAMES: Final = 5
+"""Maximum number of names in a sentence, or of lines of one kind."""
+MAX_DIGITS: Final = 9
+"""Maximum number of digits that a user types. Python refuses thousands of digits."""
 
 _NAME_SIGNS: Final = " .-_'\u2019@"
 """Allowed characters of names, in addition to letters, marks, and digits."""
@@ -82,6 +89,7 @@ _MARKUP = re.compile(
 _MATHEMATICS = re.compile(r"[$\\]")
 
 _EscapeChar = Callable[[str], str]
+"""Returns the escape of a character, in one of the two notations."""
 
 
 def escape_invisible(text: str) -> str:
@@ -261,6 +269,10 @@ def escape_markdown(text: str) -> str:
 
 
 def _escape(text: str, escape: _EscapeChar, also: str = "") -> str:
+    """Return `text` with escapes of characters that are not recognizable, and of those in `also`.
+
+    Only runs of other characters than printable ASCII are looked at.
+    """
     if text.isascii() and text.isprintable():  # none of `also` is ASCII
         return text
 
@@ -273,18 +285,18 @@ def _escape(text: str, escape: _EscapeChar, also: str = "") -> str:
 
 
 def _escape_run(run: str, escape: _EscapeChar, also: str) -> str:
-    out = []
-    cluster = ""  # a letter and the marks on it
+    escaped: list[str] = []
+    cluster = ""  # the last letter, and the marks on it so far
 
     for char in run:
         if char in also or not _is_recognizable(char, cluster):
             cluster = ""
-            out.append(escape(char))
+            escaped.append(escape(char))
         else:
             cluster = cluster + char if _is_mark(char) else char
-            out.append(char)
+            escaped.append(char)
 
-    return "".join(out)
+    return "".join(escaped)
 
 
 _escape_run_cached = lru_cache(maxsize=4096)(_escape_run)  # runs are often repeated
@@ -292,13 +304,19 @@ _escape_run_cached = lru_cache(maxsize=4096)(_escape_run)  # runs are often repe
 
 @lru_cache(maxsize=4096)
 def _is_recognizable(char: str, cluster: str) -> bool:
+    """Return True if a reader can tell `char` from all others, after the letter in `cluster`.
+
+    A mark must be on a letter, a digit, or another mark. A letter with its marks must be in its
+    normal form, because `é` also has another one that looks the same.
+    """
     if char.isascii():
         return char.isprintable()
     if not char.isprintable() or char in _LOOKALIKES or _INVISIBLE.match(char):
         return False
+
     if _is_mark(char):
-        can_carry = 0 < len(cluster) <= MAX_MARKS_ON_LETTER
-        if not (can_carry and unicodedata.category(cluster[0])[0] in "LNM"):
+        has_room = 0 < len(cluster) <= MAX_MARKS_ON_LETTER
+        if not has_room or unicodedata.category(cluster[0])[0] not in "LNM":
             return False
 
     return unicodedata.is_normalized("NFC", cluster + char)
@@ -306,6 +324,7 @@ def _is_recognizable(char: str, cluster: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_mark(char: str) -> bool:
+    """Return True for a character that is drawn on the one before it, such as an accent."""
     return unicodedata.category(char) in ("Mn", "Me")
 
 

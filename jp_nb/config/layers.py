@@ -136,8 +136,9 @@ def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
 def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
     """Return `partial` with the setting of an environment `variable` with the value `text`."""
     path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
-    operators = ""
 
+    # The prefixes `:` and `+`, each at most once.
+    operators = ""
     while text[:1] in (":", "+") and text[0] not in operators:
         operators = operators + text[0]
         text = text[1:]

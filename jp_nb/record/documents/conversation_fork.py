@@ -76,6 +76,7 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
     kept = [event.position for event in events if event.turn < keep]
     removed = {event.position for event in events if event.turn >= keep}
 
+    # Configuration changes for later turns.
     changes = [
         index for index, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)
     ]
@@ -88,13 +89,14 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
         removed.update(set(changes) - effective)
     removed.update(index for index in changes if index >= end)
 
-    # The turn numbers of these compactions would mean other turns.
+    # Compactions of later turns: their numbers would mean other turns.
     removed.update(
         index
         for index, entry in enumerate(stream.entries)
         if isinstance(entry, Compaction) and entry.to_turn >= keep
     )
 
+    # Images that only removed entries show.
     items = [item for index, item in enumerate(stream.list_items()) if index not in removed]
     digests = set(chain.from_iterable(read_image_digests(item.entry) for item in items))
     stream.rewrite([item for item in items if not _is_unused_image(item.entry, digests)])

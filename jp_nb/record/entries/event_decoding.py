@@ -55,8 +55,8 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
     kind = raw.get("type")
     model = KNOWN.get(kind) if isinstance(kind, str) else None
 
-    # A change with an unknown operation cannot be applied.
-    if model is None or (model is ConfigDelta and raw.get("op") not in (None, "reset")):
+    is_unknown_change = model is ConfigDelta and raw.get("op") not in (None, "reset")
+    if model is None or is_unknown_change:  # such a change cannot be applied
         return _get_unknown()
 
     if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):
@@ -70,7 +70,7 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
     elif model is InquiryResponse:
         payload = normalize_response(payload)
     elif model is ConfigDelta or model is Compaction:
-        _normalize_global(payload, model)
+        _normalize_outside_of_turns(payload, model)
     elif model is ChatResponse or model is ToolCallRequest:
         payload = restore_shape(payload)
 
@@ -89,7 +89,8 @@ def _format_step(step: int | str) -> str:
     return f"[{step}]" if isinstance(step, int) else f".{step}"
 
 
-def _normalize_global(payload: RawEntry, model: type[Entry]) -> None:
+def _normalize_outside_of_turns(payload: RawEntry, model: type[Entry]) -> None:
+    """Change the `payload` of a configuration change or a compaction to the current form."""
     if not isinstance(payload.get("metadata"), dict):
         payload.pop("metadata", None)  # has no meaning for these kinds
 
@@ -103,7 +104,7 @@ def _normalize_global(payload: RawEntry, model: type[Entry]) -> None:
 
 
 def _join_texts(content: list[JsonValue] | dict[str, JsonValue]) -> str:
-    # The content may be a list of parts or a reference.
+    """Return the text of an older tool result: a list of parts, or one part."""
     parts = content if isinstance(content, list) else [content]
     return "\n".join(map(_read_text, parts))
 
