@@ -61,6 +61,9 @@ class DescriptionLimits:
     """Limits for the description of one value or part.
 
     Attributes:
+        chars: Maximum length of the text.
+        side: Maximum number of pixels of the longest side of an image.
+        images: Maximum number of images.
         name: Expression for the value; "" without one.
         inner: Function that describes a part of the value.
         brief: True for a description in one line.
@@ -76,7 +79,7 @@ class DescriptionLimits:
     def part(
         self, chars: int, *, name: str = "", images: int = 0, brief: bool = False
     ) -> DescriptionLimits:
-        """Return the limits for a part of the value."""
+        """Return the limits for a part of the value, which by default has no name and images."""
         return replace(self, chars=chars, name=name, images=images, brief=brief)
 
     def expression(self, end: str) -> str:
@@ -84,8 +87,13 @@ class DescriptionLimits:
         return f"{self.name}{end}" if self.name else end
 
     def more(self, number: int, word: str, end: str, many: str = "") -> str:
-        """Return a note about omitted items, with the expression for them."""
-        return f"… {count(number, f'more {word}', many and f'more {many}')}; {self.expression(end)}"
+        """Return a note about omitted items: `… 80 more rows; df[20:40] has the next`.
+
+        `word` is the noun, and `many` its plural if that is irregular. `end` follows the name of
+        the value.
+        """
+        plural = f"more {many}" if many else ""
+        return f"… {count(number, f'more {word}', plural)}; {self.expression(end)}"
 
 
 Describer = Callable[[Any, DescriptionLimits], "str | Description"]

@@ -38,6 +38,8 @@ class Contents:
 
     Attributes:
         begin: The opening bracket, perhaps after a class name.
+        end: The closing bracket.
+        length: Number of items.
         items: Function that returns the items. It is None for a set that is too large to sort.
         empty: The text of an empty container, if it is not `begin` and `end`.
         unordered: True if the items must be sorted.
@@ -70,6 +72,10 @@ def list_contents(value: object) -> Contents | None:
 
 
 def _list_plain_container(value: Any) -> Contents | None:
+    """Return the items of a dict, list, tuple, set, or other mapping; None for another value.
+
+    A subclass is shown with its name around the brackets: `OrderedDict({'a': 1})`.
+    """
     kinds = list_types(value)
     name = name_type(kinds[0]).rpartition(".")[2]
 
@@ -153,6 +159,7 @@ def read_record_fields(value: Any) -> dict[str, object] | None:
 
 
 def _list_field_names(value: Any, kind: type) -> list[str] | None:
+    """Return the names of the fields that a record shows in its `repr`; None for another value."""
     fields = find_method(value, "__dataclass_fields__")
     if type(fields) is dict:
         return [
@@ -176,7 +183,7 @@ def _list_field_names(value: Any, kind: type) -> list[str] | None:
 
 
 def _read_extra_fields(value: Any) -> dict[str, object]:
-    # Fields of a pydantic model with `extra="allow"` that its class does not declare.
+    """Return the fields of a pydantic model with `extra="allow"` that are not declared."""
     try:
         extra = object.__getattribute__(value, "__pydantic_extra__")
     except AttributeError:

@@ -12,7 +12,8 @@ from typing import Any, Final, Literal
 from jp_nb.values.value_path import ValuePathError
 
 DataPart = Literal["head", "tail", "sample"]
-MAX_INDEXED: Final = 100_000  # limit for a set or a mapping from which items are selected
+MAX_INDEXED: Final = 100_000
+"""Maximum size of a set or a mapping from which items are selected."""
 
 
 def take_part(value: Any, part: DataPart, count: int) -> Any:
@@ -70,6 +71,11 @@ def _has_rows(value: Any) -> bool:
 
 
 def _take_items(value: Any, indices: range | list[int]) -> Any:
+    """Return the items of `value` at `indices`: a range for its head or tail, a list for a sample.
+
+    Raises:
+        ValuePathError: The value has too many items, or a sample of it has no meaning.
+    """
     if isinstance(value, Mapping):
         return {key: value[key] for key in _select(_list_items(value), indices)}
 
@@ -102,6 +108,7 @@ def _select(items: Any, indices: range | list[int]) -> list[Any]:
 
 
 def _list_items(items: Any) -> list[Any]:
+    """Return the keys of a mapping or the elements of a set, if there are not too many."""
     if len(items) > MAX_INDEXED:
         raise ValuePathError(f"it has more than {MAX_INDEXED:,} items: give a key")
     return list(islice(items, MAX_INDEXED))

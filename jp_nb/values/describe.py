@@ -114,6 +114,7 @@ def describe_part(value: object, limits: DescriptionLimits) -> Description:
 
 
 def _describe_without_custom(value: object, limits: DescriptionLimits) -> Description:
+    """Return the description by the class of `value`, by its parts, or by its own `repr`."""
     found: Description | str | None = None
 
     with suppress(*FAILURES):  # the value differs from other values of its class

@@ -18,8 +18,10 @@ from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKi
 from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import count, cut_end, to_one_line
 
-MAX_PIXELS: Final = 60_000_000  # limit for a picture that is resized
+MAX_PIXELS: Final = 60_000_000
+"""Maximum size of a picture that is resized."""
 _MODES: Final = ("1", "L", "LA", "RGB", "RGBA")
+"""Modes of pictures that PNG supports."""
 
 
 def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description:

@@ -16,7 +16,8 @@ from jp_nb.values.series import list_label_names
 from jp_nb.values.value_path import ValuePathError
 
 SECRET_REFUSAL: Final = "This is a secret. Secrets are never shown."
-MAX_LABELS: Final = 100_000  # limit for the rows whose labels are compared with names of secrets
+MAX_LABELS: Final = 100_000
+"""Maximum number of rows whose labels are compared with the names of secrets."""
 
 
 class NotShown(ValuePathError):  # noqa: N818 - the name says the reason

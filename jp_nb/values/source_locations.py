@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final
 
 _CELL: Final = re.compile(r"<ipython-input-.*>|<stdin>|.*[/\\]ipykernel_\d+[/\\]\d+\.py")
+"""File names that IPython and ipykernel give to the code of cells."""
 
 
 def is_cell_file(path: str) -> bool:
@@ -33,6 +34,7 @@ def is_own_code(path: str) -> bool:
 
 @cache
 def _package_folders() -> tuple[str, ...]:
+    """Return the folders of Python, of installed packages, and of `jp_nb`, each with a slash."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {path for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
@@ -54,7 +56,7 @@ def format_location(path: str, line: int) -> str:
 
 
 def _format_notebook_cell(path: str) -> str:
-    # `Cell In[N]`, as in IPython's tracebacks.
+    """Return `Cell In[N]`, as in IPython's tracebacks; `a cell` if the number is not known."""
     module = sys.modules.get("IPython.core.getipython")
     shell = module.get_ipython() if module is not None else None
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)

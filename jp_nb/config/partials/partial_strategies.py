@@ -26,8 +26,9 @@ def strip_strategies(
 ) -> Partial:
     """Return the settings of `partial` as the lowest layer, without merge strategies.
 
-    Tables without strategies are shared with `partial`. `earlier` is another partial configuration
-    and its result. The result is reused for the values that both configurations share.
+    Tables without strategies are shared with `partial`. `earlier` is the argument and the result of
+    an earlier call. Parts of that result are used again for the values that both arguments share,
+    because a change copies only the tables above the changed value.
     """
     earlier_partial, earlier_result = earlier
     result: Partial = {}

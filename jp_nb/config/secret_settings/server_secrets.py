@@ -82,6 +82,7 @@ def hide_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def _hide_argument(argument: str, name_before: str) -> str:
+    """Return one argument as it is shown. `name_before` is the option before it: `--token KEY`."""
     for form in (_OPTION, _ASSIGNED, _HEADER):
         found = form.fullmatch(argument)
         if found and found["value"] is not None:

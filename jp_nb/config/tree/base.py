@@ -98,7 +98,7 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 TABLE_FORM: Final = Tag("~table")
 PLAIN_FORM: Final = Tag("~plain")
-
+"""Marks of the two members of a union: a table, and another value. No setting has such a name."""
 
 TABLE_OR_PLAIN_FORM: Final = Discriminator(
     lambda value: (TABLE_FORM if isinstance(value, (dict, BaseModel)) else PLAIN_FORM).tag
