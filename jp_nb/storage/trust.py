@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -26,6 +27,8 @@ from jp_nb.storage.user_folders import get_data_folder
 
 PendingLeaf = tuple[str, JsonValue, str]
 """Path and value of a setting, and the file that sets it."""
+MAX_FOLDER_CONSENTS: Final = 50
+"""Maximum number of consents for a folder. The oldest ones are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,11 @@ def revoke_consent(folder: Path) -> list[str]:
         StorageError: The change cannot be stored.
     """
     revoked = FolderTrust().revoke(folder)
-    lines = [f"the consent that you gave in {each} no longer applies" for each in revoked]
+    lines = [f"the consent that you gave in {path} no longer applies" for path in revoked]
     resolved = folder.resolve()
 
-    for each in forget_workspaces([resolved, *resolved.parents]):
-        lines.append(f"the conversations that you signed in {each} need your consent again")
+    for workspace in forget_workspaces([resolved, *resolved.parents]):
+        lines.append(f"the conversations that you signed in {workspace} need your consent again")
     if is_trusted_by_environment(folder):
         lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS_VARIABLE} lists it")
 
@@ -69,15 +72,21 @@ def get_consents_path() -> Path:
 def is_trusted_by_environment(folder: Path) -> bool:
     """Return True if `JP_NB_TRUST_FOLDERS` lists `folder` or a parent."""
     listed = os.environ.get(environment.TRUST_FOLDERS_VARIABLE, "").split(os.pathsep)
+    trusted = [Path(path).resolve() for path in listed if os.path.isabs(path)]
     resolved = folder.resolve()
-    return any(resolved.is_relative_to(Path(x).resolve()) for x in listed if os.path.isabs(x))
+    return any(map(resolved.is_relative_to, trusted))
+
+
+_Consents = dict[str, list[str]]
+"""Digests of the contents to which the user has consented, oldest first, by the folder's path."""
 
 
 class FolderTrust:
     """Stored consents of the user."""
 
     def __init__(self) -> None:
-        self._known: tuple[Stamp, dict[str, list[str]]] | None = None
+        # The stamp of the file when it was last read, and its content.
+        self._known: tuple[Stamp, _Consents] | None = None
 
     def covers(self, folder: Path, digest: str) -> bool:
         """Return True if the user consented to the content with `digest` in `folder`.
@@ -87,21 +96,22 @@ class FolderTrust:
         if is_trusted_by_environment(folder):
             return True
         try:
-            return digest in self._load().get(_key(folder), ())
+            return digest in self._load().get(_make_key(folder), ())
         except StorageError:  # the next attempt to consent reports the problem
             return False
 
-    def agree(self, found: Iterable[PendingConsent]) -> None:
-        """Store the user's consent to `found`. A folder keeps the last 50 consents.
+    def agree(self, files: Iterable[PendingConsent]) -> None:
+        """Store the user's consent to `files`. A folder keeps the last `MAX_FOLDER_CONSENTS` ones.
 
         Raises:
             StorageError: The stored consents cannot be read or written.
         """
-        kept = dict(self._load())
-        for pending in found:
-            digests = [x for x in kept.get(_key(pending.folder), ()) if x != pending.digest]
-            kept[_key(pending.folder)] = [*digests, pending.digest][-50:]  # the oldest are dropped
-        self._store(kept)
+        consents = dict(self._load())
+        for file in files:
+            key = _make_key(file.folder)
+            others = [digest for digest in consents.get(key, ()) if digest != file.digest]
+            consents[key] = [*others, file.digest][-MAX_FOLDER_CONSENTS:]
+        self._store(consents)
 
     def revoke(self, folder: Path) -> list[Path]:
         """Withdraw the consents for `folder` and its parents. Return the folders that had any.
@@ -109,22 +119,24 @@ class FolderTrust:
         Raises:
             StorageError: The change cannot be stored.
         """
-        kept = dict(self._load())
+        consents = dict(self._load())
         resolved = folder.resolve()
-        revoked = [x for x in (resolved, *resolved.parents) if kept.pop(str(x), None)]
+        folders = (resolved, *resolved.parents)
+        revoked = [path for path in folders if consents.pop(str(path), None)]
 
         if revoked:
-            self._store(kept)
+            self._store(consents)
         return revoked
 
     # --- the file ----------------------------------------------------------------------------
 
-    def _load(self) -> dict[str, list[str]]:
+    def _load(self) -> _Consents:
+        """Return the stored consents, which are read again after a change."""
         path = get_consents_path()
         try:
-            now = make_stamp(path)
-            if self._known is None or self._known[0] != now:
-                self._known = now, _parsed(read_owned_file(path))
+            stamp = make_stamp(path)
+            if self._known is None or self._known[0] != stamp:
+                self._known = stamp, _parse_consents(read_owned_file(path))
         except FileNotFoundError:
             return {}
         except ForeignFileError as exc:
@@ -133,9 +145,9 @@ class FolderTrust:
             raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
         return self._known[1]
 
-    def _store(self, kept: dict[str, list[str]]) -> None:
+    def _store(self, consents: _Consents) -> None:
         path = get_consents_path()
-        text = json.dumps({"version": 1, "folders": kept}, indent=1)
+        text = json.dumps({"version": 1, "folders": consents}, indent=1)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(path, text.encode(), mode=0o600)
@@ -143,23 +155,23 @@ class FolderTrust:
             raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
 
 
-def _key(folder: Path) -> str:
+def _make_key(folder: Path) -> str:
     return str(folder.resolve())
 
 
-def _parsed(data: bytes) -> dict[str, list[str]]:
-    """Return the digests by folder. Damaged parts are ignored, so they give no consent."""
-    found: object = None
+def _parse_consents(data: bytes) -> _Consents:
+    """Return the consents in a file. Damaged parts are ignored, so they give no consent."""
+    content: object = None
     with suppress(ValueError, RecursionError):
-        found = json.loads(data)
+        content = json.loads(data)
 
-    stored = found.get("folders") if isinstance(found, dict) else None
+    stored = content.get("folders") if isinstance(content, dict) else None
     if not isinstance(stored, dict):
         return {}
 
-    folders: dict[str, list[str]] = {}
+    consents: _Consents = {}
     for folder, digests in stored.items():
         if isinstance(digests, list):
-            folders[folder] = [each for each in digests if isinstance(each, str)]
+            consents[folder] = [digest for digest in digests if isinstance(digest, str)]
 
-    return folders
+    return consents

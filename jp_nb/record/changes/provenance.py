@@ -77,29 +77,34 @@ def find_sources(
     `steps` begin with the initial state or a reset. `turns` has the turn of each change, by number.
     """
     keys = parse_path(path)
-    first = steps[0]
+
+    # After a reset, only the defaults of the tools are left of the layers.
+    is_after_reset = steps[0].delta is not None
     for layer in layers:
         value = get_path(layer.partial, keys)
-        if value is not None and (first.delta is None or layer.name == REGISTRATIONS_LAYER):
+        if value is not None and (not is_after_reset or layer.name == REGISTRATIONS_LAYER):
             yield Provenance(layer.name, value, layer.file)
 
     for step in steps:
-        if step.delta is None:
+        if step.delta is None:  # the base configuration
             if _changes(step, keys):
                 yield Provenance(BASE, get_path(step.after, keys))
             continue
 
         turn = turns[step.number]
         if step.is_reset:
-            yield Provenance(CONFIG_RESET, None, None, turn, step.delta)
+            yield Provenance(CONFIG_RESET, None, turn=turn, delta=step.delta)
         elif _changes(step, keys):
             unset_path = _find_unset_above(step.change, keys)
             value = None if unset_path else get_path(step.after, keys)
             is_uncovered = unset_path in step.change.uncovers
-            yield Provenance(CONVERSATION, value, None, turn, step.delta, is_uncovered)
+            yield Provenance(
+                CONVERSATION, value, turn=turn, delta=step.delta, is_reverted=is_uncovered
+            )
 
 
 def _changes(step: Step, keys: PathKeys) -> bool:
+    """Return True if the step sets the value at `keys`, or unsets a path above or below it."""
     if get_path(step.change.delta, keys) is not None:
         return True
     return any(paths_overlap(parse_path(path), keys) for path in step.change.unsets)
