@@ -314,10 +314,11 @@ def needs_user(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWorks
 
 
 def always_needs_user(keys: Sequence[str]) -> bool | None:
-    """Return True if every change at `keys` or below needs the user.
+    """Return True if every change at `keys` or below needs the user, and False if none does.
 
-    Such a change runs code, contacts a host, reads a file outside of the workspace, or extends
-    access. Return False if no change needs the user, and None if it depends on the value.
+    Return None if it depends on the value, or if `keys` are above settings of both kinds. A change
+    needs the user if it runs code, contacts a host, reads a file outside of the workspace, or
+    extends access.
     """
     if _is_always_harmless(node_at(keys), keys):
         return False

@@ -76,6 +76,7 @@ class _NamedTools:
 
 
 def _find_named_tools(conversation: ConversationConfig, name: str, *, on: bool) -> _NamedTools:
+    """Return the tools that `name` means, in the order of the module's docstring."""
     tool_subject = f"`{name}`: this tool is"
     if name in conversation.tools:
         path = f"conversation.tools.{name}.enable"
@@ -108,6 +109,7 @@ def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
     named = _find_named_tools(conversation, name, on=on)
     switchable = _select_switchable(conversation, named.tools, named.rules, on=on)
 
+    # If one of the tools has the wanted state already, there is perhaps nothing to do.
     are_all_other = all(conversation.get_tool_state(tool).is_on != on for tool in named.tools)
     if named.tools and not switchable and are_all_other:
         verb, now = ("enable", "off") if on else ("disable", "on")

@@ -16,22 +16,24 @@ from typing import Final
 from jp_nb.errors import StorageError
 
 LOCK_TIMEOUT_S: Final = 10.0
-_FIRST_PAUSE = 0.0005
-_LONGEST_PAUSE = 0.02
+_FIRST_PAUSE_S: Final = 0.0005
+_LONGEST_PAUSE_S: Final = 0.02
 
 if sys.platform == "win32":
     import msvcrt
 
-    _LOCKABLE = os.O_RDWR
+    _FLAGS_FOR_LOCK = os.O_RDWR
 
     def _lock(descriptor: int) -> None:
+        """Lock an open file. Raise `PermissionError` if it is locked."""
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
-    _LOCKABLE = os.O_RDONLY
+    _FLAGS_FOR_LOCK = os.O_RDONLY
 
     def _lock(descriptor: int) -> None:
+        """Lock an open file. Raise `BlockingIOError` if it is locked."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -59,7 +61,7 @@ def hold_file_lock(
         StorageError: Another process holds the lock for longer than `timeout_s`.
         OSError: The file cannot be opened.
     """
-    flags = _LOCKABLE
+    flags = _FLAGS_FOR_LOCK
     if make:
         flags |= os.O_RDWR | os.O_CREAT
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -82,7 +84,7 @@ def hold_file_lock(
 def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
     until = time.monotonic() + timeout_s
 
-    pause = _FIRST_PAUSE
+    pause = _FIRST_PAUSE_S
     while True:
         try:
             return _lock(descriptor)
@@ -92,4 +94,4 @@ def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
                 raise StorageError(text) from None
 
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)

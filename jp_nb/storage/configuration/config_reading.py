@@ -49,6 +49,7 @@ class ConfigReader:
 
     def __init__(self, add_notice: Callable[[str], None]) -> None:
         self._add_notice = add_notice
+        # By path and name of the layer: the stamp of the file when it was last read, and the layer.
         self._known: dict[tuple[Path, str], tuple[Stamp, ReadFile]] = {}
 
     def read_group(
