@@ -29,12 +29,8 @@ from jp_nb.notebook.page.pieces import (
 )
 from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.record.documents.document import RECORD_KEY, get_events
-from jp_nb.record.documents.segments import (
-    SEGMENT_CHARS,
-    count_chars,
-    count_sealed,
-    split_record,
-)
+from jp_nb.record.documents.record_splitting import SEGMENT_CHARS, count_chars, split_record
+from jp_nb.record.documents.segments import count_sealed
 
 MAX_BATCH_BYTES = MAX_DELIVERY_BYTES - 1_024
 """Limit of appended entries in a message: other fields need some room."""
