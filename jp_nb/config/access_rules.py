@@ -163,22 +163,31 @@ def _normalize(keys: Sequence[str]) -> PathKeys:
 
 
 def _matches(part: str, key: str) -> bool:
-    # `part` is a key of a rule. An item of a list does not match a key of a map with the same text.
+    """Return True if the key `part` of a rule, which may be `*`, stands for `key`.
+
+    An item of a list does not match a key of a map with the same text.
+    """
     return part == STAR or (part == key and isinstance(part, Element) == isinstance(key, Element))
 
 
 def _overlap(first: Sequence[str], second: Sequence[str]) -> bool:
-    # True if one path is, or can be, at or above the other: each key that both have is the same,
-    # or `*` in one of them.
+    """Return True if one path is, or can be, at or above the other.
+
+    Each key that both have is the same, or `*` in one of them.
+    """
     pairs = zip(first, second, strict=False)
     return all(one == other or STAR in (one, other) for one, other in pairs)
 
 
 def _intersect(first: PathKeys, second: PathKeys) -> PathKeys:
-    # The longer one of two paths that overlap, with a key instead of a `*` that the other names.
+    """Return the longer one of two paths that overlap, with a key where only the other has `*`.
+
+    For `conversation.tools.*.access` and `conversation.tools.build`, this is
+    `conversation.tools.build.access`.
+    """
     keys = [*first, *second[len(first) :]]
-    for place, key in enumerate(second):
-        if keys[place] == STAR:
-            keys[place] = key
+    for index, key in enumerate(second):
+        if keys[index] == STAR:
+            keys[index] = key
 
     return tuple(keys)

@@ -135,7 +135,7 @@ def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
 
 
 def _get_column_type(stored: Any) -> Any:
-    # Spark has pairs of name and type.
+    """Return the type in an item of `dtypes`. Spark has pairs of name and type there."""
     return stored[-1] if isinstance(stored, tuple) else stored
 
 

@@ -106,7 +106,10 @@ class _ChosenRows(NamedTuple):
 
 
 def _choose_rows(top: list[list[str]], bottom: list[list[str]], ends: int) -> _ChosenRows:
-    # A short table has all of its rows in `top`, and none in `bottom`.
+    """Return the first and the last `ends` rows.
+
+    A short table has all of its rows in `top`, and none in `bottom`.
+    """
     if not bottom and ends >= len(top):
         return _ChosenRows(top, len(top), "Rows")
 

@@ -94,5 +94,5 @@ class Budget:
 
 
 def _is_list(value: Any) -> bool:
-    # A list may be stored with its merge strategy.
+    """Return True if `value` is a list that is stored with its merge strategy."""
     return isinstance(value, Mapping) and isinstance(value.get("value"), list)

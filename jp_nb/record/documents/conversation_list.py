@@ -197,7 +197,7 @@ def _suggest(names: Sequence[str], text: str) -> str:
 
 
 def _format_name(name: str) -> str:
-    # Untrusted ids may be long or contain control characters.
+    """Return an id for a message. An untrusted one may be long or have control characters."""
     if _ORDINARY.fullmatch(name):
         return f"`{name}`"
     if len(name) > 64:
@@ -271,14 +271,14 @@ def _read_text(value: JsonValue) -> str | None:
 
 
 def _read_count(value: JsonValue) -> int | None:
-    # Pages may write a count as `3.0`.
+    """Return a number of turns, which a page may write as `3.0`; None if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
     return int(value) if value >= 0 else None
 
 
 def _count_turns(entry: JsonValue) -> int:
-    # Entries before the first `turn_start` are a turn too.
+    """Return the number of turns. Events before the first `turn_start` are a turn too."""
     count = 0
 
     for event in get_events(entry):

@@ -56,31 +56,41 @@ def split_record(
         is_appended: True if entries were only appended since then. Otherwise, the known segments
             are compared with the entries.
     """
-    splitting = _Splitting(known, is_appended, _iter_free_numbers(taken))
-    active = splitting.split(document, is_active=True)
+    splitter = _Splitter(known, is_appended, _iter_free_numbers(taken))
+    active = splitter.split(document, is_active=True)
     others = [
-        splitting.split(as_object(entry)) if find_shape(entry) == "readable" else entry
+        splitter.split(as_object(entry)) if find_shape(entry) == "readable" else entry
         for entry in get_others(document)
     ]
 
-    if not splitting.seals:
+    if not splitter.seals:
         return SegmentedRecord(document, {}, {})
 
     rest = {"sealed": [], **active, "version": SEGMENTED_VERSION}
     if others:
         rest["others"] = others
 
-    return SegmentedRecord(rest, splitting.added, splitting.seals)
+    return SegmentedRecord(rest, splitter.added, splitter.seals)
 
 
 def _iter_free_numbers(taken: Collection[str]) -> Iterator[int]:
-    # From the lowest: a segment of another program may have the highest possible number.
+    """Yield the numbers of keys that are not `taken`.
+
+    They begin with 1, because a segment of another program may have the highest possible number.
+    """
     return (number for number in count(1) if f"{RECORD_KEY}.{number}" not in taken)
 
 
 @dataclass(slots=True)
-class _Splitting:
-    """The segments that `split_record` has made so far."""
+class _Splitter:
+    """Splits the conversations of one record.
+
+    Attributes:
+        known, is_appended: As in `split_record`.
+        numbers: The numbers for new segments.
+        added: The new segments so far, by key.
+        seals: The seals of all segments so far, by the conversation's id.
+    """
 
     known: Seals
     is_appended: bool

@@ -132,7 +132,7 @@ def _read_span(stored: JsonValue) -> MeasuredSpan | None:
 
 
 def _read_ms(value: JsonValue) -> int | None:
-    # A page writes 1 as 1, but other programs may write 1.0.
+    """Return a number of milliseconds; None if it is invalid. Some programs write 1 as 1.0."""
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is int and 0 <= value <= MAX_MEASURED_MS:

@@ -153,7 +153,7 @@ def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> b
 
 
 def _drop_trailing_turn_starts(items: Sequence[Item]) -> list[Item]:
-    # Other trailing entries, such as configuration changes, stay.
+    """Return `items` without turns that only begin. Other entries at the end stay."""
     end = len(items)
     while end and (items[end - 1].is_turn_start or not items[end - 1].is_event):
         end -= 1
