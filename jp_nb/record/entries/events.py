@@ -74,21 +74,25 @@ class Entry(BaseModel):
 
 
 _ALWAYS_STORED: Final = object()
+"""A default that no field has."""
 
 
 @cache
 def _list_stored_fields(kind: type[Entry]) -> list[tuple[str, str, Any]]:
-    """Return the name, the key, and the default, which is not stored, of the fields of `kind`."""
-    found = []
+    """Return the name, the key, and the default of the fields of `kind`, without common fields.
+
+    A field that has this default is not stored.
+    """
+    stored_fields = []
 
     for name, field in kind.model_fields.items():
         if name not in Entry.model_fields:
             default = field.get_default(call_default_factory=True)
             is_optional = name in kind.optional
             omitted = default if is_optional else _ALWAYS_STORED
-            found.append((name, field.alias or name, omitted))
+            stored_fields.append((name, field.alias or name, omitted))
 
-    return found
+    return stored_fields
 
 
 EntryT = TypeVar("EntryT", bound=Entry)
@@ -348,7 +352,7 @@ def read_words(request: ChatRequest) -> str:
 USAGE_KEY = "usage"
 """Key of the used tokens in the metadata of an entry."""
 UNCOVERS = "uncovers"
-"""Key in the metadata of a configuration change."""
+"""Key in the metadata of a configuration change: see `ConfigDelta.uncovers`."""
 
 
 class ConfigDelta(Entry):
@@ -456,7 +460,9 @@ KNOWN: dict[str, type[Entry]] = {
     "compaction": Compaction,
     "image": ImageEntry,
 }
+"""The view of each known kind of entry, by its stored `type`."""
 CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction", "image"}
+"""Kinds of entries that belong to a turn: the events."""
 LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
 """Kinds that may have the id of the request that they answer."""
 
