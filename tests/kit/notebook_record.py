@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import SecretBytes
 
 from jp_nb.json_values import make_storable
-from jp_nb.record.documents import carrier, merge, segments
+from jp_nb.record.documents import carrier, merge, record_splitting, segments
 from jp_nb.record.documents import document as documents
 from jp_nb.record.documents.conversation_list import (
     drop_conversation,
@@ -184,7 +184,7 @@ class NotebookRecord:
         """Return `metadata` with the object `stored`, as a document that pages share keeps it."""
         before = segments.read_segments(metadata) if "jp" in metadata else None
         known = segments.read_seals(metadata, before)
-        split = segments.split_record(
+        split = record_splitting.split_record(
             make_storable(stored),  # type: ignore[arg-type]
             known=known,
             taken=metadata.keys(),
