@@ -121,6 +121,7 @@ class OpenInquiries:
             inquiry.answer = answer
             self._turn.secrets.add_answer(inquiry.question, answer)
 
+        # The user sees that the answer is an earlier one. The record has its first source.
         channel = "recorded" if inquiry.is_recorded else outcome.channel
         self._turn.display(
             QuestionEnds(

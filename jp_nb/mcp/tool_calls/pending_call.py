@@ -83,7 +83,7 @@ class PendingCall:
         self._request: asyncio.Task[ServerResult | InputRequired] | None = None
         self._sent_state = False  # it had a state of the server
         self._was_repeated = False  # after its answer was lost
-        self._url_rounds = 0  # requests that only asked the user to open addresses
+        self._url_round_count = 0  # requests that only asked the user to open addresses
 
         # Questions, and what follows from their answers.
         self._notes: list[str] = []  # for the model, below the result
@@ -129,7 +129,10 @@ class PendingCall:
             await self._changed.wait()
 
     def _read_request(self, request: asyncio.Task[ServerResult | InputRequired]) -> Outcome | None:
-        """Return the outcome of a request that ended; None if another one was sent."""
+        """Return the outcome of a request that ended; None if the call continues without the user.
+
+        Then another request was sent, or the call has a `_refusal`.
+        """
         try:
             result = request.result()
         except ServerError as exc:
@@ -146,7 +149,7 @@ class PendingCall:
         return read.outcome
 
     def _handle_error(self, error: ServerError) -> Outcome | None:
-        """Return the outcome of a request that failed; None if another one was sent.
+        """Return the outcome of a request that failed; None as in `_read_request`.
 
         Three errors do not end the call: the server has forgotten the state of the last round, the
         answer was lost and the call may be repeated, or the user has to open addresses first.
@@ -168,8 +171,8 @@ class PendingCall:
         addresses: list[ServerQuestion] = []
         if error.code == URL_REQUIRED:
             addresses = _read_addresses(error.data)
-        if addresses and self._url_rounds < MAX_URL_ROUNDS:
-            self._url_rounds += 1
+        if addresses and self._url_round_count < MAX_URL_ROUNDS:
+            self._url_round_count += 1
             return self._begin_round(Round("addresses", self._questions, addresses))
 
         self._progress.stop()
@@ -185,7 +188,10 @@ class PendingCall:
     # --- questions -------------------------------------------------------------------------
 
     def _begin_round(self, round_: Round) -> Outcome | None:
-        """Ask all questions of `round_` in one form; None if no form can show any of them."""
+        """Ask all questions of `round_` in one form; None if no form can show any of them.
+
+        Without a form, the round ends at once, with the answers `cancel`.
+        """
         self._round = round_
         if round_.asked:
             return round_.ask(self._tool.connection.server_end())
