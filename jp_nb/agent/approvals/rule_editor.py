@@ -53,7 +53,10 @@ _WORDS_FOR_FILES: Final = ("path", "file", "folder", "dir")
 def make_rule(
     tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str, ruling: Ruling
 ) -> KeptRule | None:
-    """Return the rule for calls with the same `arguments`; None if they are too long for one."""
+    """Return the rule for calls with the same `arguments`.
+
+    None if they are too long for a rule, or if no exact conditions match them.
+    """
     when = make_exact_conditions(arguments)
     try:
         check_conditions(when)
