@@ -140,7 +140,8 @@ def run_batch(
         _tell_unused_answers(answers, batch, progress)
 
         try:
-            _merge_recordings(folder, plan.request, progress)
+            is_complete = not is_interrupted and batch.find_exit_code(strict=False) == 0
+            _merge_recordings(folder, plan.request, progress, is_complete=is_complete)
             _write_reports(folder, junit=options.junit, strict=plan.request.strict)
         except StorageError as exc:  # the runs are in the log all the same
             batch.stop(str(exc))
@@ -271,7 +272,9 @@ def _tell_unused_answers(
         progress.tell(f"{answers.format_place(unused)}: {name} was not used: no run asked for it")
 
 
-def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: BatchObserver) -> None:
+def _merge_recordings(
+    folder: OutputFolder, request: BatchRequest, progress: BatchObserver, *, is_complete: bool
+) -> None:
     """Merge the recordings of the runs into cassettes, if the batch has recorded."""
     from jp_nb.batch.plans.batch_cassettes import merge_recordings
     from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
@@ -285,6 +288,7 @@ def _merge_recordings(folder: OutputFolder, request: BatchRequest, progress: Bat
         read_run_log(folder.path / LOG_NAME).runs,
         file=request.cassette_file,
         keeps_old=request.cassette == "replay-or-record",
+        is_complete=is_complete,
     )
     for line in lines:
         progress.tell(line)

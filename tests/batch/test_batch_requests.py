@@ -84,6 +84,25 @@ def test_recording_of_two_workers_replays_to_the_same_notebooks(
     assert cassette.read_bytes() == recorded, "nothing was added"
 
 
+@pytest.mark.req("BATCH-15")
+def test_recording_of_a_batch_that_stops_early_keeps_what_the_cassette_has(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["talk.ipynb", "--each", "cities.csv", "--workers", "1", "--record"]
+    cassette = folder / "talk.cassette.jsonl"
+    with LoopbackServer(answer) as server:
+        monkeypatch.setenv("JP_CFG_PROVIDERS__LLM__ANTHROPIC__BASE_URL", server.url)
+        done = batch(folder, *arguments, "-o", "OUT")
+        assert done.returncode == 0, done.stderr
+        recorded = cassette.read_bytes()
+
+        done = batch(folder, *arguments, "-o", "OUT2", "--max-total-tokens", "1")
+    assert done.returncode == 1
+    assert "3 exchanges recorded in" in done.stderr
+    assert "It keeps those that it had, because not all runs have passed" in done.stderr
+    assert cassette.read_bytes() == recorded
+
+
 @pytest.mark.req("BATCH-14")
 def test_a_429_slows_the_other_workers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "cities.csv").write_text("city\nDelft\nEdam\n")

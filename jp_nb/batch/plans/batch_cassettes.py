@@ -32,6 +32,7 @@ from jp_nb.storage.cassettes.cassette_file import (
     refuse_unsafe_cassette_link,
 )
 from jp_nb.storage.cassettes.cassette_writer import CassetteWriter
+from jp_nb.text import pluralize
 
 RECORDINGS: Final = ".recordings"
 """Folder below `OUT/` with the recordings of runs."""
@@ -77,7 +78,13 @@ def prepare_recording(source: Path, recording: Path) -> None:
 
 
 def merge_recordings(
-    out: Path, base: Path, runs: Iterable[RunState], *, file: str = "", keeps_old: bool
+    out: Path,
+    base: Path,
+    runs: Iterable[RunState],
+    *,
+    file: str = "",
+    keeps_old: bool,
+    is_complete: bool,
 ) -> Iterator[str]:
     """Merge the recordings of `runs` that are done, and yield a line about each cassette.
 
@@ -87,6 +94,8 @@ def merge_recordings(
         runs: All runs of the log.
         file: The cassette of all runs; "" for those of notebooks and runs.
         keeps_old: Keep the exchanges that a cassette has already.
+        is_complete: True if all planned runs have passed or wait. Otherwise the old exchanges are
+            kept too, because the recordings may lack some of them.
 
     Raises:
         StorageError: A cassette cannot be read or written. The recordings stay in the folder.
@@ -99,10 +108,14 @@ def merge_recordings(
             sources.setdefault(target, []).append(recording)
 
     for target, recordings in sources.items():
-        if keeps_old and target.is_file():
+        note = ""
+        if target.is_file() and (keeps_old or not is_complete):
             recordings.insert(0, target)
+            if not keeps_old:
+                note = ". It keeps those that it had, because not all runs have passed"
+
         count = _merge(target, recordings, out / RECORDINGS)
-        yield f"{count} exchanges recorded in {target}"
+        yield f"{count} {pluralize('exchange', count)} recorded in {target}{note}"
 
 
 def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:

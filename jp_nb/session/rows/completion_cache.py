@@ -35,6 +35,8 @@ MAX_CACHED_LINE_BYTES: Final = 8_000_000
 
 
 _BATCH_PREFIX: Final = "batch:"
+_LINE_START: Final = b'{"key":"'
+"""The beginning of each line that this module writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,11 @@ class CompletionCache:
             while line := file.readline(MAX_CACHED_LINE_BYTES):
                 key = _read_key(line)
                 self._is_cut = not line.endswith(b"\n")
-                is_whole_first_line = offset == 0 and not self._is_cut
+                # The kernel may have ended while it wrote the first line.
+                may_be_cut_answer = self._is_cut and line[: len(_LINE_START)] in _LINE_START
                 if key is not None:
                     self._places[key] = _LinePlace(offset, len(line))
-                elif is_whole_first_line:
+                elif offset == 0 and not may_be_cut_answer:
                     raise StorageError(
                         f"the first line of {self._path} is no cached answer. Give the name of a "
                         "new file, or of one that `cache=` has written"

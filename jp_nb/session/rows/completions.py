@@ -6,8 +6,9 @@ Source: `docs/rows.md`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -149,7 +150,7 @@ class Completions(list[Completion | Failure]):
 
         It is a frame of the library of the prompts, otherwise of pandas, with the same index. A
         list in a structured answer stays one value. `error` is None for a row with an answer. If
-        the answers have a field of that name, the column is `failure`.
+        the answers have a field of that name, the column is `failure`, or else `failure_2`, ….
 
         Raises:
             UsageError: pandas is not installed.
@@ -160,8 +161,8 @@ class Completions(list[Completion | Failure]):
             names |= dict.fromkeys(row)
 
         columns = {name: [row.get(name) for row in rows] for name in names}
-        failure_name = "failure" if "error" in names else "error"
-        columns[failure_name] = [_format_failure(result) for result in self]
+        free_names = (name for name in _list_failure_names() if name not in names)
+        columns[next(free_names)] = [_format_failure(result) for result in self]
 
         library = find_frame_library(self._source) or "pandas"
         if library == "polars":
@@ -176,6 +177,14 @@ class Completions(list[Completion | Failure]):
             name: _make_pandas_column(pandas, values) for name, values in columns.items()
         }
         return pandas.DataFrame(pandas_columns, index=index)
+
+
+def _list_failure_names() -> Iterator[str]:
+    """Yield the names of the column of failures, the best first."""
+    yield "error"
+    yield "failure"
+    for number in count(2):
+        yield f"failure_{number}"
 
 
 def find_frame_library(value: object) -> Literal["pandas", "polars"] | None:

@@ -58,7 +58,9 @@ def _read_one(value: Any, folder: Path) -> tuple[Image, ...]:
 
     if not images:
         kind = type(value).__name__
-        raise PromptError(f"a {kind} is no image. Give bytes, a path, a PIL image, or a figure")
+        raise PromptError(
+            f"a value of type {kind} is no image. Give bytes, a path, a PIL image, or a figure"
+        )
     for image in images:
         problem = find_image_problem(image)
         if problem is not None:

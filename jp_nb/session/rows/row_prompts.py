@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from itertools import repeat
+from numbers import Real
 from pathlib import Path
 from string import Formatter
 from typing import Any, Final
@@ -62,7 +63,7 @@ class PromptTemplate:
         """Return the text with the values of `record`.
 
         Raises:
-            PromptError: It has no such name.
+            PromptError: It has no such name, or its values are empty and leave no text.
         """
         texts: list[str] = []
         for literal, name in self.parts:
@@ -72,7 +73,11 @@ class PromptTemplate:
             if name not in record:
                 raise PromptError(f"the row has no {name!r}")
             texts.append(_format_value(record[name]))
-        return "".join(texts)
+
+        text = "".join(texts)
+        if not text.strip():
+            raise PromptError("the prompt is empty: the row has no value for the template")
+        return text
 
 
 def read_template(text: str) -> PromptTemplate:
@@ -230,7 +235,7 @@ def _name_value(record: Any, template: PromptTemplate | None) -> Any:
 def _read_text(value: Any) -> str:
     if not isinstance(value, str):
         kind = type(value).__name__
-        raise PromptError(f"the row is no text, but a {kind}. Fill a template: `prompt=`")
+        raise PromptError(f"the row is of type {kind}, not a text. Fill a template: `prompt=`")
     if not value.strip():
         raise PromptError("the prompt is empty")
     return value
@@ -241,7 +246,10 @@ def _format_value(value: Any) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return True for None, NaN, and the missing values of pandas."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """Return True for None, NaN, and the missing values of pandas and numpy."""
+    type_name = type(value).__name__
+    if value is None or type_name in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float) and math.isnan(value)
+    if type_name in ("datetime64", "timedelta64"):
+        return str(value) == "NaT"
+    return isinstance(value, Real) and math.isnan(value)

@@ -183,6 +183,16 @@ def test_template_inserts_values_as_text(server: RowServer) -> None:
     assert server.prompts == ["Say {} {other} {0.__class__}: secret!", "Say {} : !", "Say {} 7: x!"]
 
 
+@pytest.mark.req("MAP-9", "MAP-10")
+def test_template_that_leaves_no_text_is_a_failure_and_is_not_sent(server: RowServer) -> None:
+    numpy = pytest.importorskip("numpy")
+    empty = [None, "", " ", float("nan"), numpy.float32("nan"), numpy.datetime64("NaT")]
+    rows = [{"text": value} for value in (*empty * 5, "a")]
+    answers = jp.complete_all(rows, prompt="{text}", workers=1, **server.options)
+    assert texts(answers) == ["prompt"] * 30 + ["A"]
+    assert server.prompts == ["a"]
+
+
 @pytest.mark.req("MAP-9")
 @pytest.mark.parametrize(
     "template", ["{text", "{text.__class__!r}", "{text:>10}", "{}", "{text!s}", "}"]
@@ -230,6 +240,7 @@ def test_pandas_series_and_frame_keep_their_index() -> None:
 
 class Fields(BaseModel):
     error: str
+    failure: str
     answer: int
     name: str
 
@@ -238,13 +249,14 @@ class Fields(BaseModel):
 def test_fields_and_columns_with_names_of_the_frame_are_kept() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"name": ["a", "b"], "index": [1, 2]})
-    answer = {"error": "none", "answer": 1, "name": "x"}
+    answer = {"error": "none", "failure": "disk", "answer": 1, "name": "x"}
     with serve_rows(lambda prompt, earlier: Reply(text=json.dumps(answer))) as server:
         answers = jp.complete_all(frame, prompt="{name}", schema=Fields, **server.options)
     table = answers.to_frame()
-    assert list(table.columns) == ["error", "answer", "name", "failure"]
+    assert list(table.columns) == ["error", "failure", "answer", "name", "failure_2"]
     assert table["error"].tolist() == ["none", "none"]
-    assert table["failure"].isna().all()
+    assert table["failure"].tolist() == ["disk", "disk"]
+    assert table["failure_2"].isna().all()
     assert answers.series.name == "answer"
 
 

@@ -112,7 +112,10 @@ def test_cut_line_is_skipped_and_later_lines_are_whole(server: RowServer, cut: i
 
 
 @pytest.mark.req("MAP-5")
-@pytest.mark.parametrize("content", [b"name,age\n", b"{}\n", b"\xff\xfe\n", b"[1]\n"])
+@pytest.mark.parametrize(
+    "content",
+    [b"name,age\n", b"{}\n", b"\xff\xfe\n", b"[1]\n", b'{"a": 1}', b'{"cells": [', b"text"],
+)
 def test_other_file_is_refused_and_stays(server: RowServer, content: bytes) -> None:
     Path(CACHE).write_bytes(content)
     with pytest.raises(jp.StorageError, match="no cached answer"):
