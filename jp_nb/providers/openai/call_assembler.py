@@ -108,6 +108,7 @@ class CallAssembler:
 
         if call is None or self._begins_call(piece, call):
             call = self._open_call(piece)
+            # The call is open before its start is reported, which waits for the whole name.
             out.open_calls.add(self._first_item + call.number)
 
         if piece.id:
@@ -157,34 +158,38 @@ class CallAssembler:
         return not piece.name
 
     def _begins_call(self, piece: StreamedCallPiece, call: StreamedCall) -> bool:
-        """Return True if `piece` begins another call than `call`, its candidate."""
+        """Return True if `piece` begins another call than `call`, its candidate.
+
+        The first of these rules that fits decides:
+
+        - A piece without a name continues the call. If it has no index either, another id begins a
+          call as soon as the arguments of the candidate are whole.
+        - A call without a name gets the name of the piece. It has an empty name, and the piece
+          begins another call, if the model has chosen this and its arguments are whole.
+        - A second name in one message begins a call, unless it has the same id.
+        - A name with another id begins a call. But some servers make a new id for each piece: a
+          piece with an index continues arguments that are not whole yet.
+        - The same name begins a call if there are no ids, and the arguments are whole.
+        - Another name begins a call, unless it extends the name of the call.
+        """
         has_same_id = bool(piece.id) and piece.id == call.id
         has_other_id = bool(piece.id and call.id) and piece.id != call.id
-
-        # A piece without a name continues its call, unless only the id can tell two calls apart.
-        if has_other_id and piece.index is None and not piece.name:
-            return call.arguments.is_whole()
         if not piece.name:
-            return False
+            return has_other_id and piece.index is None and call.arguments.is_whole()
 
-        # The call has no name yet, or an empty one.
+        has_whole_arguments = call.arguments.is_whole()
         if not call.name:
-            return call.has_empty_name and call.arguments.is_whole()
+            return call.has_empty_name and has_whole_arguments
 
-        # Two elements with names in one message are two calls.
         if call.number in self._named_in_message and not has_same_id:
             return True
 
-        has_whole_arguments = call.arguments.is_whole()
         if has_other_id:
-            # Some servers make a new id for each piece. Then the index, and arguments that are not
-            # whole yet, tell that the piece continues the call.
             is_amid_arguments = not (has_whole_arguments or call.arguments.is_empty())
             may_continue = piece.index is not None and is_amid_arguments
             return not may_continue or self._are_two_tools(call, piece)
 
         if piece.name == call.name:
-            # Without ids, a second call of the same tool follows whole arguments.
             return has_whole_arguments and not call.id
         return self._extend_name(call, piece) is None
 
@@ -195,8 +200,9 @@ class CallAssembler:
     def _extend_name(self, call: StreamedCall, piece: StreamedCallPiece) -> str | None:
         """Return the name of `call` after `piece`; None if this has the name of another call.
 
-        The name in a piece can be the rest of the name, or repeat the name so far. If the result is
-        the beginning of an offered tool's name, this decides.
+        The name in a piece can be the rest of the name (`joined`), or repeat the name so far. If
+        one of both is the beginning of an offered tool's name, this decides. Otherwise, the model
+        may have invented a name.
         """
         name = piece.name
         if not name or name == call.name:
@@ -214,17 +220,18 @@ class CallAssembler:
                 return name
 
         has_same_id = bool(piece.id) and piece.id == call.id
-        is_known = call.name in self._tools or name in self._tools
         if has_same_id and call.is_started:
             return call.name  # the first name counts
 
-        # The model invents a name that is not offered. Before the arguments, pieces can join.
-        may_be_invented = call.arguments.is_empty() and not is_known
+        # Before the arguments, pieces of an invented name can join.
+        is_offered = call.name in self._tools or name in self._tools
+        may_be_invented = call.arguments.is_empty() and not is_offered
         if has_same_id or may_be_invented:
             return name if name.startswith(call.name) else joined
         return None
 
     def _begins_tool_name(self, name: str) -> bool:
+        """Return True if the name of an offered tool begins with `name`."""
         return any(tool.startswith(name) for tool in self._tools)
 
     def _open_call(self, piece: StreamedCallPiece) -> StreamedCall:
@@ -250,6 +257,7 @@ class CallAssembler:
         return bool(self._tools) and not begins_other
 
     def _report_start(self, call: StreamedCall, out: EventBuffer) -> None:
+        """Add the event with the name of the call, which no later piece changes."""
         call.is_started = True
         out.release(len(call.name))
         item = self._first_item + call.number

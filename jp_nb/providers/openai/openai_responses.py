@@ -231,7 +231,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         if can_move_images and _IMAGE_REFUSAL.search(text):
             self._images_in_results = False
             self._renderings.render_and_keep(
-                request.context, rendering.copy_without(result_images=True)
+                request.context, rendering.repair(images_in_results=False)
             )
             return Retry(error.without_address)
 
@@ -266,7 +266,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         # Valid encrypted content covers all before it, so all that is later is invalid as well.
         first = min(named, default=0)
         stale = frozenset(range(first, len(request.context)))
-        self._renderings.render_and_keep(request.context, rendering.copy_without(stale))
+        self._renderings.render_and_keep(request.context, rendering.repair(stale_items=stale))
 
     def open_batches(self) -> ModelBatches:
         """Return the Batch API."""

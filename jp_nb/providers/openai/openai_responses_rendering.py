@@ -169,28 +169,30 @@ class ResponsesRendering(Rendering):
         self.last_response_id: str | None = None
         self.encrypted_items: dict[str, int] = {}
         self._system_role = system_role
-        self._is_openai = system_role == "developer"
+        self._is_openai = system_role == "developer"  # other servers get the role `system`
         # True if the current item comes after encrypted reasoning of the same response. Only then
         # does the API accept the ids of its messages and calls.
         self._follows_reasoning = False
         self._tool_names: dict[str, str] = {}  # by the id of a call
 
     def copy_repairs(self) -> Self:
-        """Return an empty rendering that keeps what the API has rejected in this one."""
-        return self.copy_without()
+        """Return an empty rendering with the repairs of this one."""
+        return self.repair()
 
-    def copy_without(
-        self, stale_items: frozenset[int] = frozenset(), *, result_images: bool = False
+    def repair(
+        self, *, stale_items: frozenset[int] = frozenset(), images_in_results: bool = True
     ) -> Self:
-        """Return an empty rendering without the reasoning of `stale_items`, or `result_images`."""
+        """Return an empty rendering with the repairs of this one, and with further ones.
+
+        The reasoning of more `stale_items` is sent as text, or there are no `images_in_results`.
+        """
         copy = type(self)(
             self.provider,
             media_types=self.media.media_types,
             system_role=self._system_role,
             stale_items=self.stale_items | stale_items,
-            images_in_results=self.images_in_results and not result_images,
+            images_in_results=self.images_in_results and images_in_results,
         )
-
         copy.last_response_id = self.last_response_id
         return copy
 
@@ -309,7 +311,7 @@ class ResponsesRendering(Rendering):
         if not self.has_own_metadata:
             return False
         if ITEM_ID_KEY not in metadata:
-            return True  # incomplete, or an item that is not part of an answer
+            return True  # omitted: it is incomplete, or an item that is not part of an answer
 
         item_id = self._read_id(metadata, "rs_")
         encrypted = read_own_text(metadata, ENCRYPTED_KEY)
