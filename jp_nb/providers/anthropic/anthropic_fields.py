@@ -55,7 +55,8 @@ def build_request_fields(
     abilities = abilities or Abilities.of(request.model)
     max_tokens = _limit_answer(request, abilities, omitted)
     thinking, effort = _format_thinking(request, max_tokens, abilities, betas, omitted)
-    is_thinking = thinking != _NO_THINKING and (thinking is not None or abilities.thinks_unasked)
+    thinks_unasked = thinking is None and abilities.thinks_unasked
+    is_thinking = thinks_unasked or thinking not in (None, _NO_THINKING)
 
     system = [text_block(text) for text in request.system if text.strip()]
     if system:

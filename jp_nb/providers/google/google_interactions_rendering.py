@@ -100,14 +100,14 @@ class InteractionsRendering(GoogleRendering):
     def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         return None if message["type"] == "thought" else message
 
-    def _continue_answer(self, pieces: list[bytes]) -> None:
+    def _continue_answer(self, encoded: list[bytes]) -> None:
         # The thoughts at the end have no answer, and the API rejects such thoughts.
         last = len(self.messages) - 1
         while last >= 0 and self.messages[last]["type"] == "thought":
             last -= 1
-        del pieces[last + 1 :]
+        del encoded[last + 1 :]
         if last >= 0 and self.messages[last]["type"] not in _FROM_USER:
-            pieces.append(encode_json(self.continue_request))
+            encoded.append(encode_json(self.continue_request))
 
     def _add(self, item: ContextItem) -> None:
         entry = item.entry

@@ -69,12 +69,15 @@ _REFUSABLE: Final[Mapping[str, re.Pattern[str]]] = {
 _IMAGE_REFUSAL: Final = re.compile(
     r"input_(image|file)|\.output\b|\b(image|pdf|file).*(tool|function|output)"
 )
+"""Words of an error about images or PDFs in the results of tools."""
 _COUNTED: Final = frozenset(
     {"model", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation"}
 )
 """Members of a request for a token count, besides the items."""
 _CACHE_OPTIONS: Final = re.compile(r"comparison_response_id|prompt_cache_options")
+"""Words of an error about the request for diagnostics (`cache_diagnostics.py`)."""
 _STALE: Final = re.compile(r"encrypted[_ ]content")
+"""Words of an error about encrypted reasoning."""
 
 
 class ResponsesProvider(HttpProvider[ResponsesRendering]):
@@ -185,7 +188,10 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return super()._stream_body(request, body, decoder, headers)
 
     async def _fetch_as_stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
-        """Yield a response that is not streamed as a stream with its last event."""
+        """Yield a response that is not streamed as a stream with its last event.
+
+        Comments keep the stream alive until the response is there.
+        """
         url = self._http.endpoint.url
         task = asyncio.ensure_future(self._http.fetch(url, read_json(body.decode())))
         try:

@@ -240,12 +240,12 @@ class ResponsesRendering(Rendering):
             items.append({"type": "configuration_update", **update})
         return items
 
-    def _continue_answer(self, pieces: list[bytes]) -> None:
+    def _continue_answer(self, encoded: list[bytes]) -> None:
         # The API answers, and does not continue, a message of the assistant that comes last.
-        while pieces and self._strip_reasoning(self.messages[len(pieces) - 1]) is None:
-            del pieces[-1]
-        if pieces and self.messages[len(pieces) - 1].get("role") == "assistant":
-            pieces.append(encode_json(self.continue_request))
+        while encoded and self._strip_reasoning(self.messages[len(encoded) - 1]) is None:
+            del encoded[-1]
+        if encoded and self.messages[len(encoded) - 1].get("role") == "assistant":
+            encoded.append(encode_json(self.continue_request))
 
     def _add(self, item: ContextItem) -> None:
         entry = item.entry

@@ -35,6 +35,7 @@ RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
 RESULT_PDFS_INTRO: Final = "The results of these tool calls came with images or PDFs:"
 
 _USER_PARTS: Final = b'{"role":"user","content":['
+"""The beginning of a user message with content parts, as JSON."""
 
 
 class Rendering(ABC):
@@ -117,18 +118,18 @@ class Rendering(ABC):
     def _add_changes(self, context: RequestContext) -> None:
         """Render the changes of the head that come before the next item."""
         while self._head_count < len(context.heads):
-            position = context.heads[self._head_count]
-            if position.item_count > self.item_count:
+            items_before, head = context.heads[self._head_count]
+            if items_before > self.item_count:
                 break
 
-            if (change := self._find_next_change(context, position.head)) is not None:
+            if (change := self._find_next_change(context, head)) is not None:
                 self.messages += self._render_change(change)
                 self.media.keep_added(change.added)
                 self.changes.append((self.item_count, change))
 
             self._head_count += 1
-            self._heads_had_tools = self._heads_had_tools or bool(position.head.tools)
-            self.tools = position.head.tools
+            self._heads_had_tools = self._heads_had_tools or bool(head.tools)
+            self.tools = head.tools
 
     def _find_next_change(self, context: RequestContext, after: RequestHead) -> HeadChange | None:
         """Return the change from the last rendered head to `after`; None if there is none."""
@@ -161,52 +162,59 @@ class Rendering(ABC):
 
     def list_changes(self) -> Iterator[AppendedChange]:
         """Yield the changes that are sent as messages, for the user."""
-        pending = () if self._pending is None else ((self.item_count, self._pending[0]),)
-        for items, change in (*self.changes, *pending):
+        changes = [*self.changes]
+        if self._pending is not None:
+            changes.append((self.item_count, self._pending[0]))
+
+        for item_count, change in changes:
             for part, content in change.list_parts():
                 tools: tuple[ToolDefinition, ...] = ()
                 if part == "tools" and part in self.appended:
                     tools = change.list_new_tools()
-                yield AppendedChange(items, part, content, tools)
+                yield AppendedChange(item_count, part, content, tools)
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
-        """Return the messages that tell the model about `change`."""
+        """Return the messages that tell the model about `change`; none if nothing is appended."""
         return []
 
     def encode(
         self, context: RequestContext, *, before: Sequence[bytes] = (), user_parts: bytes = b""
     ) -> list[bytes]:
-        """Return the rendered messages of `context`, each as JSON.
+        """Return the messages of a request, each as JSON.
 
-        `context` is that of the last `update`. A request to continue follows if the model's last
-        answer was cut, then the changes of `settle`. `before` are encoded messages at the beginning
-        of the list. `user_parts` are encoded content parts, joined by commas. They are added to the
-        start of the first rendered message if it is a user message with parts. Otherwise, they are
-        a new message before it.
+        These are `before`, the rendered messages, a request to continue if the model's last answer
+        was cut, and the changes of `settle`.
+
+        Args:
+            context: The context of the last `update`.
+            before: Messages at the beginning, each as JSON.
+            user_parts: Content parts as JSON, joined by commas. They are added to the start of the
+                first rendered message if it is a user message with parts. Otherwise, they are a new
+                message before it.
         """
-        pieces = self.encode_messages()
+        encoded = self.encode_messages()
 
         # A turn that is complete ends with a request of the user or a result of a tool.
         is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
         if is_cut and self._ends_in_answer:
-            self._continue_answer(pieces)
+            self._continue_answer(encoded)
 
-        if pieces and user_parts and pieces[0].startswith(_USER_PARTS):
-            pieces[0] = _USER_PARTS + user_parts + b"," + pieces[0][len(_USER_PARTS) :]
+        if user_parts and encoded and encoded[0].startswith(_USER_PARTS):
+            encoded[0] = _USER_PARTS + user_parts + b"," + encoded[0][len(_USER_PARTS) :]
         elif user_parts:
-            pieces.insert(0, _USER_PARTS + user_parts + b"]}")
+            encoded.insert(0, _USER_PARTS + user_parts + b"]}")
 
         changes = [] if self._pending is None else self._pending[1]
-        return [*before, *pieces, *map(encode_json, changes)]
+        return [*before, *encoded, *map(encode_json, changes)]
 
-    def _continue_answer(self, pieces: list[bytes]) -> None:
-        """Add the request to continue the last of the messages `pieces`, an incomplete answer."""
+    def _continue_answer(self, encoded: list[bytes]) -> None:
+        """Add the request to continue the last of the `encoded` messages, an incomplete answer."""
         # Few models continue an assistant message that comes last, so they are asked to. Reasoning
         # at its end has no answer, and is omitted.
         last = self._strip_reasoning(self.messages[-1])
-        del pieces[-1]
+        del encoded[-1]
         if last is not None:
-            pieces += [encode_json(last), encode_json(self.continue_request)]
+            encoded += [encode_json(last), encode_json(self.continue_request)]
 
     def encode_messages(self) -> list[bytes]:
         """Return each rendered message as JSON."""
