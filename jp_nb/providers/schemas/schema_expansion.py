@@ -36,21 +36,22 @@ def expand_or_keep(schema: Schema, root: Schema) -> Schema:
     return expand(schema, root) or schema
 
 
-def expand(
-    schema: Schema,
-    root: Schema,
-    within: tuple[str, ...] = (),
-    known: dict[str, Schema | None] | None = None,
-) -> Schema | None:
+def expand(schema: Schema, root: Schema) -> Schema | None:
     """Return `schema` with `$ref` and `allOf` replaced by the keywords of their schemas.
 
     None: two schemas disagree about a keyword, or a reference is unknown, recursive, or nested too
-    deeply.
-
-    The function calls itself with `within`, the references that are being expanded, and with
-    `known`, the results for the expanded ones. Other callers omit both.
+    deeply. `root` has the definitions.
     """
-    known = {} if known is None else known
+    return _expand(schema, root, (), {})
+
+
+def _expand(
+    schema: Schema, root: Schema, within: tuple[str, ...], known: dict[str, Schema | None]
+) -> Schema | None:
+    """Return the expanded `schema`; see `expand`.
+
+    `within` are the references that are being expanded, `known` the results of the expanded ones.
+    """
     own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
     members: list[Schema | None] = [own]
 
@@ -58,23 +59,31 @@ def expand(
     if isinstance(reference, str):
         if reference in within or len(within) >= MAX_EXPANSIONS:
             return None
+
         if reference not in known:
-            # A reference back to `within` is recursive in every place, so caching None is right.
             try:
-                found = resolve_reference(root, reference)[1]
+                _, target = resolve_reference(root, reference)
             except LookupError:
                 return None
+
+            # None also if the target refers back to `within`: it is recursive in every place.
             known[reference] = None
-            if isinstance(found, dict):
-                known[reference] = expand(found, root, (*within, reference), known)
+            if isinstance(target, dict):
+                known[reference] = _expand(target, root, (*within, reference), known)
         members.append(known[reference])
 
-    members += [expand(member, root, within, known) for member in get_all_of(schema)]
+    members += [_expand(member, root, within, known) for member in get_all_of(schema)]
     return _merge_schemas(members) if len(members) > 1 else own
 
 
 def _merge_schemas(members: Iterable[Schema | None]) -> JsonObject | None:
-    """Return one schema for the values that fit all `members`; None if they disagree."""
+    """Return one schema for the values that fit all `members`; None if they disagree.
+
+    - Of annotations, descriptions, and definitions, those of the first member count.
+    - `required` has the names of all members.
+    - `properties` has those of all members, which must have different names.
+    - Any other keyword must be the same in all members that have it.
+    """
     merged: JsonObject = {}
 
     for member in members:
@@ -86,7 +95,7 @@ def _merge_schemas(members: Iterable[Schema | None]) -> JsonObject | None:
             if key not in merged or earlier == value:
                 merged[key] = value
             elif key in ANNOTATION_KEYWORDS or key == "description" or key in DEFINITIONS:
-                continue  # keep the nearest one
+                continue
             elif key == "required" and isinstance(earlier, list) and isinstance(value, list):
                 merged[key] = [*earlier, *(name for name in value if name not in earlier)]
             elif (

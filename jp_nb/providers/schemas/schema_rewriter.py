@@ -48,6 +48,7 @@ _STABLE_REFERENCE: Final = re.compile(rf"#(/properties/{WRAPPER_KEY}|/(\$defs|de
 _FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
+"""Values of `format` that both APIs enforce."""
 _MAX_NODES: Final = 20_000
 """Maximum size of a schema with expanded references."""
 
@@ -81,25 +82,29 @@ class SchemaRewriter:
         self._expanding: list[JsonValue] = []  # references around the current node
 
     def rewrite(self, schema: Schema) -> JsonObject:
-        """Return the node to send for `schema`."""
+        """Return the node to send for `schema`.
+
+        Neither API accepts keywords next to `$ref`, so such a schema is expanded, and so is an
+        `allOf`. A recursive one cannot be: it stays a reference, without the keywords next to it.
+        """
         self._node_count += 1
         if self._node_count > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
             self.is_too_large = True
             self.is_enforceable = False
             return {}
 
-        is_moved = not self._is_openai and _has_unstable_reference(schema)
-        if not (is_composed(schema) or is_moved):
+        has_moved_target = not self._is_openai and _has_unstable_reference(schema)
+        if not (is_composed(schema) or has_moved_target):
             return self._rewrite_simple(schema)
 
-        # Neither API accepts keywords next to `$ref`, so the references are expanded.
         parts = (schema, *get_all_of(schema))
         references = [part["$ref"] for part in parts if "$ref" in part]
 
-        if any(reference in self._expanding for reference in references):
+        is_recursive = any(reference in self._expanding for reference in references)
+        if is_recursive:
             if "allOf" in schema:
                 self.is_enforceable = False
-            return {"$ref": references[0]}  # recursive: drop the keywords next to it
+            return {"$ref": references[0]}
 
         self._expanding += references
         expanded = expand(schema, self._root)
