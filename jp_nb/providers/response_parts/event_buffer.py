@@ -29,6 +29,8 @@ from jp_nb.json_values import MAX_INTEGER, as_object
 from jp_nb.providers.key_redactor import NO_KEY, KeyRedactor
 
 MAX_FINISH_REASON_CHARS: Final = 40
+_MAX_DETAIL_CHARS: Final = 2000
+"""Maximum length of the server's explanation of a finish reason."""
 
 
 class _RedactedText(NamedTuple):
@@ -90,7 +92,7 @@ class EventBuffer:
         self.bytes += size if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         self.chars += size
         if 0 < self._max_bytes < self.bytes:
-            return
+            return  # `StreamDecoder` reports it
 
         if index != self._index or kind is not self._kind:
             self._end_text()
@@ -137,14 +139,17 @@ class EventBuffer:
             case Finished(reason=reason, detail=detail):
                 self.finished = True
                 # A finish detail is shown to the user.
-                shown = None if detail is None else self._redactor.hide(str(detail))[:2000]
+                shown = None
+                if detail is not None:
+                    shown = self._redactor.hide(str(detail))[:_MAX_DETAIL_CHARS]
                 event = Finished(reason, shown)
                 self._end_all_redacted()
             case InputChange(reason=reason):
                 shown_reason = self._redactor.hide(reason)[:MAX_FINISH_REASON_CHARS]
                 event = replace(event, reason=shown_reason)
                 self.bytes += len(shown_reason)
-            case Usage():  # its counts are added up and stored as JSON, so others are dropped
+            case Usage():
+                # Counts are added up and stored as JSON. Other values of a server are dropped.
                 counts = {
                     name: count
                     for name, count in asdict(event).items()

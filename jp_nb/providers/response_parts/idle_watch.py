@@ -71,8 +71,8 @@ class IdleWatch:
         earlier_cancellations = reader.cancelling()
 
         try:
+            # The timer cancels only a read that waits. One that never waits is stopped here.
             if self._find_deadline() > self._read_ended:
-                # A read that never waits is never canceled.
                 return await anext(chunks)
         except StopAsyncIteration:
             return None
@@ -86,8 +86,13 @@ class IdleWatch:
             if self._has_expired:
                 reader.uncancel()
 
+        # The deadline is over.
         if self._end_deadline is not None:
             return None
+        raise self._make_timeout_error()
+
+    def _make_timeout_error(self) -> ProviderError:
+        """Return the error that names the silence, and the setting with its limit."""
         setting = "assistant.request.stream_idle_timeout_secs"
         limit = IDLE_TIMEOUTS * self._seconds
         times = f"{IDLE_TIMEOUTS} times {setting}"
@@ -98,7 +103,7 @@ class IdleWatch:
         else:
             silence = f"{self._seconds:g} s ({setting})"
 
-        raise ProviderError(
+        return ProviderError(
             f"{self._decoder.provider} sent no content for {silence}. To wait longer, increase it: "
             f"`%jp config {setting}=SECONDS`",
             kind="timeout",
