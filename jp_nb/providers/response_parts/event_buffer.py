@@ -138,26 +138,22 @@ class EventBuffer:
                 self._end_redacted(index)
             case Finished(reason=reason, detail=detail):
                 self.finished = True
-                # A finish detail is shown to the user.
-                shown = None
-                if detail is not None:
-                    shown = self._redactor.hide(str(detail))[:_MAX_DETAIL_CHARS]
-                event = Finished(reason, shown)
+                event = Finished(reason, self._format_detail(detail))
                 self._end_all_redacted()
             case InputChange(reason=reason):
                 shown_reason = self._redactor.hide(reason)[:MAX_FINISH_REASON_CHARS]
                 event = replace(event, reason=shown_reason)
                 self.bytes += len(shown_reason)
             case Usage():
-                # Counts are added up and stored as JSON. Other values of a server are dropped.
-                counts = {
-                    name: count
-                    for name, count in asdict(event).items()
-                    if type(count) is int and 0 <= count <= MAX_INTEGER
-                }
-                event = Usage(**counts)
+                event = _keep_valid_counts(event)
 
         self._events.append(event)
+
+    def _format_detail(self, detail: object) -> str | None:
+        """Return the server's explanation of a finish reason, which is shown to the user."""
+        if detail is None:
+            return None
+        return self._redactor.hide(str(detail))[:_MAX_DETAIL_CHARS]
 
     def take(self) -> list[ProviderEvent]:
         """Return the events since the last call."""
@@ -206,3 +202,13 @@ class EventBuffer:
             self._events.append(ToolCallArguments(index, text))
         else:
             self._events.append(TextPart(index, kind, text))
+
+
+def _keep_valid_counts(usage: Usage) -> Usage:
+    """Return `usage` without values that are no counts: these are added up and stored as JSON."""
+    counts = {
+        name: count
+        for name, count in asdict(usage).items()
+        if type(count) is int and 0 <= count <= MAX_INTEGER
+    }
+    return Usage(**counts)
