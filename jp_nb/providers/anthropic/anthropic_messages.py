@@ -169,7 +169,9 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             answer,
             request=body,
             on_message=on_message,
-            parameter_names={x.name: ParameterNames.of(x, ANTHROPIC_CALLS) for x in request.tools},
+            parameter_names={
+                tool.name: ParameterNames.of(tool, ANTHROPIC_CALLS) for tool in request.tools
+            },
             find_signatures=lambda paths: _find_signatures(paths, body),
         )
 
@@ -242,9 +244,9 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the models of the server. Later requests use their abilities."""
-        found = await list_anthropic_models(self._http, seconds)
-        self._listed = {model.id: model for model in found.models}
-        return found
+        listed = await list_anthropic_models(self._http, seconds)
+        self._listed = {model.id: model for model in listed.models}
+        return listed
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Check that the API can enforce `schema`.
@@ -276,17 +278,17 @@ def _iter_signatures(path: str, messages: Sequence[WireMessage]) -> Iterator[str
 
     `path` is part of a text, such as an error.
     """
-    place = _THINKING_PLACE.search(path)
-    if place is None:
+    match = _THINKING_PLACE.search(path)
+    if match is None:
         return
 
-    message = int(place[1])
-    block = int(place[2] or 0)
-    for sent in messages[message:]:
-        content = sent["content"]
+    message_index = int(match[1])
+    block_index = int(match[2] or 0)
+    for message in messages[message_index:]:
+        content = message["content"]
         if isinstance(content, list):
-            yield from map(_get_signature, content[block:])
-        block = 0
+            yield from map(_get_signature, content[block_index:])
+        block_index = 0  # of the later messages, all blocks
 
 
 def _get_signature(block: WireMessage) -> str:

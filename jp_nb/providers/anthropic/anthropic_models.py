@@ -99,7 +99,8 @@ class Abilities:
             known = replace(known, thinking=thinking, sampling=sampling, thinks_unasked=thinks)
 
         if listed.efforts is not None:
-            known = replace(known, efforts=tuple(x for x in EFFORT_LEVELS if x in listed.efforts))
+            efforts = tuple(level for level in EFFORT_LEVELS if level in listed.efforts)
+            known = replace(known, efforts=efforts)
 
         if listed.structured is not None:
             known = replace(known, strict=listed.structured)

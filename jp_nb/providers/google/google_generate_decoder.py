@@ -135,10 +135,10 @@ class GenerateDecoder(ContinuedDecoder):
             return
 
         self._flush_item(out)
-        word = self._reason or "STOP"
-        reason = _FINISH_REASONS.get(word, "other")
+        wire_reason = self._reason or "STOP"
+        reason = _FINISH_REASONS.get(wire_reason, "other")
         needs_detail = reason in ("other", "refused")
-        detail = (self._detail or word) if needs_detail else None
+        detail = (self._detail or wire_reason) if needs_detail else None
         out.add(Finished(reason, detail))
 
     def _add_part(self, part: WireObject, out: EventBuffer) -> None:

@@ -127,17 +127,17 @@ async def _collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelL
 
     A server may repeat its pages without an end.
     """
-    found: dict[str, ModelInfo] = {}
+    models: dict[str, ModelInfo] = {}
     page_count = 0
     async with aclosing(pages) as opened_pages:
         async for page in opened_pages:
-            earlier_count = len(found)
-            found.update((model.id, model) for model in page if model.id not in found)
+            earlier_count = len(models)
+            models.update((model.id, model) for model in page if model.id not in models)
             page_count += 1
-            if len(found) == earlier_count or len(found) > MAX_MODELS:
+            if len(models) == earlier_count or len(models) > MAX_MODELS:
                 break
 
-    listed = _limit_models(found.values())
+    listed = _limit_models(models.values())
     return ModelList(listed.models, is_cut=listed.is_cut or page_count == MAX_MODEL_PAGES)
 
 

@@ -367,8 +367,8 @@ def _join_texts(value: Any) -> str:
         text = value.get("text")
         return text if isinstance(text, str) else ""
     if isinstance(value, list):
-        flat = (each for each in value if not isinstance(each, list))
-        return "".join(map(_join_texts, flat))
+        parts = (part for part in value if not isinstance(part, list))
+        return "".join(map(_join_texts, parts))
     return ""
 
 

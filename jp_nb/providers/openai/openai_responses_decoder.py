@@ -424,10 +424,10 @@ class ResponsesDecoder(Decoder):
             return Finished("refused", refusal) if refusal else Finished()
 
         details = response.get("incomplete_details") or {}
-        wire_reason = details.get("reason") if status == "incomplete" else None
-        word = str(wire_reason or status)
-        reason = _INCOMPLETE.get(word, "other")
-        detail = None if reason == "max_tokens" else word
+        cause = details.get("reason") if status == "incomplete" else None
+        wire_reason = str(cause or status)
+        reason = _INCOMPLETE.get(wire_reason, "other")
+        detail = None if reason == "max_tokens" else wire_reason
         return Finished(reason, detail)
 
     def _fail(self, error: Any, out: EventBuffer) -> None:

@@ -29,7 +29,7 @@ _REFUSED_CHANGE: Final = re.compile(
     r"additional_tools|configuration_update",
     re.IGNORECASE,
 )
-_HEAD_PARTS: Final = frozenset(each.name for each in fields(RequestHead))
+_HEAD_PARTS: Final = frozenset(part.name for part in fields(RequestHead))
 
 
 def find_change(

@@ -63,9 +63,9 @@ def count_least_tokens(messages: Iterable[bytes]) -> int:
 
     for message in messages:
         text = _BINARY.sub(b"", message)
-        found = _WORD.findall(text)
-        words += len(found)
-        chars += sum(map(len, found))
+        words_of_message = _WORD.findall(text)
+        words += len(words_of_message)
+        chars += sum(map(len, words_of_message))
 
     return int(max(words * _TOKENS_PER_WORD, chars / _CHARS_PER_TOKEN))
 

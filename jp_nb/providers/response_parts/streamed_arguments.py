@@ -193,7 +193,7 @@ def _merge_repetitions(text: str) -> str:
     contents = [*dropwhile(is_empty_object, objects)] or objects[:1]
 
     try:
-        meanings = {json.dumps(read_json(each), sort_keys=True) for each in contents}
+        meanings = {json.dumps(read_json(content), sort_keys=True) for content in contents}
     except ValueError:
         return text
 

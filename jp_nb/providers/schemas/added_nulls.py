@@ -58,7 +58,7 @@ def _fits(value: JsonValue, schema: Schema, root: Schema) -> bool:
         return False
 
     alternatives = get_alternatives(schema)
-    if alternatives and not any(_fits(value, each, root) for each in alternatives):
+    if alternatives and not any(_fits(value, part, root) for part in alternatives):
         return False
 
     items = schema.get("items")
