@@ -114,28 +114,35 @@ class RefusedMedia:
             self._guesses = []
             self._attempts = 0
 
-        parsed = [json.loads(message) for message in messages]
-        known = _list_known_files(request)
-        named_part = _find_named_part(error, parsed)
-
-        if named_part is not None:
-            found = _select_kind(error, _find_files(named_part, known))
-        else:
-            files = _select_kind(error, _find_files(parsed, known))
-            found = _select_newest(files, self._attempts)
-            self._attempts += 1
-            self._guesses += [file.image.digest for file in found]
-
+        files = self._choose_files(error, request, messages)
         reasons = self.of(request.model)
-        if found:
-            refused = {file.image.digest: format_refusal(error) for file in found}
+
+        if files:
+            refused = {file.image.digest: format_refusal(error) for file in files}
             self._reasons[request.model] = {**reasons, **refused}
         elif self._guesses:
             self._reasons[request.model] = {
                 digest: reason for digest, reason in reasons.items() if digest not in self._guesses
             }
             self._guesses = []
-        return list({file.image.digest: file.image for file in found}.values())
+        return list({file.image.digest: file.image for file in files}.values())
+
+    def _choose_files(
+        self, error: ProviderError, request: ModelRequest, messages: Sequence[bytes]
+    ) -> list[_SentFile]:
+        """Return the files that the error names, or else the next guess; see `omit`."""
+        parsed = [json.loads(message) for message in messages]
+        known = _list_known_files(request)
+
+        named_part = _find_named_part(error, parsed)
+        if named_part is not None:
+            return _select_kind(error, _find_files(named_part, known))
+
+        files = _select_kind(error, _find_files(parsed, known))
+        guessed = _select_newest(files, self._attempts)
+        self._attempts += 1
+        self._guesses += [file.image.digest for file in guessed]
+        return guessed
 
 
 def _list_known_files(request: ModelRequest) -> dict[str, _SentFile]:
