@@ -91,9 +91,11 @@ def check_anthropic(schema: Schema) -> None:
                 raise _make_error((*path, *step), problem)
 
         # The members of `allOf` are checked together, at their parent.
-        if path[-2:-1] != ("allOf",) and (unknown := find_undeclared(expand_or_keep(part, schema))):
+        is_member_of_all_of = path[-2:-1] == ("allOf",)
+        undeclared = find_undeclared(expand_or_keep(part, schema))
+        if undeclared and not is_member_of_all_of:
             raise _make_error(
-                path, f"`required` names {unknown[0]!r}, which is missing under `properties`"
+                path, f"`required` names {undeclared[0]!r}, which is missing under `properties`"
             )
 
     adapt_for_anthropic(schema)

@@ -122,9 +122,10 @@ def _join_alternatives(earlier: JsonValue, part: JsonValue) -> JsonValue:
 def _list_always_required(
     schemas: Sequence[Schema], choices: Sequence[Sequence[Schema]]
 ) -> list[JsonValue]:
-    """Return the declared names that all `schemas`, or each alternative of a choice, require.
+    """Return the declared names that one of `schemas` requires, or each alternative of a choice.
 
-    The first one of `schemas` declares the names.
+    Arguments fit all `schemas`, and one alternative of each of the `choices`. The first one of
+    `schemas` declares the names.
     """
     required = [*chain.from_iterable(map(get_required, schemas))]
     for alternatives in choices:
