@@ -132,7 +132,15 @@ class HttpProvider(ABC, Generic[RenderingT]):
         answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
-        """Return the body of a request, and add the settings that it omits to `omitted`."""
+        """Return the body of a request.
+
+        Args:
+            request: The request, whose head is the one in front of the conversation.
+            rendering: Has rendered the context of the request.
+            attached: The attachments in the form of the API.
+            answer: The schema of a structured answer.
+            omitted: Receives the settings that the body omits, each with the reason.
+        """
 
     @abstractmethod
     def _make_decoder(
@@ -165,15 +173,15 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Return those of the appended `parts` of a rendering that `model` supports."""
         return frozenset() if model in self._models_without_changes else parts
 
-    def _max_pdf_pages(self, model: str) -> int | None:
-        """Return the maximum number of pages of all PDFs of a request; None: unknown, or none."""
+    def _find_page_limit(self, model: str) -> int | None:
+        """Return the maximum number of pages of all PDFs of a request; None if none is known."""
         return None
 
     def _prepare_rendering(self, rendering: RenderingT, model: str) -> None:
         """Set what requests to `model` append and omit, before the rendering has messages."""
         rendering.appended = self._select_appended(model, type(rendering).appended)
         refused = self._refused_media.of(model)
-        rendering.media.rules = MediaRules(refused, self._max_pdf_pages(model))
+        rendering.media.rules = MediaRules(refused, self._find_page_limit(model))
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""

@@ -142,7 +142,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             parts = frozenset({"attachments"})
         return super()._select_appended(model, parts)
 
-    def _max_pdf_pages(self, model: str) -> int | None:
+    def _find_page_limit(self, model: str) -> int | None:
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
         return find_max_pdf_pages(model, self._listed.get(model), betas)
 
