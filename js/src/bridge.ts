@@ -10,6 +10,7 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage, User } from '@jupyterlab/services';
+import { UUID } from '@lumino/coreutils';
 
 import { AwaitedOutputs } from './awaited';
 import { beginRun, endRun } from './cellruns';
@@ -749,7 +750,7 @@ export class Bridge {
       this.answer(data, { operation, outcome: 'refused', why: 'this notebook is read-only' });
       return;
     }
-    this.answer(data, applyEdits(this.context.model, this.views, data, makeId));
+    this.answer(data, applyEdits(this.context.model, this.views, data, UUID.uuid4));
   }
 
   /** Store the outputs of a cell that the kernel has run inside of a turn. */
@@ -861,7 +862,7 @@ export class Bridge {
     const message: unknown = {
       channel: 'control',
       header: {
-        msg_id: makeId(),
+        msg_id: UUID.uuid4(),
         msg_type: type,
         session: kernel.clientId,
         username: kernel.username,
@@ -877,7 +878,7 @@ export class Bridge {
   }
 
   /** The id of this page, for the kernel. */
-  private readonly page = makeId();
+  private readonly page = UUID.uuid4();
   private kernel: Kernel.IKernelConnection | null = null;
   /** The id of the kernel's comm. */
   private comm: string | null = null;
@@ -917,9 +918,4 @@ export class Bridge {
 /** The number of a message; 0 is that of none. */
 function seqOf({ seq }: { seq?: unknown }): number {
   return isCount(seq) ? seq : 0;
-}
-
-function makeId(): string {
-  // `randomUUID` is missing on pages that are not served by HTTPS.
-  return crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 }

@@ -30,8 +30,10 @@ interface IReviewedCell {
 interface IReview {
   cells: IReviewedCell[];
   row: HTMLElement;
-  buttons: HTMLElement[];
-  leave: () => void;
+  /** The buttons, and the texts beside them. */
+  added: HTMLElement[];
+  /** Aborted when the user shows another cell, and when the review ends. */
+  visit: AbortController;
 }
 
 export class ReviewMarks {
@@ -76,49 +78,65 @@ export class ReviewMarks {
     const row = document.createElement('div');
     row.className = 'jp-nb-show-cells';
     row.append('Show in the notebook: ');
-    let leave = () => undefined as void;
-    const buttons: HTMLElement[] = [];
+    const review: IReview = { cells, row, added: [], visit: new AbortController() };
+
     for (const cell of cells) {
       const slot = cell.slot ? root.getElementsByClassName(cell.slot)[0] : undefined;
+      // Screen readers read the text of an element that had this role before.
+      const status = document.createElement('span');
+      status.className = 'jp-nb-show-problem';
+      status.setAttribute('role', 'status');
       const button = makeButton(slot ? 'Show cell' : cell.label, () => {
-        leave();
-        void this.show(panel, button, cell).then(back => {
-          leave = back;
+        review.visit.abort();
+        review.visit = new AbortController();
+        const { signal } = review.visit;
+        void this.show(panel, button, cell, signal).then(problem => {
+          status.textContent = problem;
         });
       });
       button.title = `Show ${cell.label} in the notebook`;
       if (slot) {
         button.setAttribute('aria-label', `Show cell of ${cell.label}`);
       }
-      buttons.push(button);
-      (slot ?? row).append(button);
+      review.added.push(button, status);
+      (slot ?? row).append(button, status);
     }
+
     if (row.querySelector('button')) {
       root.append(row);
     }
-    return { cells, row, buttons, leave: () => leave() };
+    return review;
   }
 
-  /** Scroll to a cell, without a change of the focus; return what removes the way back. */
+  /**
+   * Scroll to a cell, without a change of the focus, and add a button that leads back.
+   *
+   * Returns why the cell is not shown; "" if it is, or if `signal` has ended the visit.
+   */
   private async show(
     panel: NotebookPanel,
     button: HTMLButtonElement,
-    { cell, label }: IReviewedCell
-  ): Promise<() => void> {
+    { cell }: IReviewedCell,
+    signal: AbortSignal
+  ): Promise<string> {
     const { content } = panel;
     const scroller = content.outerNode;
     const { scrollTop } = scroller;
-    const found = content.widgets.findIndex(({ model }) => model.id === cell);
+    const found = content.widgets.findIndex(({ model }) => model?.id === cell);
     const index = cell === START ? 0 : found;
     if (index < 0) {
-      button.textContent = `${label} (the cell is gone)`;
-      return () => undefined;
+      return 'The cell is gone.';
     }
+
     const scrolled = content.scrollToItem(index, 'center').catch(() => undefined);
     await Promise.race([scrolled, new Promise(resolve => setTimeout(resolve, SCROLL_MS))]);
+
+    // Meanwhile, the user may have answered, or shown another cell.
+    if (signal.aborted) {
+      return '';
+    }
     if (!isInView(content.widgets[index]?.node, scroller)) {
-      button.textContent = `${label} (cell ${index + 1}: not drawn yet)`;
-      return () => undefined;
+      return `Cell ${index + 1} is not drawn yet. Try again.`;
     }
 
     const back = makeButton('Back to the review', () => {
@@ -128,7 +146,8 @@ export class ReviewMarks {
     });
     back.classList.add('jp-nb-back');
     panel.node.append(back);
-    return () => back.remove();
+    signal.addEventListener('abort', () => back.remove());
+    return '';
   }
 
   /** The views of the cells change after the cells. */
@@ -156,9 +175,9 @@ export class ReviewMarks {
   private readonly reviews = new Map<unknown, IReview>();
 }
 
-function end({ row, buttons, leave }: IReview): void {
-  leave();
-  for (const each of [row, ...buttons]) {
+function end({ row, added, visit }: IReview): void {
+  visit.abort();
+  for (const each of [row, ...added]) {
     each.remove();
   }
 }

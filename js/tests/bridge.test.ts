@@ -682,3 +682,17 @@ describe('questions of the kernel', () => {
     expect(page.tell({ type: 'input', request: 'x' })).toMatchObject([{ can: false }]);
   });
 });
+
+describe('edits', () => {
+  it('insert cells with ids that nbformat allows, also on a page without HTTPS', async () => {
+    vi.stubGlobal('crypto', {}); // `randomUUID` is for secure pages only
+    const page = new Page();
+    const { page: to } = await page.open();
+    const step = { kind: 'insert', cell: 'new1', after: 'a', type: 'code', source: 'x = 1' };
+    const [answer] = page.tell({ type: 'edit', to, operation: 'o1', steps: [step], expected: [] });
+    expect(JSON.parse(answer.text as string)).toMatchObject({ outcome: 'applied' });
+    expect(page.notebook.list.map(({ source }) => source)).toEqual(['%%jp', 'x = 1']);
+    expect(page.notebook.list[1].id).toMatch(/^[a-zA-Z0-9-_]{1,64}$/);
+    expect(to).toMatch(/^[a-zA-Z0-9-_]{1,64}$/);
+  });
+});

@@ -51,6 +51,7 @@ export class FakeOutputs {
 
 export class FakeCell {
   readonly outputs = new FakeOutputs();
+  readonly stateChanged = new Signal<this, { name: string; newValue: unknown }>(this);
   executionState: 'idle' | 'running' = 'idle';
   executionCount: number | null = null;
   isDirty = false;
@@ -123,6 +124,7 @@ export class FakeNotebook {
       this.list.splice(place, 0, new FakeCell(id, source));
       this.cells.changed.emit();
     },
+    setMetadata: (key: string, value: unknown) => this.setMetadata(key, value),
     transact: (change: () => void) => change()
   };
 
@@ -216,6 +218,7 @@ export class FakeContext {
   readonly disposed = new Signal<this, void>(this);
   readonly sessionContext = {
     kernelChanged: new Signal<object, unknown>({}),
+    statusChanged: new Signal<object, string>({}),
     session: {} as { kernel?: unknown }
   };
   localPath = 'talk.ipynb';

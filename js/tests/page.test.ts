@@ -6,10 +6,11 @@ import { codeOf, isPlainBlock, showsAnswers } from '../src/page/blocks';
 import { insertBelow } from '../src/page/insertion';
 import { isExplained, requestWhy, usesJp, WHY } from '../src/page/last_error';
 import { MentionProvider, offerCells } from '../src/page/mentions';
+import { RunOrder, RunOrders } from '../src/page/run_order';
 import { findMention, isProse, startOf } from '../src/page/prose';
 import { DEFAULTS, PageSettings } from '../src/page/settings';
 import schema from '../settings/page.json';
-import { FakeCell, FakeNotebook } from './fakes';
+import { FakeCell, FakeContext, FakeKernel, FakeNotebook } from './fakes';
 
 function element(
   tagName: string,
@@ -186,21 +187,79 @@ describe('requests about an error', () => {
     return cell;
   };
 
+  const ask = (notebook: FakeNotebook, id: string, order = new RunOrder(notebook.model)) =>
+    requestWhy(notebook.model, id, order);
+
+  /** A cell runs in the page, and fails. */
+  const fail = (cell: FakeCell, count: number) => {
+    cell.clearExecution();
+    cell.outputs.add({ output_type: 'error', ename: 'E', evalue: '', traceback: [] });
+    cell.executionCount = count;
+    cell.stateChanged.emit({ name: 'executionCount', newValue: count });
+  };
+
   it('are inserted below the cell that failed last', () => {
     const jp = failed('c', 9, '%jp why');
     const notebook = new FakeNotebook(failed('a', 3), new FakeCell('x'), failed('b', 2), jp);
-    expect(requestWhy(notebook.model, 'a')).toEqual({ kind: 'inserted', index: 1 });
+    expect(ask(notebook, 'a')).toEqual({ kind: 'inserted', index: 1 });
     expect(notebook.list[1].source).toBe(WHY);
-    expect(requestWhy(notebook.model, 'a')).toEqual({ kind: 'present', index: 1 });
+    expect(ask(notebook, 'a')).toEqual({ kind: 'present', index: 1 });
     expect(notebook.list).toHaveLength(5);
   });
 
   it('are refused for an earlier error, and in a read-only notebook', () => {
     const notebook = new FakeNotebook(failed('a', 3), failed('b', 4), failed('c', null));
-    expect(requestWhy(notebook.model, 'a')).toEqual({ kind: 'earlier' });
+    expect(ask(notebook, 'a')).toEqual({ kind: 'uncertain' });
+    const order = new RunOrder(notebook.model);
+    fail(notebook.list[1], 5);
+    expect(ask(notebook, 'a', order)).toEqual({ kind: 'earlier' });
     notebook.readOnly = true;
-    expect(requestWhy(notebook.model, 'b')).toEqual({ kind: 'readonly' });
+    expect(ask(notebook, 'b', order)).toEqual({ kind: 'readonly' });
     expect(notebook.list).toHaveLength(3);
+  });
+
+  it('follow the order of the runs, not the numbers, which a new kernel counts from 1', () => {
+    const notebook = new FakeNotebook(failed('a', 50), failed('b', 40));
+    const context = new FakeContext(notebook, new FakeKernel());
+    const added = new Signal<object, object>({});
+    const forEach = (call: (panel: unknown) => void) => call({ context });
+    const orders = new RunOrders({ forEach, widgetAdded: added } as never);
+    const order = orders.of(notebook.model);
+    added.emit({ context }); // another view of the document
+    expect(orders.of(notebook.model)).toBe(order);
+
+    context.sessionContext.statusChanged.emit('busy');
+    expect(order.isRestarted).toBe(false);
+    context.sessionContext.statusChanged.emit('restarting');
+    expect(ask(notebook, 'a', order)).toEqual({ kind: 'restarted' });
+
+    const [a, b] = notebook.list;
+    fail(b, 3);
+    expect(ask(notebook, 'a', order)).toEqual({ kind: 'restarted' });
+    expect(ask(notebook, 'b', order)).toEqual({ kind: 'inserted', index: 2 });
+    notebook.list.pop();
+
+    fail(a, 4);
+    expect(ask(notebook, 'b', order)).toEqual({ kind: 'earlier' });
+    expect(ask(notebook, 'a', order)).toEqual({ kind: 'inserted', index: 1 });
+  });
+
+  it('forget the runs of a kernel that was changed, and know those of new cells', () => {
+    const notebook = new FakeNotebook(failed('a', 1));
+    const context = new FakeContext(notebook, new FakeKernel());
+    const widgetAdded = new Signal<object, object>({});
+    const orders = new RunOrders({ forEach: () => undefined, widgetAdded } as never);
+    widgetAdded.emit({ context });
+    const order = orders.of(notebook.model);
+
+    context.sessionContext.kernelChanged.emit({ oldValue: null, newValue: {} });
+    notebook.list.push(new FakeCell('b', '1 / 0'));
+    notebook.cells.changed.emit();
+    fail(notebook.list[1], 7);
+    expect(ask(notebook, 'b', order)).toEqual({ kind: 'inserted', index: 2 });
+    notebook.list.pop();
+    context.sessionContext.kernelChanged.emit({ oldValue: {}, newValue: {} });
+    expect(ask(notebook, 'b', order)).toEqual({ kind: 'restarted' });
   });
 
   it('are offered where jp_nb is used, not about its own cells', () => {

@@ -112,6 +112,11 @@ describe('keys of a form', () => {
     expect(['ArrowUp', 'ArrowRight', 'Tab'].map(findStep)).toEqual([-1, 1, 0]);
     expect([stepAround(0, -1, 3), stepAround(2, 1, 3), stepAround(-1, 1, 3)]).toEqual([2, 0, 0]);
   });
+
+  it('move to the first or the last button from elsewhere, and nowhere without buttons', () => {
+    expect([stepAround(-1, 1, 3), stepAround(-1, -1, 3)]).toEqual([0, 2]);
+    expect([stepAround(-1, 1, 0), stepAround(-1, -1, 0)]).toEqual([-1, -1]);
+  });
 });
 
 describe('the place of a form', () => {

@@ -61,6 +61,26 @@ def test_click_asks_about_the_error_in_a_cell_below_once(
 
 
 @pytest.mark.req("PAGE-5")
+def test_last_error_after_a_restart_is_that_of_the_new_kernel(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, "1 / 0", "None + 1")
+    load(page)
+    for index in (1, 2):
+        page.run_cell(index)
+        page.cell(index).get_by_role("button", name=ASK).wait_for()
+
+    page.restart_kernel()
+    page.cell(2).get_by_role("button", name=ASK).click()
+    page.cell(2).get_by_text("The kernel started again after this error").wait_for()
+
+    load(page)
+    page.run_cell(1)  # its number is less than the one that the other cell has kept
+    page.wait_for_kernel_status("idle")
+    page.cell(1).get_by_role("button", name=ASK).click()
+    page.output_text(2, contains="You divided by zero.")
+    assert page.page.evaluate(SOURCES)[1:] == ["1 / 0", "%jp why", "None + 1"]
+
+
+@pytest.mark.req("PAGE-5")
 def test_notebook_without_jp_shows_errors_as_before(open_notebook: OpenNotebook) -> None:
     page = open_notebook("1 / 0")
     page.run_cell(0)

@@ -9,6 +9,7 @@ import type { Message } from '@lumino/messaging';
 
 import { cellOf, makeButton, selectCell } from './answers';
 import { isExplained, requestWhy, usesJp } from './last_error';
+import { RunOrders } from './run_order';
 import type { IPageSettings } from './settings';
 
 const BAR = 'jp-nb-error-bar';
@@ -22,12 +23,13 @@ export function makeErrorFactory(
   trans: TranslationBundle,
   tracker: INotebookTracker
 ): IRenderMime.IRendererFactory {
+  const orders = new RunOrders(tracker);
   return {
     safe: true,
     mimeTypes: ['application/vnd.jupyter.error'],
     defaultRank: 100,
     createRenderer: options =>
-      new ErrorView({ ...options, mimeType: STDERR }, settings, trans, tracker)
+      new ErrorView({ ...options, mimeType: STDERR }, settings, trans, tracker, orders)
   };
 }
 
@@ -36,7 +38,8 @@ class ErrorView extends RenderedError {
     options: IRenderMime.IRendererOptions,
     private readonly settings: IPageSettings,
     private readonly trans: TranslationBundle,
-    private readonly tracker: INotebookTracker
+    private readonly tracker: INotebookTracker,
+    private readonly orders: RunOrders
   ) {
     super(options);
     settings.changed.connect(this.decorate, this);
@@ -86,7 +89,8 @@ class ErrorView extends RenderedError {
 
   /** Ask in a cell below; return the reason if that is not possible, else "". */
   private ask(notebook: Notebook, id: string): string {
-    const request = notebook.model && requestWhy(notebook.model, id);
+    const { model } = notebook;
+    const request = model && requestWhy(model, id, this.orders.of(model));
     switch (request?.kind) {
       case 'present':
         selectCell(notebook, request.index);
@@ -99,6 +103,14 @@ class ErrorView extends RenderedError {
       }
       case 'earlier':
         return this.trans.__('Another cell failed later. Run this cell again, then ask.');
+      case 'restarted':
+        return this.trans.__(
+          'The kernel started again after this error. Run this cell again, then ask.'
+        );
+      case 'uncertain':
+        return this.trans.__(
+          'This may not be the last error of the kernel. Run this cell again, then ask.'
+        );
       default:
         return this.trans.__('The notebook is read-only.');
     }

@@ -1,12 +1,13 @@
 /** The rules of "Ask about this error": where it is offered, and what it inserts. */
 
-import type { ICellModel } from '@jupyterlab/cells';
+import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
 import type { INotebookModel } from '@jupyterlab/notebook';
 
 import { isCodeCell } from '../outputs';
 import { KEY } from '../record';
 import { showsAnswers } from './blocks';
 import { insertBelow } from './insertion';
+import type { RunOrder } from './run_order';
 
 /** The request about the last error of the kernel. */
 export const WHY = '%jp why';
@@ -26,47 +27,70 @@ export function isExplained(source: string): boolean {
   return !showsAnswers(source);
 }
 
+/** Why `%jp why` would be about another error, or may be. */
+type NotLast =
+  /** Another cell failed later. */
+  | 'earlier'
+  /** The kernel started again after the error. */
+  | 'restarted'
+  /** The errors are older than the page, and their numbers do not tell which one is the last. */
+  | 'uncertain';
+
 export type Request =
   /** A cell below is inserted, and may run. */
   | { kind: 'inserted'; index: number }
   /** The cell below asks already. */
   | { kind: 'present'; index: number }
-  /** Another cell failed later, so `%jp why` would be about that error. */
-  | { kind: 'earlier' }
+  | { kind: NotLast }
   | { kind: 'readonly' };
 
 /** Prepare the request about the error of the cell `id`. */
-export function requestWhy(model: INotebookModel, id: string): Request {
+export function requestWhy(model: INotebookModel, id: string, order: RunOrder): Request {
   const cells = Array.from(model.cells);
   const index = cells.findIndex(cell => cell.id === id);
   const below = cells[index + 1];
   if (below?.type === 'code' && below.sharedModel.getSource().trim() === WHY) {
     return { kind: 'present', index: index + 1 };
   }
-  if (!isLastError(cells, id)) {
-    return { kind: 'earlier' };
+  const kind = whyNotLast(cells, id, order);
+  if (kind) {
+    return { kind };
   }
   const inserted = insertBelow(model, id, WHY);
   return inserted < 0 ? { kind: 'readonly' } : { kind: 'inserted', index: inserted };
 }
 
-/** Whether no cell with an error ran after the cell `id`. */
-function isLastError(cells: readonly ICellModel[], id: string): boolean {
-  let last = -1;
-  let own = -1;
-  for (const cell of cells) {
-    if (
-      !isCodeCell(cell) ||
-      !hasError(cell.outputs) ||
-      !isExplained(cell.sharedModel.getSource())
-    ) {
-      continue;
-    }
-    const count = cell.executionCount ?? 0;
-    last = Math.max(last, count);
-    own = cell.id === id ? count : own;
+/** Why the error of the cell `id` may not be the last one of the kernel; undefined if it is. */
+function whyNotLast(
+  cells: readonly ICellModel[],
+  id: string,
+  order: RunOrder
+): NotLast | undefined {
+  const others = cells.filter(isCodeCell).filter(cell => cell.id !== id && hasFailed(cell));
+  const place = order.placeOf(id);
+  if (place !== undefined) {
+    const isLater = others.some(other => (order.placeOf(other.id) ?? 0) > place);
+    return isLater ? 'earlier' : undefined;
   }
-  return own === last;
+  if (order.isRestarted) {
+    return 'restarted';
+  }
+  if (others.some(other => order.placeOf(other.id) !== undefined)) {
+    return 'earlier';
+  }
+
+  // All of them ran before the page was opened.
+  const own = cells.filter(isCodeCell).find(cell => cell.id === id);
+  const isGreatest = others.every(other => countOf(other) < countOf(own));
+  return isGreatest ? undefined : 'uncertain';
+}
+
+function countOf(cell: ICodeCellModel | undefined): number {
+  return cell?.executionCount ?? 0;
+}
+
+function hasFailed(cell: ICodeCellModel): boolean {
+  return hasError(cell.outputs) && isExplained(cell.sharedModel.getSource());
 }
 
 interface IOutputs {

@@ -397,7 +397,7 @@ class ChoiceList {
 
     const inputs = this.inSight();
     const at = inputs.indexOf(target as HTMLInputElement);
-    inputs[stepAround(at, step, inputs.length)].focus();
+    inputs[stepAround(at, step, inputs.length)]?.focus();
     return true;
   }
 

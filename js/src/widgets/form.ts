@@ -52,6 +52,8 @@ interface IMessage {
 const SETTLE_MS = 300; // ignore keys that were meant for the previous focus
 const KEEP_IN_VIEW_MS = 2000; // the outputs above the form are drawn later
 const DETACHED_MS = 1000; // then report the form anyway: its cell may be out of view and detached
+const LOOK_MS = 10; // between looks at a form that the page draws
+const PATIENT_MS = 200; // between looks at a form that the page has not drawn for long
 const TYPING_MS = 1000; // a user who pressed a key within this time may still be typing
 const CLOSING_MS = 1000; // a closed form loses its view first, and its comm shortly after
 const FOCUS_MS = 200; // between looks at a focus that the page has lost
@@ -349,6 +351,7 @@ class FormView {
   }
 
   dispose(): void {
+    this.isDisposed = true;
     clearTimeout(this.timer);
     clearTimeout(this.sentTimer);
     this.sent?.remove();
@@ -360,6 +363,7 @@ class FormView {
 
     this.model.off('change:step', this.turn);
     this.model.off('msg:custom', this.onMessage);
+    this.model.off('comm_live_update', this.markTitleSoon);
     this.titleWatcher?.disconnect();
     this.problemWatcher?.disconnect();
     this.toggleWatcher?.disconnect();
@@ -504,11 +508,8 @@ class FormView {
       '.jp-nb-summary button, .jp-nb-actions button'
     );
     const buttons = [...all].filter(button => !button.disabled);
-    let from = buttons.indexOf(target as HTMLButtonElement);
-    if (target === root) {
-      from = step < 0 ? 0 : -1;
-    }
-    buttons[stepAround(from, step, buttons.length)].focus();
+    const next = stepAround(buttons.indexOf(target as HTMLButtonElement), step, buttons.length);
+    buttons[next]?.focus();
     return true;
   }
 
@@ -742,16 +743,39 @@ class FormView {
     return isWhole ? root : null;
   }
 
+  /**
+   * Return the models of the controls; null if one of them cannot be loaded yet.
+   *
+   * A control whose model cannot be loaded at all gets none, so that the user can answer with keys
+   * and buttons: the kernel then uses the state that the widget has sent.
+   */
+  private async loadControls(): Promise<(IControlModel | null)[] | null> {
+    const { model } = this;
+    const loaded = await Promise.allSettled(
+      model.get('controls').map(async id => (id ? model.widget_manager.get_model(id) : null))
+    );
+
+    const failed = loaded.filter(each => each.status === 'rejected');
+    if (failed.length && !this.hasWaited) {
+      return null;
+    }
+    for (const { reason } of failed) {
+      console.warn('jp_nb: The model of a control was not loaded.', reason);
+    }
+    return loaded.map(each => (each.status === 'fulfilled' ? each.value : null));
+  }
+
   private async arrange(): Promise<void> {
     const { model } = this;
     const step = model.get('step');
-    const found = model
-      .get('controls')
-      .map(async id => (id ? await model.widget_manager.get_model(id) : null));
-    const controls = await Promise.all(found);
+    const controls = await this.loadControls();
+    if (this.isDisposed) {
+      return;
+    }
+
     const root = this.findDrawn();
-    if (step !== model.get('step') || !root) {
-      this.timer = setTimeout(this.look, 10); // the step or the page changed in the meantime
+    if (!controls || !root || step !== model.get('step')) {
+      this.timer = setTimeout(this.look, LOOK_MS); // the step or the page changed in the meantime
       return;
     }
 
@@ -790,12 +814,17 @@ class FormView {
       return;
     }
 
-    if (!this.isPatient && performance.now() - this.started > DETACHED_MS) {
+    if (!this.isPatient && this.hasWaited) {
       this.isPatient = true;
       this.report(this.model.get('step'));
     }
-    this.timer = setTimeout(this.look, this.isPatient ? 200 : 10);
+    this.timer = setTimeout(this.look, this.isPatient ? PATIENT_MS : LOOK_MS);
   };
+
+  /** True if the page had time to draw the step. */
+  private get hasWaited(): boolean {
+    return performance.now() - this.started > DETACHED_MS;
+  }
 
   private readonly turn = (): void => {
     this.started = performance.now();
@@ -807,7 +836,7 @@ class FormView {
 
   private announceInTitle(): void {
     waiting.add(this.el);
-    this.model.on('comm_live_update', () => setTimeout(markTitle)); // the kernel is gone
+    this.model.on('comm_live_update', this.markTitleSoon); // the kernel is gone
     markTitle();
     const title = document.querySelector('title');
     if (title) {
@@ -816,12 +845,20 @@ class FormView {
     }
   }
 
+  private readonly markTitleSoon = (): void => {
+    setTimeout(markTitle);
+  };
+
   private announce({ header, tag }: IMessage): void {
     if (globalThis.Notification?.permission !== 'granted') {
       return;
     }
 
     callIfUnseen(this.root, () => {
+      if (this.isDisposed) {
+        return;
+      }
+
       const body = [header, getUnmarkedTitle()].filter(Boolean).join(' · ');
       let notice: Notification;
       try {
@@ -889,6 +926,7 @@ class FormView {
   private toggleWatcher: MutationObserver | null = null;
   private titleWatcher: MutationObserver | null = null;
   private notice: Notification | null = null;
+  private isDisposed = false;
   private isWriting = false;
   private isFocusing = false;
   private isPatient = false;

@@ -54,7 +54,18 @@ export function describeCounts(
   };
 }
 
-/** Return the index after a step from `at` among `count` places, around both ends. */
+/**
+ * Return the index after a step from `at` among `count` places, around both ends.
+ *
+ * From elsewhere (-1), a step forward leads to the first place, and a step back to the last one.
+ * Returns -1 if there are no places.
+ */
 export function stepAround(at: number, step: number, count: number): number {
+  if (count === 0) {
+    return -1;
+  }
+  if (at < 0) {
+    return step > 0 ? 0 : count - 1;
+  }
   return (at + step + count) % count;
 }

@@ -27,6 +27,12 @@ function describeCounts({ picks, custom }, { multi, words, shown, total }) {
   };
 }
 function stepAround(at, step, count) {
+  if (count === 0) {
+    return -1;
+  }
+  if (at < 0) {
+    return step > 0 ? 0 : count - 1;
+  }
   return (at + step + count) % count;
 }
 
@@ -329,7 +335,7 @@ var ChoiceList = class {
     }
     const inputs = this.inSight();
     const at = inputs.indexOf(target);
-    inputs[stepAround(at, step, inputs.length)].focus();
+    inputs[stepAround(at, step, inputs.length)]?.focus();
     return true;
   }
   inSight() {

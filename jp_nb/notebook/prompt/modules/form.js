@@ -61,6 +61,12 @@ function computeScroll(view, form, cellTop) {
 
 // src/widgets/selection.ts
 function stepAround(at, step, count) {
+  if (count === 0) {
+    return -1;
+  }
+  if (at < 0) {
+    return step > 0 ? 0 : count - 1;
+  }
   return (at + step + count) % count;
 }
 
@@ -68,6 +74,8 @@ function stepAround(at, step, count) {
 var SETTLE_MS = 300;
 var KEEP_IN_VIEW_MS = 2e3;
 var DETACHED_MS = 1e3;
+var LOOK_MS = 10;
+var PATIENT_MS = 200;
 var TYPING_MS = 1e3;
 var CLOSING_MS = 1e3;
 var FOCUS_MS = 200;
@@ -290,6 +298,7 @@ var FormView = class {
   model;
   el;
   dispose() {
+    this.isDisposed = true;
     clearTimeout(this.timer);
     clearTimeout(this.sentTimer);
     this.sent?.remove();
@@ -300,6 +309,7 @@ var FormView = class {
     }
     this.model.off("change:step", this.turn);
     this.model.off("msg:custom", this.onMessage);
+    this.model.off("comm_live_update", this.markTitleSoon);
     this.titleWatcher?.disconnect();
     this.problemWatcher?.disconnect();
     this.toggleWatcher?.disconnect();
@@ -420,11 +430,8 @@ var FormView = class {
       ".jp-nb-summary button, .jp-nb-actions button"
     );
     const buttons = [...all].filter((button) => !button.disabled);
-    let from = buttons.indexOf(target);
-    if (target === root) {
-      from = step < 0 ? 0 : -1;
-    }
-    buttons[stepAround(from, step, buttons.length)].focus();
+    const next = stepAround(buttons.indexOf(target), step, buttons.length);
+    buttons[next]?.focus();
     return true;
   }
   onKey = (happened) => {
@@ -627,14 +634,36 @@ var FormView = class {
     const isWhole = boxes.length === this.model.get("controls").length && boxes.every(firstIn);
     return isWhole ? root : null;
   }
+  /**
+   * Return the models of the controls; null if one of them cannot be loaded yet.
+   *
+   * A control whose model cannot be loaded at all gets none, so that the user can answer with keys
+   * and buttons: the kernel then uses the state that the widget has sent.
+   */
+  async loadControls() {
+    const { model } = this;
+    const loaded = await Promise.allSettled(
+      model.get("controls").map(async (id) => id ? model.widget_manager.get_model(id) : null)
+    );
+    const failed = loaded.filter((each) => each.status === "rejected");
+    if (failed.length && !this.hasWaited) {
+      return null;
+    }
+    for (const { reason } of failed) {
+      console.warn("jp_nb: The model of a control was not loaded.", reason);
+    }
+    return loaded.map((each) => each.status === "fulfilled" ? each.value : null);
+  }
   async arrange() {
     const { model } = this;
     const step = model.get("step");
-    const found = model.get("controls").map(async (id) => id ? await model.widget_manager.get_model(id) : null);
-    const controls = await Promise.all(found);
+    const controls = await this.loadControls();
+    if (this.isDisposed) {
+      return;
+    }
     const root = this.findDrawn();
-    if (step !== model.get("step") || !root) {
-      this.timer = setTimeout(this.look, 10);
+    if (!controls || !root || step !== model.get("step")) {
+      this.timer = setTimeout(this.look, LOOK_MS);
       return;
     }
     const isFirst = this.shown === null;
@@ -669,12 +698,16 @@ var FormView = class {
       void this.arrange();
       return;
     }
-    if (!this.isPatient && performance.now() - this.started > DETACHED_MS) {
+    if (!this.isPatient && this.hasWaited) {
       this.isPatient = true;
       this.report(this.model.get("step"));
     }
-    this.timer = setTimeout(this.look, this.isPatient ? 200 : 10);
+    this.timer = setTimeout(this.look, this.isPatient ? PATIENT_MS : LOOK_MS);
   };
+  /** True if the page had time to draw the step. */
+  get hasWaited() {
+    return performance.now() - this.started > DETACHED_MS;
+  }
   turn = () => {
     this.started = performance.now();
     this.isPatient = false;
@@ -683,7 +716,7 @@ var FormView = class {
   // --- notifications ---------------------------------------------------------------------------
   announceInTitle() {
     waiting.add(this.el);
-    this.model.on("comm_live_update", () => setTimeout(markTitle));
+    this.model.on("comm_live_update", this.markTitleSoon);
     markTitle();
     const title = document.querySelector("title");
     if (title) {
@@ -691,11 +724,17 @@ var FormView = class {
       this.titleWatcher.observe(title, { childList: true });
     }
   }
+  markTitleSoon = () => {
+    setTimeout(markTitle);
+  };
   announce({ header, tag }) {
     if (globalThis.Notification?.permission !== "granted") {
       return;
     }
     callIfUnseen(this.root, () => {
+      if (this.isDisposed) {
+        return;
+      }
       const body = [header, getUnmarkedTitle()].filter(Boolean).join(" · ");
       let notice;
       try {
@@ -757,6 +796,7 @@ var FormView = class {
   toggleWatcher = null;
   titleWatcher = null;
   notice = null;
+  isDisposed = false;
   isWriting = false;
   isFocusing = false;
   isPatient = false;
