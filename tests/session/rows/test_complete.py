@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, field_validator
+from typing_extensions import TypedDict
 
 import jp_nb as jp
 from tests.session.rows.row_server import MODEL, RowServer, serve_rows
-from tests.support.images import png
+from tests.support.images import pdf_bytes, png
 from tests.support.loopback import Reply
 from tests.support.sessions import Notebook
 
@@ -35,6 +36,10 @@ class City(BaseModel):
         if people < 0:
             raise ValueError("people are counted from 0")
         return people
+
+
+class Town(TypedDict):
+    name: str
 
 
 def answer_json(*answers: Any) -> Any:
@@ -123,6 +128,7 @@ async def test_coroutines_ask_at_once(server: RowServer) -> None:
         (City, {"name": "Delft", "people": 5}, City(name="Delft", people=5)),
         (Literal["good", "bad"], "good", "good"),
         (list[int], [1, 2], [1, 2]),
+        (Town, {"name": "Delft"}, {"name": "Delft"}),
         ({"type": "object", "properties": {"a": {"type": "integer"}}}, {"a": 1}, {"a": 1}),
     ],
 )
@@ -153,6 +159,21 @@ def test_answer_that_never_fits_is_an_error_with_the_answer() -> None:
         jp.complete("Which city?", schema=City, **server.options)
     assert caught.value.data == wrong
     assert "people are counted from 0" in str(caught.value)
+
+
+@pytest.mark.req("MAP-10")
+def test_pdf_is_sent_as_a_document(server: RowServer) -> None:
+    jp.complete("What is it?", images=pdf_bytes(), **server.options)
+    parts = server.received[0].body["messages"][0]["content"]
+    assert [part["type"] for part in parts].count("document") == 1
+
+
+@pytest.mark.req("MAP-10")
+def test_image_of_pillow_is_sent(server: RowServer) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    jp.complete("What is it?", images=pillow.new("RGB", (4, 3), "red"), **server.options)
+    parts = server.received[0].body["messages"][0]["content"]
+    assert [part["type"] for part in parts].count("image") == 1
 
 
 @pytest.mark.req("MAP-10")

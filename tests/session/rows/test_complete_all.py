@@ -108,6 +108,23 @@ def test_limit_of_the_server_holds_all_workers() -> None:
 
 
 @pytest.mark.req("MAP-7")
+def test_half_as_many_requests_run_at_once_after_a_429() -> None:
+    def answer(prompt: str, earlier: int) -> Reply:
+        if prompt == "row 7" and not earlier:
+            return Reply(status=429, headers={"retry-after": "1"})
+        return Reply(text="yes", delay=0.4)
+
+    with serve_rows(answer) as server:
+        answers = jp.complete_all(ROWS[:16], workers=8, **server.options)
+    assert texts(answers) == ["yes"] * 16
+
+    times = sorted(each.at for each in server.arrivals)
+    resumed = next(later for earlier, later in pairwise(times) if later - earlier > 0.5)
+    at_once = [time for time in times if 0 <= time - resumed < 0.3]
+    assert len(at_once) <= 4
+
+
+@pytest.mark.req("MAP-7")
 def test_server_that_refuses_every_row_is_not_asked_for_the_rest() -> None:
     def answer(prompt: str, earlier: int) -> Reply:
         return Reply(status=401, message="invalid x-api-key")

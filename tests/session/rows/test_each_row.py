@@ -63,6 +63,15 @@ def test_cell_shows_a_frame_of_the_answers(shell: IPythonShell) -> None:
     assert ran.shown.count("Abou") == 3
 
 
+@pytest.mark.req("MAP-17", "MAP-3")
+def test_rows_of_a_frame_fill_the_template(shell: IPythonShell, server: RowServer) -> None:
+    pytest.importorskip("pandas")
+    shell.run("import pandas; frame = pandas.DataFrame(rows, index=['x', 'y', 'z'])")
+    assert shell.run("%%jp --each frame -o answers\n{text}: {stars}").error is None
+    assert sorted(server.prompts) == ["bad: 1", "fine: 0", "great: 2"]
+    assert shell.run("print(list(answers.series.index))").printed == "['x', 'y', 'z']\n"
+
+
 @pytest.mark.req("MAP-17", "MAP-5")
 def test_cache_keeps_the_answers(shell: IPythonShell, server: RowServer) -> None:
     for _ in range(2):
