@@ -119,6 +119,7 @@ def _omit_large_structured(data: dict[str, object]) -> None:
 
 
 def _refuse_large_proposal(data: dict[str, object]) -> None:
+    """Mark a proposal that is too large as malformed, before pydantic copies it."""
     proposed = [data.get("config"), data.get("unset")]
     if is_larger(proposed, items=MAX_PROPOSED, chars=MAX_PROPOSED, levels=MAX_STORED_LEVELS):
         from jp_nb.config.proposal import TOO_LARGE_REASON  # few proposals are too large

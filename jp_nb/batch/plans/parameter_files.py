@@ -184,6 +184,7 @@ def _format_bad_lines(listed_lines: Sequence[BadLine], bad_count: int) -> Iterat
 
 
 def _try_set(value: object) -> ParameterSet | BadSetError:
+    """Return `value` as a set of parameters, or the problem that it has."""
     try:
         return check_set(value)
     except BadSetError as exc:

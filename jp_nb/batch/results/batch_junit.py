@@ -30,11 +30,11 @@ def format_batch_junit(runs: Iterable[RunState], *, strict: bool = False) -> byt
         seconds = sum(run.seconds for run in notebook_runs)
         suite.set("time", f"{seconds:.3f}")
         for run in notebook_runs:
-            _add_run(suite, run, strict)
-    return encode_junit(root)
+            _add_run(suite, run, strict=strict)
+    return encode_junit(root)  # it adds the numbers of cases and failures
 
 
-def _add_run(suite: Element, run: RunState, strict: bool) -> None:
+def _add_run(suite: Element, run: RunState, *, strict: bool) -> None:
     """Add the case of a run. One that passed has no element but its parameters."""
     time = f"{run.seconds:.3f}"
     case = SubElement(
@@ -61,6 +61,7 @@ def _add_run(suite: Element, run: RunState, strict: bool) -> None:
 
 
 def _list_problems(run: RunState) -> Iterator[str]:
+    """Yield the errors and the open decisions of a run."""
     for cell in run.failed_cells:
         place = "" if cell.index is None else f"cell {cell.index + 1}: "
         yield f"{place}{clean_text(cell.error, MAX_ERROR_CHARS)}"

@@ -85,6 +85,7 @@ class StartDesk:
         answering.add_done_callback(self._answering.discard)
 
     async def _answer(self, request: StartRequest) -> None:
+        """Decide about a start when all earlier ends are known, and send the answer."""
         # Ends are announced before later starts, but the value of an end is fetched afterwards.
         ended = [run for run in self._submitted.values() if run.has_ended]
         for event in [run.is_handled for run in ended]:

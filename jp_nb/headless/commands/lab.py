@@ -51,6 +51,7 @@ def _forward_signals() -> Iterator[list[int]]:
     received: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
+        """Note the signal, and stop JupyterLab."""
         import psutil  # of ipykernel
 
         received.append(number)

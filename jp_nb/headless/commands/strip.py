@@ -38,6 +38,7 @@ def strip(options: argparse.Namespace) -> int:
 
 
 def _strip_pipe(parts: Parts) -> None:
+    """Copy stdin to stdout without the parts; unchanged if it is not a valid notebook."""
     data = sys.stdin.buffer.read()
     try:
         data = strip_notebook(data, parts)
@@ -47,6 +48,7 @@ def _strip_pipe(parts: Parts) -> None:
 
 
 def _strip_file(path: Path, parts: Parts) -> None:
+    """Replace the file by one without the parts, if that changes it."""
     try:
         data = read_regular(path, max_bytes=MAX_NOTEBOOK_BYTES)
         stripped = strip_notebook(data, parts)

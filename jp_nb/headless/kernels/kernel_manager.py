@@ -115,6 +115,7 @@ class RunKernelManager(AsyncKernelManager):
         pollinterval: float = END_POLL_S,
         restart: bool = False,
     ) -> None:
+        """Wait for the end of the kernel, and look at it more often than `jupyter_client`."""
         await super()._async_finish_shutdown(waittime, pollinterval, restart)
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:

@@ -88,6 +88,7 @@ def _turn_to_json(reported: ReportedTurn) -> JsonObject:
 
 
 def _change_to_json(change: ConfigChange) -> JsonObject:
+    """Return a configuration change as JSON, without secrets."""
     return {
         "set": mask_secrets(dict(change.delta)),
         "unset": list(change.unsets),

@@ -1,5 +1,7 @@
 """Write a report of a headless run as lines of text: counts, turns, errors, and open decisions.
 
+Texts of models and tools are shown without secrets (`format_one_line`).
+
 Source: `docs/ci.md`.
 """
 

@@ -334,6 +334,7 @@ def _make_result(outcome: JsonObject) -> types.CallToolResult:
 
 
 def _make_image_block(media_type: str, data: str) -> types.ContentBlock:
+    """Return an image, or another file such as a PDF as an embedded resource."""
     import mcp_types as types
 
     if media_type.startswith("image/"):

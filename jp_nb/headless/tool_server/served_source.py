@@ -64,6 +64,7 @@ def _import_source(source: str) -> Path:
 
 
 def _import_file(path: Path) -> None:
+    """Import the file as a module with its name."""
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")

@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -26,6 +25,7 @@ from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ToolError
+from jp_nb.headless.tool_server.server_cells import InlineCell, ThreadCell
 from jp_nb.json_values import JsonObject, as_object, copy_json
 from jp_nb.record.entries.outcomes import QuestionEnd, QuestionOutcome
 from jp_nb.session.configuration.registered_tools import make_registered_settings
@@ -39,49 +39,11 @@ from jp_nb.toolkit.outcome import NeedsInput, NeedsReview, Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.toolkit.truncation import truncate_middle
 
-T = TypeVar("T")
-
 log = logging.getLogger(__name__)
 
 CHANGES_SETTINGS: Final = "it may change settings (`access.config`), and there are none here"
 SKIPPED: Final = 'its setting `run` is "skip"'
 CHANGE_IGNORED: Final = "(A configuration change that the tool proposed was ignored.)"
-
-
-class InlineCell:
-    """A `CellThread` that runs functions in the thread of the event loop, as a kernel does."""
-
-    async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` and return its result."""
-        return _call_safely(function)
-
-    def release(self) -> None:
-        """Do nothing: no call waits."""
-
-
-class ThreadCell:
-    """A `CellThread` that runs functions one at a time in a thread, while the server answers."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jp-nb tools")
-
-    async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` and return its result."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, _call_safely, function)
-
-    def release(self) -> None:
-        """Do nothing: no call waits."""
-
-
-def _call_safely(function: Callable[[], T]) -> T:
-    """Call `function`. Exceptions that would end the event loop are the cause of another one."""
-    try:
-        return function()
-    except (SystemExit, KeyboardInterrupt, GeneratorExit) as exc:
-        raise CallInterrupted(str(exc)) from exc
-    except StopIteration as exc:
-        raise ControlFlowError(str(exc)) from exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +160,7 @@ class ToolHost:
         except BaseException as exc:
             # SystemExit and KeyboardInterrupt out of a task would end the server.
             error = exc
-            if isinstance(exc, CallInterrupted | ControlFlowError):  # of `_call_safely`
+            if isinstance(exc, CallInterrupted | ControlFlowError):  # of `server_cells.py`
                 error = exc.__cause__ or exc
             log.warning("the tool %s failed", tool.name, exc_info=error)
             return ToolFailure(format_error_text(error))

@@ -80,6 +80,7 @@ def _drop_nulls(value: Arguments, node: ParameterNode) -> dict[str, JsonValue]:
 
 
 def _is_optional(name: str, child: ParameterNode, parent: ParameterNode) -> bool:
+    """Return True if `parent` does not require its property `name`, whose schema is `child`."""
     required_names = parent.schema.get("required")
     if isinstance(required_names, list) and name in required_names:
         return False

@@ -170,6 +170,7 @@ class EditResults:
                 return self._describe_applied(planned, changed)
 
     def _describe_conflict(self, edit: CellEdit, changed: ChangeResult) -> str:
+        """Return the line about an edit after a conflict, which prevented all edits."""
         for conflict in changed.conflicts:
             if conflict.cell_id == edit.cell:
                 if conflict.source is not None:
@@ -240,6 +241,7 @@ class EditResults:
             self._add_section(f"present source of `{cell.cell_id}`", cell.source)
 
     def _add_section(self, title: str, text: str) -> None:
+        """Add a text below the result, without secrets and cut to the limit."""
         shown = self._hide.text(text)
         omitted_count = len(shown) - MAX_KEPT_SOURCE_CHARS
         if omitted_count > 0:

@@ -217,6 +217,7 @@ def _read_pieces(
 def _describe_value(
     value: Any, hide: NotebookSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
 ) -> Description:
+    """Return the description of a value in `chars` characters, without secrets."""
     if type(value) is str and len(value) <= 1_000_000:  # hiding takes time in longer texts
         value = hide(value)  # before truncation: only a complete key is recognized
     return describe(value, ValueBudget(chars, side, images, hide))

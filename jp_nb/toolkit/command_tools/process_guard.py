@@ -93,6 +93,7 @@ class ProcessGuard:
             os.close(read_end)
 
     def _write(self, line: str) -> None:
+        """Tell the guard about a group, if it runs."""
         if self._pipe is None:
             return
         try:

@@ -203,6 +203,7 @@ class _ProcessOutput(asyncio.SubprocessProtocol):
         self._open = {STDOUT, STDERR}
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep the output; or end the process if it is too much."""
         if self.overflowed:
             return
 
@@ -246,6 +247,7 @@ async def _wait_for(seconds: float, *events: asyncio.Event) -> None:
 
 
 def _signal_group(transport: asyncio.SubprocessTransport, name: str) -> None:
+    """Send the signal of this name to the process group, if it still exists."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(transport.get_pid(), signal.Signals[name])

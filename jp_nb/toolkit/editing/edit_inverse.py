@@ -77,6 +77,7 @@ class _CellHistory:
         self.version = _read_text(applied, "version") or self.version
 
     def _keep_source(self, applied: Mapping[str, JsonValue]) -> None:
+        """Keep the source from before the turn, which the first edit of the source has."""
         if self.is_changed:
             return  # an earlier edit has the source from before the turn
 

@@ -197,6 +197,7 @@ class _Planner:
         self._planned.append(planned)
 
     def _insert(self, edit: CellEdit, source: str) -> None:
+        """Plan a new cell."""
         place = self._put(edit, edit.key)
         draft = _Draft(edit.key, edit.cell_kind, source, None)
         self._drafts[edit.key] = draft
@@ -345,6 +346,7 @@ class _Planner:
         self._refuse_busy(edit, draft)
 
     def _refuse_busy(self, edit: CellEdit, draft: _Draft) -> None:
+        """Raise a `ToolError` if the cell runs or waits to run."""
         if draft.cell is not None and draft.cell.is_busy:
             raise make_edit_error(
                 edit.number, f"{_name(draft.cell)} is running or waits to run. Try again later."

@@ -24,7 +24,10 @@ class PythonFunctions(ToolSource):
         self._builtins = builtins
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return the functions with the wanted names, or with the names in their `source`."""
+        """Return the functions with the wanted names, or with the names in their `source`.
+
+        The wanted tools are those with this source: `python`, or `python.NAME`.
+        """
         functions = self._functions.all()
         tools: dict[str, Tool] = {}
         for name, config in wanted.items():

@@ -116,6 +116,7 @@ class AnswerType(BaseModel):
 
     @model_serializer(mode="wrap")
     def _omit_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        """Return the JSON object of the type, without fields that have their default."""
         fields = type(self).model_fields
         return {
             name: value

@@ -79,6 +79,7 @@ def select_answer_type(source: FormSource, path: SchemaPath, node: Node) -> Answ
 
 
 def _is_decimal(node: Node) -> bool:
+    """Return True for the schema that pydantic makes of a `Decimal`."""
     # A Decimal is a number or its digits: `{"anyOf": [{"type": "number"}, {"type": "string"}]}`.
     members = node.get("anyOf")
     if "type" in node or not isinstance(members, list):
@@ -119,6 +120,7 @@ def describe_free_text(node: Node) -> str:
 
 
 def _describe_node(node: Node) -> str:
+    """Return in words what a schema is that no field can show."""
     if node.get("type") == "object":
         return "an object"
     if "anyOf" in node or "oneOf" in node or isinstance(node.get("type"), list):

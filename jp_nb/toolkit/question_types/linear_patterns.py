@@ -13,6 +13,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 @lru_cache(maxsize=100)
 def _compile_pattern(pattern: str) -> SchemaValidator | None:
+    """Return a validator for `pattern`; None if the Rust engine does not accept it."""
     text = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
     try:
         return SchemaValidator(text)

@@ -80,6 +80,7 @@ class SecretAnswers(Redactor):
         return self._drop_secret_defaults(question.reworded(self.hide))
 
     def _drop_secret_defaults(self, question: Question) -> Question:
+        """Return `question` without defaults that contain a secret, also those of its fields."""
         kind = question.answer_type
         if isinstance(kind, FormAnswer):
             fields = tuple(map(self._drop_secret_defaults, kind.fields))

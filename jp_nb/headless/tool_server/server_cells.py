@@ -1,0 +1,51 @@
+"""Threads for the functions of served tools, in place of the thread of a running cell.
+
+Source: `docs/mcp.md` (our tools for others).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
+
+T = TypeVar("T")
+
+
+class InlineCell:
+    """A `CellThread` that runs functions in the thread of the event loop, as a kernel does."""
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` and return its result."""
+        return _call_safely(function)
+
+    def release(self) -> None:
+        """Do nothing: no call waits."""
+
+
+class ThreadCell:
+    """A `CellThread` that runs functions one at a time in a thread, while the server answers."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jp-nb tools")
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` and return its result."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, _call_safely, function)
+
+    def release(self) -> None:
+        """Do nothing: no call waits."""
+
+
+def _call_safely(function: Callable[[], T]) -> T:
+    """Call `function`. Exceptions that would end the event loop are the cause of another one."""
+    try:
+        return function()
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as exc:
+        raise CallInterrupted(str(exc)) from exc
+    except StopIteration as exc:
+        raise ControlFlowError(str(exc)) from exc
