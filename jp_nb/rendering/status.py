@@ -276,7 +276,7 @@ class Waiting:
         return TurnCounts(int(now - self._began - user_s), self._sent, self._received)
 
     def queue_line(self) -> str:
-        """Return a line about the decisions after the one that the user makes now."""
+        """Return a line about the decisions after the one that the user makes now; "" if none."""
         count = self._count_decisions() - 1
         if count <= 0:
             return ""

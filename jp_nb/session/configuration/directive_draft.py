@@ -119,7 +119,10 @@ class DirectiveDraft(Draft):
                 self.notices.append(f"{path} is not {shown}, so nothing changes")
 
     def _revert_value(self, path: str, value: JsonValue) -> bool:
-        """Revert `value` at `path`; return False if it is not the current value."""
+        """Revert `value` at `path`; return False if it is not the current value.
+
+        The setting then has the value before the change that set it.
+        """
         node = find_node(path)
         is_list = node is not None and node.kind == "list"
         current = get_path(self.partial(), path)

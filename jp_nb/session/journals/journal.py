@@ -114,8 +114,8 @@ class ConversationJournal:
             has_notebook_journals=len(recovery.candidates) > len(recovery.in_folder),
         )
 
-        # Entries that the page shows may be only in the journal of the other kernel, which is
-        # removed in its time. So the file of this kernel has all entries.
+        # Entries that the page shows may be only in the journal of the other kernel, which may
+        # remove it. So the file of this kernel gets all entries.
         if recovery.is_shared:
             self._writer.include_all_entries()
 

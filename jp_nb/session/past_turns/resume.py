@@ -78,7 +78,7 @@ class TurnResumption:
             return None
 
         turn = self._find_turn()
-        if turn is None:
+        if turn is None:  # it is complete
             self._restore_newest()
             return None
 
@@ -98,6 +98,8 @@ class TurnResumption:
 
     def _find_editing_tools(self, turn: InterruptedTurn) -> frozenset[str]:
         """Return the names of the tools of open calls that propose edits of cells.
+
+        The sources of all tools of open calls start for it.
 
         Raises:
             UsageError: A tool of an open call is not available.

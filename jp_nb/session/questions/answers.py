@@ -186,7 +186,7 @@ class SessionAnswers:
         return answer
 
     def _report_use(self, answer: PreparedAnswer) -> None:
-        """Tell the headless runner once that an answer was used: it reports unused ones."""
+        """Tell the headless runner once that an answer was used."""
         if answer.identity not in self._reported:
             self._reported.add(answer.identity)
             append_run_event(answer=list(answer.identity))

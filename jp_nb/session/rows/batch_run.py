@@ -173,7 +173,10 @@ class BatchRun:
             raise
 
     def _divide(self, keys: list[str]) -> Iterator[dict[str, Any]]:
-        """Yield the bodies of the requests by key, as many as one batch may have."""
+        """Yield the bodies of the requests by key, as many as one batch may have.
+
+        A request that is too large for any batch fails.
+        """
         bodies: dict[str, Any] = {}
         batch_bytes = 0
 
@@ -187,11 +190,12 @@ class BatchRun:
                 continue
 
             has_max_requests = len(bodies) == self._batches.max_requests
-            is_full = has_max_requests or batch_bytes + body_bytes > self._batches.max_bytes
-            if bodies and is_full:
+            has_max_bytes = batch_bytes + body_bytes > self._batches.max_bytes
+            if bodies and (has_max_requests or has_max_bytes):
                 yield bodies
                 bodies = {}
                 batch_bytes = 0
+
             bodies[key] = body
             batch_bytes += body_bytes
 

@@ -27,7 +27,11 @@ START_INTERRUPTED: Final = "Interrupted. Nothing was sent to a model."
 class SourceWait:
     """One wait for sources, on the cell's thread.
 
+    The front end is told to show prompts in the running cell before the wait begins. The status
+    line about a slow start appears after the configured delay, and is updated at intervals.
+
     Args:
+        config: The configuration with the sources, and with the settings of the display.
         list_starting: Returns the names of the servers that start now.
     """
 
@@ -69,7 +73,7 @@ class SourceWait:
 
         try:
             cell.serve(must_end, tools=False)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # this is the main thread
             is_interrupted = True
         except BaseException:
             self._end_output()
