@@ -66,19 +66,21 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
             f"Nothing is recorded on {name} yet, and the file is unchanged: no model has answered."
         ]
     if cassette.choice.mode == "record":
-        recorded = format_exchange_count(cassette.added)
+        recorded = format_exchange_count(cassette.added_count)
         return [f"Model responses are recorded on {name}: {recorded} so far."]
 
     total = format_exchange_count(len(cassette.content.exchanges))
     added = ""
     if not cassette.is_offline:
-        added = f", {cassette.added} added. Other requests are sent to the model"
-    lines = [f"Model responses are replayed from {name}: {cassette.used} of {total} used{added}."]
+        added = f", {cassette.added_count} added. Other requests are sent to the model"
+    lines = [
+        f"Model responses are replayed from {name}: {cassette.used_count} of {total} used{added}."
+    ]
     if cassette.choice.tools == "recorded":
         lines.append("Tools do not run: their results are replayed from the cassette.")
 
     # Before the first request, all exchanges are unused: that is nothing to tell.
-    unused = cassette.list_unused() if cassette.used else []
+    unused = cassette.list_unused() if cassette.used_count else []
     if unused:
         lines.append("Not used yet:")
         for exchange in unused[:MAX_LISTED_LINES]:

@@ -115,7 +115,14 @@ def make_question_card(
 
     if not answered:
         return QuestionCard()
+    return _make_plain_card(kind, answer)
 
+
+def _make_plain_card(kind: dict[str, JsonValue], answer: JsonValue) -> QuestionCard:
+    """Return the card of an answered question that is no choice and no form.
+
+    A text of several lines has its first line in the words, and all lines below.
+    """
     has_several_lines = isinstance(answer, str) and len(_split_own_text(answer)) > 1
     if isinstance(answer, str) and has_several_lines:
         return QuestionCard(_cut_first_line(answer), own_text=answer, answered=True)
@@ -148,7 +155,7 @@ def _make_select_card(
     # By JSON, because 1 == True in Python.
     chosen = {sorted_json(value): value for value in picks.values}
     options = [CardOption(label, key in chosen) for key, label in labels.items()]
-    words = _format_picks(labels, chosen, picks.own_text)
+    words = _format_picks(labels, chosen, picks.own_text) if answered else ""
 
     if answered and len(options) > MAX_ALTERNATIVES:
         count = sum(option.chosen for option in options)
@@ -160,11 +167,16 @@ def _make_select_card(
             words, allows_several=allows_several, own_text=picks.own_text, answered=True
         )
 
+    # A record may have an answer that was not offered.
     listed = options[:MAX_LISTED_LINES]
-    not_offered = [value for key, value in chosen.items() if key not in labels]
+    not_offered = [
+        CardOption(_format_label(value), chosen=True)
+        for key, value in chosen.items()
+        if key not in labels
+    ]
     return QuestionCard(
-        words if answered else "",
-        (*listed, *(CardOption(_format_label(value), chosen=True) for value in not_offered)),
+        words,
+        (*listed, *not_offered),
         omitted_options=len(options) - len(listed),
         allows_several=allows_several,
         own_text=picks.own_text,

@@ -94,13 +94,13 @@ class DirectiveDraft(Draft):
         file_layers = self._files.load_named(text, get_path(self.partial(), LOAD_PATHS) or [])
         hashes = frozenset().union(*(self._make_source(layer).hashes for layer in file_layers))
 
-        # A value that an environment variable sets counts as set by the variable.
+        # A value that an environment variable sets is the variable's, and stays.
         layers, _ = self._files.load_valid_layers()
         variables = [layer.partial for layer in layers if layer.name == ENVIRONMENT_LAYER]
 
         revert = revert_source(self.steps(), hashes, unclaimed=list_leaf_paths(variables))
         if revert.claims:
-            self.add(*revert)
+            self.add(revert.change, revert.claims)
         else:
             self.notices.append(f"no current setting is from {text!r}, so nothing changes")
 
@@ -131,9 +131,10 @@ class DirectiveDraft(Draft):
             return self._remove_items(path, value, current)
 
         revert = revert_value(self.steps(), path, value)
-        if revert is not None:
-            self.add(*revert)
-        return revert is not None
+        if revert is None:
+            return False
+        self.add(revert.change, revert.claims)
+        return True
 
     def _remove_items(self, path: str, items: list[JsonValue], current: JsonValue) -> bool:
         """Remove `items` from the `current` list at `path`; return False if it has none of them."""
@@ -171,9 +172,12 @@ class DirectiveDraft(Draft):
     def _unset(self, path: str) -> None:
         """Remove the conversation's value at `path`, so that the value of a lower layer applies."""
         require_node(path)
-        if self.add_from(None, Change(unsets=(path,), uncovers=frozenset({path}))):
+        change = Change(unsets=(path,), uncovers=frozenset({path}))
+        is_changed = self.add_from(None, change)
+        if is_changed:
             return
 
+        # The conversation has no value there. The value of a lower layer can only be hidden.
         shown = format_path(parse_path(path))
         explained = self._projection.explain([path])[path]
         sources = [source for source in explained if source.source != BASE]

@@ -121,7 +121,7 @@ class OpenCassette:
             append_run_event(cassette=str(self.path), used=[*self._unneeded])
 
     @property
-    def added(self) -> int:
+    def added_count(self) -> int:
         """Number of exchanges that were written."""
         return self._writer.written
 
@@ -131,7 +131,7 @@ class OpenCassette:
         return bool(self._unwritten_recording)
 
     @property
-    def used(self) -> int:
+    def used_count(self) -> int:
         """Number of exchanges that were replayed."""
         return len(self._used)
 
@@ -233,7 +233,7 @@ class OpenCassette:
         if self.is_recording:
             self._unwritten_recording.append(exchange)
             # The old file stays until the new recording has a response.
-            if exchange.has_failed and not self.added:
+            if exchange.has_failed and not self.added_count:
                 return
             exchanges = self._unwritten_recording
             self._unwritten_recording = []

@@ -78,6 +78,8 @@ class ToolBench:
     ) -> CallOutcome:
         """Call `tool` as a turn does, show it in the running cell, and return its outcome.
 
+        The tool may be one that is off. The user permits the call as in a turn.
+
         Raises:
             UsageError: An argument has no form in JSON, or a turn runs.
             ConfigError: The configuration is not valid.
@@ -133,6 +135,7 @@ class ToolBench:
         runner = self.turns.runner
         active.refuse_while_running()
 
+        # The record of the run, which is dropped at its end.
         config = active.settings.config
         stream = active.document.conversation
         stream_copy = _copy_conversation(stream)
