@@ -129,9 +129,12 @@ class JournalWriter:
         if self.stream is not self._document.conversation:
             raise StorageError("another conversation is active")
 
-        if self.stream.raw is not self._raw:
+        is_repaired = self.stream.raw is not self._raw
+        if is_repaired:
             self._rewrite_after_repair()
-        if self._follow_notebook():
+
+        is_rewritten = self._follow_notebook()
+        if is_rewritten:
             return
 
         self._forget_answered_calls()
@@ -159,6 +162,7 @@ class JournalWriter:
         if not file.size:  # a new file
             self._rewrite(self._base)
         elif has_new_entries and has_written_entries and self._is_saved(self._written):
+            # The notebook file has the written entries, so this file drops them.
             self._rewrite(self._written)
             self._dropped_count = self._base
         else:
