@@ -51,7 +51,8 @@ class CellRun:
 class RecordStore(Protocol):
     """Storage backend of the record. Safe from any thread.
 
-    `changed` and `replaced` return at once. The backend decides when it sends the entries.
+    The active conversation calls `changed` or `replaced` after it has changed. Both return at once:
+    the backend decides when it sends the entries.
     """
 
     def changed(self) -> None:

@@ -26,7 +26,10 @@ USAGE_TITLE: Final = "Tokens by request"
 
 @dataclass(frozen=True, slots=True)
 class UsageBar:
-    """The tokens of one request, with its label."""
+    """The tokens of one request, with its label.
+
+    The bar has three parts: input tokens from the cache, other input tokens, and output tokens.
+    """
 
     label: str
     tokens: Usage

@@ -43,6 +43,7 @@ def describe_skipped_calls(names: Sequence[str]) -> str:
 
 
 def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
+    """Yield a sentence for each state in which open calls are: they waited, or may have run."""
     waiting = list[str]()
     not_started = list[str]()
     unclear = list[str]()

@@ -47,7 +47,8 @@ def format_curl_command(traced: TracedRequest) -> str:
         )
 
     is_masked = compact_json(traced.body).encode("utf-8", "replace") != sent.body
-    lines = [NOT_EXACT] if not sent.is_exact or is_masked else []
+    is_exact = sent.is_exact and not is_masked
+    lines = [] if is_exact else [NOT_EXACT]
     lines.append(" \\\n  ".join(_list_curl_arguments(sent)))
 
     # JSON escapes line breaks, so the body cannot contain the end marker.
@@ -55,6 +56,7 @@ def format_curl_command(traced: TracedRequest) -> str:
 
 
 def _list_curl_arguments(sent: SentRequest) -> Iterator[str]:
+    """Yield the parts of the command line, each for a line of its own."""
     # -g: curl must not expand brackets in the address.
     yield f"curl -gsSN -X {sent.method} {shlex.quote(one_line(sent.url, limit=_HEADER_CHARS))}"
     for name, value in sent.headers.items():

@@ -43,6 +43,7 @@ def _write_function_call(
 
     None if the function has no name in the namespace, or an argument is not a literal.
     """
+    # The notebook may have the tool or its function under another name.
     name = _find_name((tool, tool.function), tool.__name__, namespace)
     values = tool.validate_arguments(call.arguments)
     if name is None or values is None or not all(map(_is_literal, values.values())):

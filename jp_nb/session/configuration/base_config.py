@@ -35,8 +35,9 @@ def make_base_config(files: ConfigFiles) -> Partial:
 def _make_base_config(layers: tuple[Layer, ...]) -> Partial:
     partial = with_model(merge_layers(layers))
     validate_config(partial)
-    stored = strip_untrusted(to_store(partial), "record")[0]
+    stored, _refused = strip_untrusted(to_store(partial), "record")
 
+    # A scripted model, which `strip_untrusted` removes, is stored nevertheless.
     model = get_path(partial, MODEL_PATH)
     if isinstance(model, dict) and model.get("provider") == "scripted":
         stored = merge_partials(stored, build_partial(MODEL_PATH, model))

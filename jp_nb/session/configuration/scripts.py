@@ -71,6 +71,7 @@ class FolderScripts:
             files.notices.add(f"the script {name} is not used: {exc}")
             raise ConfigError(f"the script is not used: {exc}", path=MODEL_PATH) from exc
 
+        # A script that the user chose, in this kernel or in the record, needs no other consent.
         self.choose_changed(self._list_own_changes())
         shown_value = (
             "script",

@@ -28,6 +28,8 @@ _CASSETTE_TABLE: Final = "providers.cassette"
 class Cassettes:
     """The cassette of one session.
 
+    It is opened when a request first needs it, and again if the configured one changes.
+
     If the extension is loaded again, `previous` is the earlier object: a recording continues, and a
     replay starts from the beginning.
     """

@@ -25,7 +25,10 @@ from jp_nb.toolkit.question import Question
 
 @contextmanager
 def _show_wait(output: Display | None, run: ToolRun | None) -> Iterator[None]:
-    """Tell the `output` of a turn that code of the tool call `run` asks the user in this block."""
+    """Tell the `output` of a turn that code of the tool call `run` asks the user in this block.
+
+    The time does not count as that of the tool. Both are None outside of a turn or a tool.
+    """
     if output is None or run is None:
         yield
         return
@@ -38,7 +41,11 @@ def _show_wait(output: Display | None, run: ToolRun | None) -> Iterator[None]:
 
 
 class CellQuestions:
-    """Asks the user in the running cell, from any thread that executes the user's code."""
+    """Asks the user in the running cell, from any thread that executes the user's code.
+
+    With `keeps_record`, a line with the answer replaces the form in the output of the cell. A turn
+    shows such a line itself, and prompts before a turn leave none.
+    """
 
     def __init__(self, active: ActiveConversation, runner: AgentRunner) -> None:
         self._active = active
@@ -87,6 +94,7 @@ class CellQuestions:
 
         answers = code_questions.find_answers(partial(self._show, config))
 
+        # The answer to a secret question is hidden from models and records from now on.
         for question in questions:
             secrets.add_answer(question, answers[question.id])
         return {question.id: question.validated(answers[question.id]) for question in questions}

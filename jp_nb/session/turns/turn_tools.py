@@ -53,7 +53,10 @@ def switch_turn_tools_off(active: ActiveConversation) -> None:
 
 
 def _read_marked_tools(turn: Sequence[Entry]) -> list[object]:
-    """Return the names in the request of `turn`; none if tools were switched after it."""
+    """Return the names in the request of `turn`; none if tools were switched after it.
+
+    A change before the request is the one that switched them on.
+    """
     names: list[object] = []
     has_begun = False
 
