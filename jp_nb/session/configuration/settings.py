@@ -89,12 +89,13 @@ class Settings:
     def _layers_below(self) -> list[Layer]:
         """Return the layers below the conversation, by increasing priority."""
         if self._skips_invalid_files:
-            layers = self._files.load_valid_layers()[0]
+            layers, _problems = self._files.load_valid_layers()
         else:
             layers = self._files.load_layers()
         return [self._make_lowest_layer(), *layers]
 
     def _make_lowest_layer(self) -> Layer:
+        """Return the layer with the defaults of tools, which is below all others."""
         return _make_registrations_layer(get_registry_version(), self._discovered.state)
 
     def renew_tools(self) -> None:
@@ -123,6 +124,7 @@ class Settings:
         return self.projection.partial()
 
     def _reload_valid_layers(self) -> None:
+        """Read the files and variables again, without files that are not valid."""
         with self.skip_invalid_files():
             self.projection.reload_layers()
 

@@ -41,8 +41,13 @@ from jp_nb.session.turns.turn_runner import TurnRunner
 class CompactionOptions:
     """Options of a compaction that the user requests.
 
-    The `rules` replace the configured ones. `keep_first` and `keep_last` replace the bounds of each
-    rule. `first` and `last` are the first and the last turn to compact, and have priority.
+    Attributes:
+        rules: Rules that replace the configured ones; None: the configured ones.
+        keep_first: Replaces this bound of each rule: the turns at the beginning that stay.
+        keep_last: Replaces this bound of each rule: the turns at the end that stay.
+        first: The first turn to compact. It has priority over the bounds of the rules.
+        last: The last turn to compact, in the same way.
+        directives: Changes of settings for the model that writes summaries.
     """
 
     rules: tuple[CompactionRule, ...] | None = None

@@ -146,6 +146,7 @@ class CodeQuestions:
         if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
             raise ConfigError(_format_expected(question), path=path)
 
+        # The problem of a field has its name; "" stands for the whole form.
         problems = kind.find_unknown_fields(answer) or kind.problems(answer)
         _raise_problems({_join_path(path, name): problem for name, problem in problems.items()})
 
@@ -355,6 +356,7 @@ def _format_expected(question: Question) -> str:
 
 
 def _make_unanswered_error(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
+    """Return the error that required questions were declined, or ended in another way."""
     return PromptCancelled(
         f"{format_questions(questions, 'was', 'were')} not answered", end=end.end
     )

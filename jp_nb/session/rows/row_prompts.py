@@ -129,6 +129,7 @@ def read_rows(rows: Any, template: str | None, images: Any, folder: Path) -> Row
             raise UsageError('a frame needs a template: `prompt="Classify: {text}"`')
         records = _read_frame(rows, library, prompt_template.names, image_column)
 
+    # The images of each row: from the user's list, or none if there is a column or nothing.
     image_lists: Iterator[Any] = repeat(None)
     if images is not None and image_column is None:
         image_lists = _read_image_lists(images, rows)

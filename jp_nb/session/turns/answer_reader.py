@@ -111,6 +111,10 @@ class AnswerReader:
 
 
 def _format_validation_error(error: ValidationError) -> list[str]:
+    """Return a line for the model about each problem: its place, and the short value found there.
+
+    The model knows its whole answer, and an object may be long, so only plain values are named.
+    """
     lines: list[str] = []
     for details in error.errors(include_url=False)[:MAX_MISFITS]:
         message = details["msg"]
@@ -119,7 +123,6 @@ def _format_validation_error(error: ValidationError) -> list[str]:
 
         where = format_schema_path(details["loc"])
         line = f"{where}: {message[: 2 * MAX_EXCERPT].rstrip('. ')}"
-        # The model knows its whole answer, and an object may be long.
         if details["loc"] and isinstance(details["input"], str | int | float | bool | None):
             line += f", found {excerpt(details['input'])}"
         lines.append(line)
