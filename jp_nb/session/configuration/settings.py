@@ -89,7 +89,7 @@ class Settings:
     def _layers_below(self) -> list[Layer]:
         """Return the layers below the conversation, by increasing priority."""
         if self._skips_invalid_files:
-            layers, _problems = self._files.load_valid_layers()
+            layers, _errors = self._files.load_valid_layers()
         else:
             layers = self._files.load_layers()
         return [self._make_lowest_layer(), *layers]
