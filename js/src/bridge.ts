@@ -9,6 +9,7 @@
 
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
+import type { IOutputAreaModel } from '@jupyterlab/outputarea';
 import type { Kernel, KernelMessage, User } from '@jupyterlab/services';
 import { UUID } from '@lumino/coreutils';
 
@@ -37,7 +38,7 @@ import {
   trustHere
 } from './outputs';
 import type { Answer, Received } from './protocol';
-import { FEATURES, INLINE_CHARS, MAX_PIECES, PROTOCOL, split, TARGET } from './protocol';
+import { FEATURES, isInline, MAX_PIECES, PROTOCOL, split, TARGET } from './protocol';
 import { reportCells } from './report';
 import { NotebookStore } from './store';
 import { Views } from './views';
@@ -357,17 +358,18 @@ export class Bridge {
       if (!isCodeCell(cell) || cell.sharedModel.getSource() !== code) {
         continue;
       }
-      const { outputs } = cell;
-      const trust = () => {
-        if (outputs.length) {
-          return;
-        }
-        outputs.changed.disconnect(trust);
-        outputs.trusted = true; // as those of every cell that runs
-      };
-      outputs.changed.connect(trust);
-      trust();
+      // A second connection of the same method does nothing.
+      cell.outputs.changed.connect(this.trustEmpty, this);
+      this.trustEmpty(cell.outputs);
     }
+  }
+
+  private trustEmpty(outputs: IOutputAreaModel): void {
+    if (outputs.length) {
+      return;
+    }
+    outputs.changed.disconnect(this.trustEmpty, this);
+    outputs.trusted = true; // as those of every cell that runs
   }
 
   /**
@@ -820,7 +822,7 @@ export class Bridge {
     };
     const content = { keys, carriers };
     const text = JSON.stringify(content);
-    if (text.length <= INLINE_CHARS) {
+    if (isInline(text)) {
       this.send({ ...message, ...content });
       return;
     }

@@ -7,10 +7,10 @@ export const PROTOCOL = 2;
 /** The comm target, which the page registers. */
 export const TARGET = 'jp_nb.document';
 
-/** A longer content travels in pieces. */
-export const INLINE_CHARS = 4 * 1024 * 1024;
+/** A larger content travels in pieces: messages above 10 MB never reach the kernel. */
+export const INLINE_BYTES = 4 * 1024 * 1024;
 
-/** The size of a piece: messages above 10 MB never reach the kernel. */
+/** The size of a piece, of which each character has up to 3 bytes. */
 export const PIECE_CHARS = 1024 * 1024;
 
 /** The limit of the pieces of a write. */
@@ -30,6 +30,11 @@ type WithoutCommon<Message> = Message extends unknown ? Omit<Message, 'v' | 'pag
 
 /** The features that the page lists in `hello`. */
 export const FEATURES = ['cells', 'input', 'ended', 'printed', 'edits', 'runs'];
+
+/** Whether a message can carry `text` in one piece. */
+export function isInline(text: string): boolean {
+  return new TextEncoder().encode(text).length <= INLINE_BYTES;
+}
 
 /** Split text, but no surrogate pairs. */
 export function split(text: string, size = PIECE_CHARS): string[] {

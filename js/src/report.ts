@@ -69,7 +69,7 @@ class Room {
     }
     this.leftOut += text.length - most;
     const half = Math.floor(most / 2);
-    return `${cut(text, half)}\n…\n${text.slice(text.length - half)}`;
+    return `${cut(text, half)}\n…\n${cutStart(text, half)}`;
   }
 
   image(text: unknown): boolean {
@@ -89,6 +89,13 @@ class Room {
 export function cut(text: string, most: number): string {
   const last = text.length > most ? text.charCodeAt(most - 1) : 0;
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? most - 1 : most);
+}
+
+/** The end of `text`, without splitting a surrogate pair. */
+function cutStart(text: string, most: number): string {
+  const start = text.length - most;
+  const first = text.charCodeAt(start);
+  return text.slice(first >= 0xdc00 && first <= 0xdfff ? start + 1 : start);
 }
 
 /** A text, which nbformat may have as a list of lines; undefined if it is none. */

@@ -580,6 +580,21 @@ describe('outputs', () => {
     expect(page.kernel.take()).toEqual([]);
   });
 
+  it('of a cell that another page runs twice are trusted once, when they are cleared', async () => {
+    const page = new Page();
+    page.notebook.collaborative = true;
+    page.cell.outputs.add({ output_type: 'display_data', data, metadata });
+    await page.open();
+    const trusted = vi.fn();
+    Object.defineProperty(page.cell.outputs, 'trusted', { set: trusted });
+    page.kernel.publish('execute_input', { code: '%%jp' }, 'other', 'another');
+    page.kernel.publish('execute_input', { code: '%%jp' }, 'third', 'another');
+    expect(trusted).not.toHaveBeenCalled();
+    page.cell.outputs.clear();
+    page.cell.outputs.clear();
+    expect(trusted).toHaveBeenCalledTimes(1);
+  });
+
   /** A page of a shared document, whose other page has written an output of a turn. */
   const open = async () => {
     const page = new Page();

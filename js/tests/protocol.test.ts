@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { wordsOfEnd } from '../src/endlines';
-import { split } from '../src/protocol';
+import { INLINE_BYTES, isInline, split } from '../src/protocol';
 
 describe('split', () => {
   it('cuts no surrogate pair, and loses nothing', () => {
@@ -9,6 +9,13 @@ describe('split', () => {
     const pieces = split(text, 3);
     expect(pieces).toEqual(['ab', '😀c', 'd😀']);
     expect(split('')).toEqual([]);
+  });
+});
+
+describe('isInline', () => {
+  it('counts the bytes that a message has', () => {
+    expect(isInline('a'.repeat(INLINE_BYTES))).toBe(true);
+    expect(isInline('漢'.repeat(INLINE_BYTES / 2))).toBe(false);
   });
 });
 

@@ -51,4 +51,13 @@ describe('reportCells', () => {
     expect(cut('a😀', 2)).toBe('a');
     expect(cut('a😀', 3)).toBe('a😀');
   });
+
+  it.each(['', 'b', 'bc'])('cuts no surrogate pair of a long output that ends with %j', end => {
+    const cell = new FakeCell('a', 'print()');
+    const text = `a${'😀'.repeat(7000)}${end}`;
+    cell.outputs.items = [{ output_type: 'stream', name: 'stdout', text }];
+    const [{ outputs }] = reportCells(new FakeNotebook(cell).model, null);
+    const [output] = outputs as JsonObject[];
+    expect(output.text).toMatch(new RegExp(`^a?(😀)+\n…\n(😀)+${end}$`, 'u'));
+  });
 });
