@@ -81,6 +81,8 @@ def map_schemas(schema: Schema, change: Callable[[JsonObject], JsonObject]) -> J
 def _map_subschemas(
     keyword: str, value: JsonValue, change: Callable[[JsonObject], JsonObject]
 ) -> JsonValue:
+    """Return the value of a schema's `keyword` with each schema directly in it changed."""
+
     def map_one(part: JsonValue) -> JsonValue:
         return map_schemas(part, change) if isinstance(part, dict) else part
 

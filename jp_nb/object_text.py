@@ -52,6 +52,7 @@ def _format_entry(name: str, value: JsonValue, indent: str, depth: int) -> Itera
 
 
 def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
+    """Return True if `value` can be shown in one line."""
     has_only_numbers = isinstance(value, list) and not any(
         isinstance(item, (str, dict, list)) for item in value
     )

@@ -285,6 +285,7 @@ def _escape(text: str, escape: _EscapeChar, also: str = "") -> str:
 
 
 def _escape_run(run: str, escape: _EscapeChar, also: str) -> str:
+    """Escape the characters of `run` that a reader cannot recognize, and those in `also`."""
     escaped: list[str] = []
     cluster = ""  # the last letter, and the marks on it so far
 

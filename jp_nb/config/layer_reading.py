@@ -90,6 +90,7 @@ class _LayerReader:
         return {**strategy, "value": self._read_plain(node, value["value"], keys)}
 
     def _read_plain(self, node: SchemaNode, value: Any, keys: PathKeys) -> Any:
+        """Read a `value` without strategies of its own; its parts may have some."""
         if node.kind == "table" and isinstance(value, dict):
             with suppress(ValueError):  # its fields are reported below
                 for expand in node.shorthands:  # short forms can be tables
@@ -129,6 +130,7 @@ class _LayerReader:
         return entries
 
     def _read_whole(self, node: SchemaNode, value: Any, keys: PathKeys) -> Any:
+        """Read a `value` that is valid or invalid as a whole."""
         try:
             valid = node.adapter.validate_python(value)
         except ValidationError as exc:
@@ -230,6 +232,7 @@ def _is_wrapped(node: SchemaNode, value: dict[str, Any]) -> bool:
 
 
 def _find_wrapper_error(node: SchemaNode, wrapper: dict[str, Any]) -> UnexpectedValueError | None:
+    """Return what is wrong with `{value, strategy, …}` itself; None if at most its value is."""
     options = _STRATEGY_OPTIONS[node.kind]
     if "value" not in wrapper:
         return UnexpectedValueError(

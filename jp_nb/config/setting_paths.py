@@ -93,6 +93,10 @@ def try_parse_path(path: object) -> PathKeys | None:
 
 
 def _read_bracket(path: str, start: int) -> tuple[Element, int]:
+    """Return the element in the bracket at `start`, and the end of the bracket.
+
+    It is JSON, or else the name of an item without quotation marks.
+    """
     try:
         value, end = _DECODER.raw_decode(path, start + 1)
         if path[end : end + 1] == "]" and not is_deeper(value, MAX_CONFIG_LEVELS):

@@ -112,6 +112,10 @@ class ConversationStream:
         self._load(raw, tolerant=tolerant)
 
     def _load(self, raw: Iterable[JsonValue], *, tolerant: bool) -> None:
+        """Read the entries of a stored conversation.
+
+        If `tolerant`, an invalid entry is kept as it is, and noted in `damage`.
+        """
         for index, value in enumerate(raw):
             try:
                 entry = decode_event(value, index)
@@ -276,6 +280,7 @@ class ConversationStream:
             self._keep(value, entry)
 
     def _append(self, entries: Sequence[Entry]) -> None:
+        """Append new entries of this kernel. Those without a timestamp get the current one."""
         self._check_not_damaged()
         self._open_pairs.check(entries)  # before the first entry is written
 

@@ -98,6 +98,7 @@ def _read(path: Path) -> SecretBytes:
 
 
 def _why_no_key(status: os.stat_result) -> str | None:
+    """Return why a file with this `status` must not be used as a key; None if it can be."""
     if sys.platform != "win32":
         if status.st_uid != os.geteuid():
             return "belongs to another user"

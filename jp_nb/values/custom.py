@@ -110,6 +110,12 @@ def _find_describer(value: object) -> Registered | None:
 
 
 def _call_describer(value: object, budget: ValueBudget) -> Description | None:
+    """Return the description by the function of the user; None if there is no function.
+
+    Raises:
+        TypeError: It returned something else than a description.
+        Exception: The function raised it.
+    """
     function = _find_describer(value)
     if function is None:
         return None

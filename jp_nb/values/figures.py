@@ -70,6 +70,7 @@ def _add_image(
 
 
 def _draw(figure: Any, limits: DescriptionLimits) -> bytes:
+    """Return the figure as a PNG. Its state for an interactive backend stays."""
     width, height = (float(side) for side in figure.get_size_inches())
     if not 0 < max(width, height) <= 1000:  # drawing a larger one takes too much memory
         raise ValueError(f"a figure of {width:g} x {height:g} inches")
@@ -126,6 +127,7 @@ def _describe_picture(value: Any, limits: DescriptionLimits) -> str | Descriptio
 
 
 def _resize(value: Any, side: int) -> bytes:
+    """Return the image as a PNG of at most `side` pixels, without the metadata of its file."""
     image = value
     if image.mode not in _MODES:
         has_alpha = image.mode in ("PA", "RGBa") or "transparency" in image.info

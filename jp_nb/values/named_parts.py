@@ -108,6 +108,7 @@ def _read_partial(value: Any, *, with_plain_cells: bool) -> NamedParts:
 
 
 def _read_object(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    """Yield the attributes of an object of the user; of others only texts with secret names."""
     if (attributes := read_stored_attributes(value)) is not None:
         yield from list(attributes.items())
         return

@@ -20,6 +20,8 @@ END_ROWS: Final = 5
 """Number of first rows, and of last rows, that are shown of a longer table."""
 SHORTER_END_ROWS: Final = (4, 3, 2, 1)
 """Smaller numbers, which are tried if those do not fit."""
+MAX_SHOWN_COLUMNS: Final = 20
+"""Maximum number of columns whose values are shown."""
 
 ROWS_NOTE_CHARS: Final = 40
 """Room for the note about omitted rows."""
@@ -122,10 +124,11 @@ def _choose_rows(top: list[list[str]], bottom: list[list[str]], ends: int) -> _C
 
 
 def _count_shown_columns(names: Sequence[str], room: int) -> int:
+    """Return how many of the first columns fit into `room`. The first one always counts."""
     width = 0
     used = 8
 
-    for name in names[:20]:  # values of at most 20 columns are shown
+    for name in names[:MAX_SHOWN_COLUMNS]:
         used += max(len(name), 8) + 2
         if used > room and width:
             break

@@ -78,6 +78,7 @@ def make_replacement(partial: Mapping[str, JsonValue]) -> Partial:
 
 
 def _as_replacement(node: SchemaNode, partial: Partial) -> Partial:
+    """Give each list, and each map that can be merged, the strategy `replace`."""
     result: Partial = {}
 
     for key, value in partial.items():

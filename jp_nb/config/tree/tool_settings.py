@@ -363,6 +363,7 @@ TOOL_SOURCES = ("builtin", "local", "mcp", "python")
 
 
 def _check_source(value: str) -> str:
+    """Return the source `value`, such as `local`, `mcp.SERVER`, or `mcp.SERVER.TOOL`."""
     kind, dot, rest = value.partition(".")
     if kind not in TOOL_SOURCES:
         listed = ", ".join(TOOL_SOURCES)

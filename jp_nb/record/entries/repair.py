@@ -64,6 +64,7 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
 
 
 def _drop_events_before_first_request(items: Sequence[Item]) -> list[Item]:
+    """Drop events that no request asked for. Without a request, all stay."""
     first = _find_first_request(items)
     if first is None:
         return list(items)
@@ -163,6 +164,7 @@ def _drop_trailing_turn_starts(items: Sequence[Item]) -> list[Item]:
 
 
 def _put_one_turn_start_first(items: list[Item]) -> list[Item]:
+    """Let exactly one turn start precede the first request."""
     if not any(item.is_event and not item.is_turn_start for item in items):
         return items
 

@@ -71,6 +71,7 @@ def restore_shape(raw: JsonObject) -> JsonObject:
 
 
 def _find_shapes(values: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the shapes of the `values` that Jupyter could save in another spelling."""
     return {
         name: _remove_texts(value)
         for name, value in values.items()
@@ -98,6 +99,7 @@ def _is_preserved(value: JsonValue) -> bool:
 
 
 def _remove_texts(value: JsonValue) -> JsonValue:
+    """Return the shape of `value`: the value with empty texts."""
     match value:
         case str():
             return ""
@@ -117,6 +119,11 @@ def _apply_shapes(values: JsonObject, shapes: JsonObject) -> JsonObject:
 
 
 def _apply_shape(shape: JsonValue, value: JsonValue) -> JsonValue:
+    """Return `value` in the spelling of `shape`.
+
+    Raises:
+        ValueError: The shape is that of another value.
+    """
     match shape, value:
         case dict(), dict() if shape.keys() == value.keys():
             return {key: _apply_shape(part, value[key]) for key, part in shape.items()}

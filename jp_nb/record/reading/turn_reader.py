@@ -202,6 +202,7 @@ class _TurnReader:
         )
 
     def _end_call(self, index: int, entry: ToolCallResponse) -> None:
+        """Complete the call at `index` with its result and the arguments that it ran with."""
         called = self.parts[index]
         assert isinstance(called, ToolCall)
 
@@ -217,17 +218,20 @@ class _TurnReader:
         if called.name == EDIT_CELLS_NAME:  # other structured results may be large
             call = replace(call, structured=copy_json(entry.metadata.get("structured")))
 
-        edited = entry.metadata.get(EDITED_ARGUMENTS_KEY)
-        if isinstance(edited, dict):
-            channel = entry.metadata.get("channel")
-            if not isinstance(channel, str):
-                channel = None
-            call = replace(
-                call,
-                arguments=copy_json(edited),  # a copy: the caller may change it
-                edited_by="person",
-                channel=channel,
-                requested_arguments=call.arguments,
-            )
+        self.parts[index] = _put_edited_arguments(call, entry)
 
-        self.parts[index] = call
+
+def _put_edited_arguments(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
+    """Return `call` with the arguments that a person edited, according to its result `entry`."""
+    edited = entry.metadata.get(EDITED_ARGUMENTS_KEY)
+    if not isinstance(edited, dict):
+        return call
+
+    channel = entry.metadata.get("channel")
+    return replace(
+        call,
+        arguments=copy_json(edited),  # a copy: the caller may change it
+        edited_by="person",
+        channel=channel if isinstance(channel, str) else None,
+        requested_arguments=call.arguments,
+    )

@@ -337,6 +337,7 @@ class _TimelineReader:
             self._add(replace(step, reason=reason, usage=tokens))
 
     def _end_call(self, entry: ToolCallResponse, moment: float) -> None:
+        """Add a step for each measured run of the earliest open call with the id of `entry`."""
         waiting = self._calls.get(entry.id)
         if not waiting:
             return

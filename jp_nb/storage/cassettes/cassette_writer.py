@@ -91,6 +91,7 @@ class CassetteWriter:
         self.written += 1
 
     def _add(self, exchange: Exchange) -> None:
+        """Write `exchange` after the last one. Successive inquiries stay open for another order."""
         if not self._began:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.path, _format_line(CASSETTE_HEADER), folder=self._folder)

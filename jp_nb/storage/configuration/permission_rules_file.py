@@ -109,6 +109,7 @@ def _load() -> _Notebooks:
 
 
 def _parse_rule(stored: object) -> KeptRule | None:
+    """Return the stored rule; None if it is damaged so that its extent is unknown."""
     match stored:
         case {"tool": str(tool), "identity": str(identity), "when": dict(when), **rest}:
             try:

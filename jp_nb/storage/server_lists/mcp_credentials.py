@@ -100,6 +100,7 @@ class StoredCredentials:
 
 
 def _read() -> JsonObject:
+    """Return the entries by server. A damaged file has none, so that the user signs in again."""
     path = get_credentials_path()
     try:
         if sys.platform != "win32" and path.stat().st_mode & _OTHERS:

@@ -244,6 +244,7 @@ class _EntryReader:
         return self._settings
 
     def _read_key(self, key: str, value: JsonValue) -> None:
+        """Read one key of an entry, in the spelling of any application."""
         short_key = re.sub(r"[_-]", "", key).lower()
 
         is_command_list = short_key == "command" and isinstance(value, list)  # see `_READERS`
@@ -286,6 +287,7 @@ class _EntryReader:
         self._add_table("headers", {"Authorization": f"Bearer ${{{_read_text(key, value)}}}"})
 
     def _read_command_list(self, key: str, value: JsonValue) -> None:
+        """Read a command with its arguments, which precede those of the key `args`."""
         words = _read_texts(key, value)
         if not words:
             raise ValueError("command: expected a program, found an empty list")
@@ -304,6 +306,7 @@ class _EntryReader:
         self._settings[setting] = {**known, **table}
 
     def _read_timeout(self, key: str, short_key: str, value: JsonValue) -> None:
+        """Read a timeout in seconds or milliseconds as whole seconds, at least 1; 0 is no limit."""
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             self._ignored.append(key)
             return
