@@ -1,8 +1,8 @@
 """A form on stdin: its questions one by one, and all answers before they are sent.
 
-An answer is typed in a line. The keys below are lines that are not answers. `FormDraft` decides
-which screen is asked next: a page, the summary of all answers, the menu of Cancel, or the question
-before input is discarded.
+An answer is typed in a line. Keys are lines that are not answers (`form_questions.py`). `FormDraft`
+decides which screen is asked next: a page, the summary of all answers, the menu of Cancel, or the
+question before input is discarded.
 
 Source: `docs/prompts.md`.
 """
@@ -10,52 +10,36 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import BLANK, PageDraft, Screen
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
+from jp_nb.notebook.prompt.stdin_prompts.form_questions import (
+    BACK_KEY,
+    CLEAR_KEY,
+    KEEP_KEY,
+    LEAVE_KEY,
+    FormQuestions,
+)
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
-    HELP_KEY,
     STDIN,
     Console,
-    Parsed,
     StdinChannel,
-    StdinDialogue,
     bar_lines,
     choose,
-    converse,
-    make_empty_confirmation,
 )
 from jp_nb.notebook.prompt.stdin_prompts.stdin_prompt import StdinPrompt
-from jp_nb.notebook.prompt.stdin_prompts.stdin_questions import make_page_dialogue
-from jp_nb.record.reading.recorded_answers import EMPTY
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import lower_first, one_line, upper_first
 from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.question_types.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 
-KEEP_KEY: Final = ""  # an empty line: keep the answer, or leave the question open
-BACK_KEY: Final = "<"  # to the previous question
-LEAVE_KEY: Final = "!"  # cancel, decline, or reply
-CLEAR_KEY: Final = "-"  # clear the answer: the question is then open again
 SEND_KEY: Final = "s"
 DECLINE_KEY: Final = "d"
-LEFT_OPEN: Final = "Not answered."
-LEFT_FOR_NOW: Final = f"Not answered. {form_text.DEMANDED}"
 IS_FIRST: Final = "This is the first question."
 BACK_TO_QUESTIONS: Final = "Go back to the questions"
-
-
-class _Key(NamedTuple):
-    """A key that is not an answer, its name in the legend, and its meaning in the help."""
-
-    key: str
-    name: str
-    meaning: str
 
 
 class StdinForm(StdinPrompt):
@@ -74,6 +58,13 @@ class StdinForm(StdinPrompt):
         # The answer to a single question is sent at once, without the summary.
         self._has_summary = len(prompt.pages) > 1 or _has_fields(prompt.pages[0])
         self._exit_description = _describe_exit(prompt)
+        self._questions = FormQuestions(
+            console,
+            self._draft,
+            channel,
+            has_summary=self._has_summary,
+            exit_description=self._exit_description,
+        )
 
     def _write_head(self) -> None:
         first = self._prompt.pages[0]
@@ -118,7 +109,9 @@ class StdinForm(StdinPrompt):
             typed = self._ask_fields(kind)
         else:
             may_stay_open = self._prompt.partial or not page.question.required
-            typed = self._ask(page, draft.pages[draft.page].answer, may_stay_open=may_stay_open)
+            typed = self._questions.ask(
+                page, draft.pages[draft.page].answer, may_stay_open=may_stay_open
+            )
             if isinstance(typed, Answered):
                 draft.store_draft(PageDraft(typed))
             elif typed == CLEAR_KEY:
@@ -174,72 +167,6 @@ class StdinForm(StdinPrompt):
         if self._draft.must_answer:
             problem = self._draft.pages[self._draft.page].problem
             yield upper_first(problem) or form_text.DEMANDED
-
-    def _ask(
-        self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
-    ) -> Answered | str:
-        """Ask a page or a field once; return its answer, or the key that the user typed instead.
-
-        An empty line keeps the earlier answer `current`. Without one, it sends the default. Without
-        a default, the question stays open: finally if it `may_stay_open`, else for now.
-        """
-        dialogue = _make_dialogue(page, current)
-        default = current or dialogue.default or self._find_preselected(page)
-        if default is not None:
-            enter = self._describe_enter(page, default, is_kept=current is not None)
-        elif may_stay_open:
-            enter = "Enter skips the question"
-        else:
-            enter = "Enter skips the question for now"
-
-        other_keys = self._list_keys(can_clear=current is not None)
-        legend = [enter, *(f"{other.key} {other.name}" for other in other_keys)]
-        legend.append(f"{HELP_KEY} help")
-        help_lines = [
-            f"  {enter}.",
-            *(f"  {other.key}  {other.meaning}" for other in other_keys),
-            f'  To answer with the text of a key, type it in quotes, such as "{LEAVE_KEY}".',
-        ]
-
-        dialogue = replace(dialogue, legend=[*dialogue.legend, f"  {' · '.join(legend)}"])
-        keys = [KEEP_KEY, *(other.key for other in other_keys)]
-        typed = converse(self._console, dialogue, keys=keys, help=help_lines)
-
-        if typed == KEEP_KEY and default is not None:
-            typed = default
-        elif typed in (KEEP_KEY, CLEAR_KEY):
-            self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
-
-        return typed if isinstance(typed, str) else replace(typed, channel=self._channel)
-
-    def _find_preselected(self, page: QuestionPrompt) -> Answered | None:
-        """Return the answer that an empty line gives to a yes-or-no question of a long form."""
-        is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
-        if not (is_boolean and self._has_summary) or page.question.exclusive:
-            return None
-
-        preset = prompt_text.get_preselected(page)
-        return None if preset is None else Answered(preset, STDIN)
-
-    def _describe_enter(self, page: QuestionPrompt, answer: Answered, *, is_kept: bool) -> str:
-        """Return the effect of an empty line: `Enter keeps: Delft`."""
-        verb = "answers" if self._has_summary else "sends"
-        if is_kept:
-            verb = "keeps"
-        shown = one_line(prompt_text.format_prompt_answer(page, answer), limit=200) or EMPTY
-        return f"Enter {verb}: {shown}"
-
-    def _list_keys(self, *, can_clear: bool) -> list[_Key]:
-        """Return the keys that are not answers, except that for help."""
-        keys = []
-        if self._has_summary and self._draft.reviewed:
-            keys.append(_Key(BACK_KEY, "back", "show all answers"))
-        elif self._has_summary:
-            keys.append(_Key(BACK_KEY, "back", "go back to the previous question"))
-        if can_clear:
-            keys.append(_Key(CLEAR_KEY, "clear", "clear the answer"))
-
-        return [*keys, _Key(LEAVE_KEY, "leave", self._exit_description)]
 
     def _ask_fields(self, kind: FormAnswer) -> str:
         """Ask the fields of the page in rounds, until all fit; return the key that ended them.
@@ -313,7 +240,7 @@ class StdinForm(StdinPrompt):
             self._write(f"  ✗ {upper_first(one_line(earlier_problems[field.id]))}")
 
         current = Answered(values[field.id], STDIN) if field.id in values else None
-        typed = self._ask(page, current, may_stay_open=not field.required)
+        typed = self._questions.ask(page, current, may_stay_open=not field.required)
         if isinstance(typed, Answered):
             values[field.id] = typed.value
         elif typed == CLEAR_KEY:
@@ -446,41 +373,9 @@ def _describe_exit(prompt: FormPrompt) -> str:
     return "reply to the assistant, or stop" if prompt.menu else "cancel"
 
 
-def _make_dialogue(page: QuestionPrompt, current: Answered | None) -> StdinDialogue:
-    """Return the dialogue of a page or field. It proposes the earlier answer `current`, if any."""
-    kind = page.question.answer_type
-    if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
-        # An exclusive question would not let Enter send a default.
-        question = page.question.with_default(current.value).with_exclusive(False)
-        page = replace(page, question=question)
-
-    dialogue = make_page_dialogue(page)
-    return _make_confirming_dialogue(dialogue) if isinstance(kind, TextAnswer) else dialogue
-
-
 def _has_fields(page: QuestionPrompt) -> bool:
     kind = page.question.answer_type
     return isinstance(kind, FormAnswer) and bool(kind.fields)
-
-
-def _make_confirming_dialogue(dialogue: StdinDialogue) -> StdinDialogue:
-    """Return `dialogue` with a question before it sends an empty text.
-
-    If the user does not confirm the empty text, the returned dialogue is asked again.
-    """
-
-    def parse(line: str) -> Parsed:
-        typed = dialogue.parse(line)
-        if isinstance(typed, Answered) and _is_blank_text(typed.value):
-            return make_empty_confirmation(typed, asked)
-        return typed
-
-    asked = replace(dialogue, parse=parse)
-    return asked
-
-
-def _is_blank_text(value: JsonValue) -> bool:
-    return isinstance(value, str) and not value.strip()
 
 
 def _format_context(page: QuestionPrompt) -> Iterator[str]:
