@@ -170,7 +170,7 @@ def test_second_run_writes_the_same_and_one_that_continues_appends(
 
 
 LOSES = """
-from jp_nb.notebook.page.notebook_storage import CarrierStore
+from jp_nb.notebook.page.carrier_store import CarrierStore
 publish = CarrierStore._publish
 
 def lossy(self, touched):

@@ -109,9 +109,8 @@ class StdinForm(StdinPrompt):
             typed = self._ask_fields(kind)
         else:
             may_stay_open = self._prompt.partial or not page.question.required
-            typed = self._questions.ask(
-                page, draft.pages[draft.page].answer, may_stay_open=may_stay_open
-            )
+            current = draft.pages[draft.page].answer
+            typed = self._questions.ask(page, current, may_stay_open=may_stay_open)
             if isinstance(typed, Answered):
                 draft.store_draft(PageDraft(typed))
             elif typed == CLEAR_KEY:
