@@ -21,7 +21,8 @@ from jp_nb.notebook.code_execution import (
     execute_code,
 )
 from jp_nb.notebook.code_tracebacks import describe_code_frames
-from jp_nb.notebook.display.capture import OutputCapture, capture_cell
+from jp_nb.notebook.display.capture import OutputCapture
+from jp_nb.notebook.display.cell_capture import capture_cell
 from jp_nb.notebook.display.pending_output import list_open_figures, show_figures
 from jp_nb.notebook.display.run_outputs import RunOutputs
 from jp_nb.notebook.last_errors import CODE_FILE

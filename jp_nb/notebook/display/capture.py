@@ -1,7 +1,7 @@
-"""Capture the output of a cell for the model.
+"""Keep the outputs of one run of code, as the model gets them.
 
-All output of a cell leaves the kernel through `Session.send`, from any thread. The captured text is
-bounded: its beginning and its end are kept.
+They are bounded: the first and the last ones are kept, and the beginning and the end of each text.
+`cell_capture.py` captures them.
 
 Source: `docs/notebook-tools.md`,
 https://jupyter-client.readthedocs.io/en/stable/messaging.html.
@@ -13,17 +13,14 @@ import base64
 import binascii
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from jp_nb.image_headers import MEDIA_TYPES, detect_media_type
 from jp_nb.images import Image
 from jp_nb.notebook.bounded_text import BoundedText
-from jp_nb.notebook.display.output_origin import get_running_request, is_ours
-from jp_nb.notebook.display.pending_output import flush_streams
-from jp_nb.notebook.published import Published
 from jp_nb.text import plain
 from jp_nb.toolkit.notebook_access import CellOutput
 
@@ -162,59 +159,3 @@ def _extract_image(bundle: Mapping[str, Any]) -> Image | None:
                 return Image(kind, content)
 
     return None
-
-
-# --- capture of the running cell ---------------------------------------------------------------
-
-
-@contextmanager
-def capture_cell(shell: Any) -> Iterator[OutputCapture]:
-    """Capture all output of the running cell, which is still shown. Use on the cell's thread."""
-    capture = OutputCapture()
-    session = getattr(getattr(shell, "kernel", None), "session", None)
-    if session is None:
-        # A terminal prints the text of displays as well.
-        out = _Tee(sys.stdout, "stdout", capture)
-        err = _Tee(sys.stderr, "stderr", capture)
-        with redirect_stdout(out), redirect_stderr(err):
-            yield capture
-        return
-
-    outer: Callable[..., Any] = session.send
-    replaced = session.__dict__.get("send")  # None for the method of the class
-    cell = get_running_request(shell.kernel)
-
-    def send(stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
-        published = Published.read(message, *args, **kwargs)
-        if published.is_about(cell) and not is_ours():
-            capture.add_message(published.kind, published.content)
-        return outer(stream, message, *args, **kwargs)
-
-    flush_streams()
-    session.send = send
-
-    try:
-        yield capture
-        flush_streams()
-    finally:
-        if replaced is None:
-            del session.send
-        else:
-            session.send = replaced
-
-
-class _Tee:
-    """A stream whose text is also captured."""
-
-    def __init__(self, stream: Any, name: str, capture: OutputCapture) -> None:
-        self._stream = stream
-        self._name = name
-        self._capture = capture
-
-    def write(self, text: str) -> int:
-        self._capture.add_text(self._name, text)
-        written: int = self._stream.write(text)
-        return written
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
