@@ -61,6 +61,7 @@ def read_page_state(text: str) -> PageState:
 
 
 def _read_cell(number: int, cell: Any) -> DocumentCell:
+    """Parse a cell. Only its id and source are required; other fields may be missing."""
     cell_id = cell.get("id")
     source = cell.get("source")
     if not isinstance(cell_id, str) or not isinstance(source, str):
@@ -114,6 +115,7 @@ def read_change_answer(text: str, operation: str) -> ChangeResult:
 
 
 def _read_conflicts(answer: JsonObject) -> list[CellConflict]:
+    """Parse the cells that differ from what the user saw. Malformed ones are omitted."""
     reported = answer.get("conflicts")
     conflicts: list[CellConflict] = []
     if not isinstance(reported, list):

@@ -135,6 +135,7 @@ def _find_code_block(call: Invocation) -> tuple[str, str]:
 
 
 def _list_blocks(blocks: Sequence[CodeBlock]) -> str:
+    """Return the number, kind, and first line of each code block, for an error."""
     rows = []
     for number, block in enumerate(blocks[:MAX_LISTED_BLOCKS], start=1):
         first_line = escape_invisible(one_line(block.first_line, limit=60))

@@ -46,6 +46,7 @@ def compact_context(call: Invocation) -> None:
 
 
 def _explain_empty_plan(options: CompactionOptions, turn_count: int) -> str:
+    """Return why nothing is compacted: often, `--from` names a turn that does not exist."""
     first = options.first
     begins_after_last_turn = (
         first is not None and first.kind == "turn" and first.amount >= turn_count
@@ -58,6 +59,7 @@ def _explain_empty_plan(options: CompactionOptions, turn_count: int) -> str:
 
 
 def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
+    """Undo the last compaction. With `--dry-run`, only show which one that is."""
     used_options = {name for name, value in vars(call.options).items() if value}
     if used_options - {"undo", "dry_run"}:
         raise UsageError(

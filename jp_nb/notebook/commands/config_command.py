@@ -67,6 +67,7 @@ def _change_file(session: Session, layer: FileLayer, changes: Sequence[Directive
 
 
 def _change_conversation(session: Session, changes: Sequence[Directive]) -> None:
+    """Change the configuration from now on, and print the changed settings."""
     count_before = len(session.document.conversation.deltas)
     session.configure(*changes)
     new_deltas = session.document.conversation.deltas[count_before:]
@@ -113,6 +114,7 @@ def _format_change(change: Directive) -> str:
 
 
 def _show_values(call: Invocation, paths: Sequence[str]) -> None:
+    """Show the effective values of the settings at `paths`, and who set each."""
     sources = call.session.settings.explain(paths)
     values = _read_effective_values(call.session)
     rows = []

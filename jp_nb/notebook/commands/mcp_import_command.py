@@ -70,6 +70,7 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
 
 
 def _make_report(call: Invocation, found: ServerFiles) -> Report:
+    """Return the table of all servers that were found, and the problems of their files."""
     files = call.session.files
     short_paths = {file.path: files.workspace.shorten_paths(str(file.path)) for file in found.files}
     rows = []

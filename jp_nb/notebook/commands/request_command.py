@@ -54,6 +54,7 @@ def show_request(call: Invocation) -> None:
 
 
 def _validate_request_options(call: Invocation) -> None:
+    """Raise `UsageError` if two options exclude each other, or there are too many words."""
     options = call.options
     flags = {"--diff": options.diff, "--curl": options.curl, "--json": options.json}
     flags["-o"] = options.out is not None

@@ -93,6 +93,7 @@ def _describe_prompts(session: Session) -> str:
 
 
 def _describe_folder(session: Session) -> str:
+    """Return the configuration files of the folder, and the settings that wait for consent."""
     files = session.files
     pending = files.list_pending()
     names = ", ".join(map(str, files.workspace.list_config_files())) or "no configuration file"

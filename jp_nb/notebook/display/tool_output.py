@@ -166,6 +166,7 @@ class _HeldOutput:
         return is_new
 
     def add(self, send: SendOutput, published: Published) -> None:
+        """Hold a message, or remove the earlier ones if it clears outputs."""
         clears = published.kind == "clear_output"
         if clears and published.content.get("wait"):
             self._clears_next = True

@@ -306,6 +306,7 @@ class LiveStore:
         return self._pull_once(ends_at - time.monotonic())
 
     def _pull_once(self, timeout: float) -> Hello | None:
+        """Ask all pages for another `hello`; return that of the followed page, or None."""
         with self._lock:
             if not self._link.is_open:
                 return None

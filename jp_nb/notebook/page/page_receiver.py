@@ -120,6 +120,7 @@ class PageReceiver:
                 self._handle_save_answer(data)
 
     def _handle_write_answer(self, data: Mapping[str, Any]) -> None:
+        """Pass `ack` or `nack` to the delivery to this page, if the page gets writes."""
         delivery = self.deliveries.find(data["page"])
         if delivery is not None:
             if data["type"] == "ack":

@@ -61,6 +61,7 @@ class RecordComparison:
             self.refusal = PageRefusal(DIVERGED, delivery.stream, as_other(stored))
 
     def _add_missing_conversations(self, document: Document, stored: JsonObject) -> None:
+        """Keep the conversations of the page that the document does not contain."""
         missing = find_uncovered(document.to_json(), get_conversations(stored))
         if not missing:
             return

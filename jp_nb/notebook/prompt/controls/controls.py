@@ -52,6 +52,7 @@ def make_action_buttons(prompt: ActionPrompt) -> FormControl:
 
 
 def _make_boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
+    """Return a button for each choice; on a form page, options in their place."""
     if in_form:  # a button would answer before the user fills in the other fields
         return _make_boolean_options(prompt)
 

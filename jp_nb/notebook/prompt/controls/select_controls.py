@@ -68,6 +68,7 @@ def _make_radio_buttons(prompt: QuestionPrompt, answer_type: SelectAnswer) -> Fo
 
 
 def _make_choice_list(prompt: QuestionPrompt, answer_type: SelectAnswer) -> FormControl:
+    """Return the list `Choices`, whose state is the picks and the own text."""
     options = []
     for label, option in zip(
         spell_option_labels(answer_type.labels), answer_type.options, strict=True

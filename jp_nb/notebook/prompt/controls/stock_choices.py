@@ -104,6 +104,7 @@ class StockChoices:
         return shown
 
     def _make_option_widgets(self, shown: Sequence[int]) -> list[widgets.Widget]:
+        """Return check boxes, or one widget for a single choice among the `shown` options."""
         if self._listed.multi:
             return [self._make_checkbox(index) for index in shown]
 

@@ -139,6 +139,7 @@ def _is_one_line(text: str) -> bool:
 
 
 def _make_date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
+    """Return a date picker, whose state is a date, or a text with a date and a time."""
     preset = prompt_text.get_preselected(prompt)
     initial = date.fromisoformat(preset) if isinstance(preset, str) else None
     # Browsers accept years of five digits, which `date` does not.

@@ -242,6 +242,7 @@ class Form(PromptForm):
                 assert_never(other)
 
     def _draw_page(self) -> None:
+        """Show the current page. If Submit led to it, also show what it needs."""
         page = self._page
         page.use_stock_views(stock=self.is_stock)
         self._show_screen(self._make_page_screen())

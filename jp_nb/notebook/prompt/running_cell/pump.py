@@ -172,6 +172,7 @@ class CommPump:
         self._kernel.set_parent(ident, request, "shell")
 
     def _handle(self, ident: Any, message: dict[str, Any]) -> None:
+        """Do what the kernel does with this message. A page cannot open or close a form's comm."""
         kernel = self._kernel
         kind = message["header"]["msg_type"]
         comm_id = str(message["content"].get("comm_id"))

@@ -101,6 +101,10 @@ def _make_boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
 
 def _make_number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
+    """Return the dialogue of a number.
+
+    Enter sends a default, but not that of an exclusive question, which needs an explicit answer.
+    """
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.get_preselected(prompt)

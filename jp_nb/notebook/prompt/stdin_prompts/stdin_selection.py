@@ -55,6 +55,7 @@ class SelectionDialogues:
         return self._ask_numbers() if self._kind.options else self._ask_own_text(())
 
     def _ask_numbers(self) -> StdinDialogue:
+        """Return the dialogue for the numbers of options."""
         # An exclusive question needs an explicit answer.
         default = None if self._exclusive else self._default
         caption = "Number"
@@ -89,6 +90,7 @@ class SelectionDialogues:
         return f"{','.join(numbers) or NONE}, {answer}"
 
     def _format_options(self) -> Iterator[str]:
+        """Yield a line for each option with its number, and for the own text and "none"."""
         kind = self._kind
         width = len(str(self._highest))
         suggested: tuple[int, ...] = ()
