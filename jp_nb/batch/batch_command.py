@@ -112,6 +112,7 @@ def run_batch(
             read_modules,
             refuse_single_run_options,
         )
+        from jp_nb.batch.plans.limited_providers import check_limited_providers
         from jp_nb.batch.plans.run_plan import RunPlan
         from jp_nb.batch.results.out_folder import OutputFolder
         from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
@@ -122,6 +123,11 @@ def run_batch(
 
     with OutputFolder(find_output_folder(options)) as folder, make_pace_folder(limits) as pace:
         plan = RunPlan(make_request(options, folder.log), out=folder.path, limits=pace)
+        check_limited_providers(
+            (*limits.per_minute, *limits.concurrent),
+            folders={notebook.path.parent for notebook in plan.notebooks},
+            cfg=plan.request.cfg,
+        )
         progress = make_progress(plan.count)
         for warning in plan.warnings:
             progress.tell(warning)

@@ -62,6 +62,11 @@ def inject_parameters(notebook: Any, parameters: Mapping[str, JsonValue]) -> Non
         notebook.cells.insert(0, cell)
 
 
+def has_parameter_cell(notebook: Any) -> bool:
+    """Return True if a code cell of the notebook is tagged `parameters`."""
+    return _find_tagged_cell(notebook, PARAMETERS_TAG) is not None
+
+
 def list_parameter_names(notebook: Any) -> frozenset[str] | None:
     """Return the names that the cell tagged `parameters` assigns.
 

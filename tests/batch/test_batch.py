@@ -18,7 +18,9 @@ from tests.support.notebook_runs import write_cells
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchBench:
     monkeypatch.chdir(tmp_path)
-    write_cells(tmp_path / "walk.ipynb", "1")
+    path = write_cells(tmp_path / "walk.ipynb", "n = 0")
+    text = path.read_text()
+    path.write_text(text.replace('"metadata": {}', '"metadata": {"tags": ["parameters"]}', 1))
     (tmp_path / "n.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(1, 6)))
     return BatchBench(tmp_path)
 
@@ -184,6 +186,23 @@ def test_wrong_options_run_nothing(bench: BatchBench, arguments: list[str], mess
     with pytest.raises(jp.UsageError, match=message):
         bench.run(*arguments)
     assert bench.ran == []
+
+
+@pytest.mark.req("BATCH-14")
+def test_limit_of_an_unknown_provider_is_an_error(bench: BatchBench) -> None:
+    for option in ("--max-requests-per-minute", "--max-concurrent-requests"):
+        with pytest.raises(jp.UsageError, match="did you mean anthropic"):
+            bench.run(*START, option, "anthropc=1")
+    assert bench.ran == []
+
+    arguments = (*START, "--max-requests-per-minute")
+    assert bench.run(*arguments, "scripted=1") == 0
+    address = "providers.llm.servers.desk.base_url=http://127.0.0.1:1"
+    assert bench.run(*arguments, "desk=1", "-c", address) == 0
+    table = '[providers.llm.servers.shelf]\nbase_url = "http://127.0.0.1:1"\n'
+    (bench.folder / ".jp").mkdir()
+    (bench.folder / ".jp/config.toml").write_text(table)
+    assert bench.run(*arguments, "shelf=1") == 0
 
 
 @pytest.mark.req("BATCH-7")

@@ -151,6 +151,112 @@ def test_api_key_is_refused_and_not_repeated(tmp_path: Path, option: str) -> Non
     assert "environment" in str(caught.value)
 
 
+KEY = "sk-ant-api03-" + "aB3dE5fG7h" * 9
+
+
+@pytest.mark.req("BATCH-16")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("p.json", '{"x": {"key": "KEY"}}'),
+        ("p.json", '{"x": [[1, "KEY"]]}'),
+        ("p.json", '{"x": {"KEY": 1}}'),
+        ("p.yaml", "x:\n  - key: KEY\n"),
+        ("p.toml", 'x = [{key = "KEY"}]'),
+        ("e.jsonl", '{"x": 1}\n{"x": {"key": "KEY"}}\n'),
+        ("p.json", '{"x": {"address": "https://ada:s3cretpw@host/"}}'),
+    ],
+)
+def test_api_key_inside_of_a_value_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    path = write(tmp_path, name, text.replace("KEY", KEY))
+    with pytest.raises(jp.UsageError, match="looks like an API key") as caught:
+        parameters(tmp_path, "--params", path)
+    assert KEY[:20] not in str(caught.value)
+    assert "s3cretpw" not in str(caught.value)
+
+
+@pytest.mark.req("BATCH-16")
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "providers.llm.openai.base_url=https://ada:s3cretpw@host/v1",
+        "providers.llm.openai.base_url=https://s3cretpw@host/v1",
+        "providers.llm.openai.base_url=https://host/v1?api_key=s3cretpw",
+        '{"providers": {"llm": {"openai": {"base_url": "https://ada:s3cretpw@host/v1"}}}}',
+        "conversation.tools.deploy.options.password=s3cretpw",
+        'conversation.tools.deploy.options.password:="s3cretpw"',
+    ],
+)
+def test_password_in_a_setting_is_refused(tmp_path: Path, argument: str) -> None:
+    with pytest.raises(jp.UsageError, match="environment variable") as caught:
+        parameters(tmp_path, "-c", argument)
+    assert "s3cretpw" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["providers.llm.openai.api_key_env=MY_KEY", "providers.llm.openai.base_url=http://[::1]:80/v1"],
+)
+def test_setting_without_a_secret_is_accepted(tmp_path: Path, argument: str) -> None:
+    assert parameters(tmp_path, "-c", argument) == [{}]
+
+
+@pytest.mark.req("BATCH-2", "BATCH-3")
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("p.yaml", "x: [1, .nan]", r"x\[1\] is nan"),
+        ("p.yaml", "x: {a: [.inf]}", r"x.a\[0\] is inf"),
+        ("p.toml", "x = [1.0, nan]", r"x\[1\] is nan"),
+        ("p.toml", "x = {a = -inf}", "x.a is -inf"),
+        ("p.json", '{"x": [NaN]}', "NaN is not a JSON number"),
+        ("e.jsonl", '{"x": [1e999]}\n', "too large"),
+        ("p.yaml", f"x: [{'9' * 400}]", r"x\[0\] is a larger number"),
+        ("p.json", '{"x": ' + "[" * 60 + "]" * 60 + "}", "x is nested more than 50 levels deep"),
+    ],
+)
+def test_number_that_no_log_can_store_is_refused_at_any_depth(
+    tmp_path: Path, name: str, text: str, place: str
+) -> None:
+    with pytest.raises(jp.UsageError, match=place):
+        parameters(tmp_path, "--params", write(tmp_path, name, text))
+
+
+@pytest.mark.req("BATCH-2", "BATCH-33")
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("e.jsonl", r'{"x": 1}' + "\n" + r'{"x": "\ud800"}' + "\n", "line 2: x has half a"),
+        ("p.json", r'{"x": [{"a": "\udfff"}]}', r"x\[0\].a has half a"),
+        ("p.json", r'{"x": {"\ud800": 1}}', "a name in x has half a"),
+        ("p.json", r'{"x\ud800": 1}', "not a name of Python"),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused(tmp_path: Path, name: str, text: str, place: str) -> None:
+    path = write(tmp_path, name, text)
+    with pytest.raises(jp.UsageError, match=place) as caught:
+        parameters(tmp_path, "--params", path)
+    str(caught.value).encode()
+
+
+@pytest.mark.req("BATCH-33")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-p", "x", "caf\udce9"],
+        ["-c", "assistant.name=caf\udce9"],
+        ["--models", "openai/caf\udce9"],
+        ["--answers", "caf\udce9.toml"],
+        ["--replay", "caf\udce9.jsonl"],
+        ["--each", "caf\udce9.csv"],
+    ],
+)
+def test_argument_that_is_not_utf8_is_refused(tmp_path: Path, arguments: list[str]) -> None:
+    with pytest.raises(jp.UsageError, match="not UTF-8") as caught:
+        parameters(tmp_path, *arguments)
+    str(caught.value).encode()
+
+
 @pytest.mark.req("BATCH-32")
 def test_large_file_is_streamed(tmp_path: Path) -> None:
     path = write(tmp_path, "each.csv", "n\n" + "1\n" * 50_000)

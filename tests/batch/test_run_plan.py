@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,45 @@ def test_files_folders_and_patterns_name_notebooks(folder: Path) -> None:
     for missing in ("none.ipynb", "none*.ipynb", "OUT"):
         with pytest.raises(jp.UsageError, match="there is no notebook"):
             names(folder, "a.ipynb", missing)
+
+
+@pytest.mark.req("BATCH-1", "BATCH-33")
+def test_notebook_whose_name_is_not_utf8_is_named_before_anything_runs(folder: Path) -> None:
+    path = write_cells(folder / "walk.ipynb", "1")
+    path.rename(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.ipynb"))
+    with pytest.raises(jp.UsageError, match=r"caf\\udce9.ipynb: .*rename") as caught:
+        names(folder, ".")
+    str(caught.value).encode()
+
+
+@pytest.mark.req("BATCH-1")
+def test_output_folder_of_an_earlier_batch_is_no_input(folder: Path) -> None:
+    write_cells(folder / "a.ipynb", "1")
+    write_cells(folder / "far/b.ipynb", "1")
+    bench = BatchBench(folder)
+    for earlier in ("OUT1", "far/OUT2"):
+        assert bench.run(".", "--workers", "1", "-o", earlier) == 0
+    (folder / "OUT1/.jp-nb-batch.lock").unlink()  # copies may be without hidden files
+
+    for argument in (".", "**/*.ipynb"):
+        assert sorted(names(folder, argument)) == ["a.ipynb", "far/b.ipynb"]
+        found = bench.warnings(argument)
+        assert len(found) == 2
+        assert "OUT1 is the output folder of an earlier batch" in "".join(found)
+
+    for path in (folder / "OUT1").glob("*.ipynb"):
+        write_cells(path, "1")
+    assert len(names(folder, "OUT1")) == 2, "the user has named it"
+    assert len(names(folder, "OUT1/*.ipynb")) == 2
+    with pytest.raises(jp.UsageError, match="OUT1 is the output folder of an earlier batch"):
+        names(folder, "OUT*/*.ipynb")
+
+
+@pytest.mark.req("BATCH-1")
+def test_output_folder_that_is_the_input_is_explained(folder: Path) -> None:
+    write_cells(folder / "OUT/a.ipynb", "1")
+    with pytest.raises(jp.UsageError, match="choose another folder with `-o`"):
+        names(folder, "OUT")
 
 
 @pytest.mark.req("BATCH-1")
@@ -93,6 +133,17 @@ def test_unknown_parameter_is_a_warning_and_strictly_an_error(folder: Path) -> N
     with pytest.raises(jp.UsageError, match="no parameter citty"):
         BatchBench(folder).plan(*arguments, "--strict")
     assert BatchBench(folder).warnings("walk.ipynb", "-p", "city", "Gouda", "-p", "days", "2") == []
+
+
+@pytest.mark.req("BATCH-2")
+def test_parameter_without_a_tagged_cell_is_a_warning_and_strictly_an_error(folder: Path) -> None:
+    write_cells(folder / "walk.ipynb", "city = 'Delft'")
+    [warning] = BatchBench(folder).warnings("walk.ipynb", "-p", "city", "a", "-p", "days", "1")
+    assert "walk.ipynb has no cell tagged `parameters`" in warning
+    with pytest.raises(jp.UsageError, match="no cell tagged `parameters`"):
+        BatchBench(folder).plan("walk.ipynb", "-p", "city", "a", "--strict")
+    assert BatchBench(folder).warnings("walk.ipynb") == []
+    assert len(BatchBench(folder).plan("walk.ipynb", "--strict")) == 1
 
 
 @pytest.mark.req("BATCH-15")

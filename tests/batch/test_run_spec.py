@@ -52,6 +52,39 @@ def test_id_is_a_safe_file_name(value: str) -> None:
     assert found.startswith("walk-name")
 
 
+@pytest.mark.req("BATCH-3")
+def test_order_of_names_does_not_change_the_id() -> None:
+    found = BatchBench.run_id(parameters={"x": 1, "a": 2}, overrides={"d": "1", "c": "2"})
+    assert found.startswith("walk-a=2-x=1-c=2-d=1-")
+    assert found == BatchBench.run_id(parameters={"a": 2, "x": 1}, overrides={"c": "2", "d": "1"})
+
+
+@pytest.mark.req("BATCH-3")
+@pytest.mark.parametrize(
+    ("notebook", "begin"),
+    [
+        ("日本語.ipynb", "notebook-city=Delft-"),
+        ("-f.ipynb", "f-city=Delft-"),
+        ("...ipynb", "notebook-city=Delft-"),
+        ("Café.ipynb", "Cafe-city=Delft-"),
+        ("a b.ipynb", "a-b-city=Delft-"),
+    ],
+)
+def test_notebook_without_letters_for_an_id_has_a_name_and_a_long_digest(
+    notebook: str, begin: str
+) -> None:
+    found = BatchBench.run_id(notebook)
+    assert found.startswith(begin)
+    assert len(found.removeprefix(begin)) == 16
+
+
+@pytest.mark.req("BATCH-3")
+def test_parameter_without_letters_for_an_id_has_a_name() -> None:
+    found = BatchBench.run_id(parameters={"城市": "Zürich"})
+    assert found.startswith("walk-parameter=Zurich-")
+    assert len(found.rpartition("-")[2]) == 16
+
+
 def test_types_of_values_tell_runs_apart() -> None:
     values: list[Any] = [3, 3.0, "3", True, "true", None, "null", [3]]
     assert len({BatchBench.run_id(parameters={"days": each}) for each in values}) == len(values)

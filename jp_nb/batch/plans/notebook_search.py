@@ -1,8 +1,9 @@
 """Find the notebooks that the arguments of `jp-nb run` name: files, folders, and patterns.
 
-A folder is searched for `*.ipynb`, without `.ipynb_checkpoints`, other hidden folders, and the
-output folder. The order is that of the arguments, and the names within a folder or pattern are
-sorted. A notebook that is named twice runs once.
+A folder is searched for `*.ipynb`, without `.ipynb_checkpoints`, other hidden folders, the output
+folder, and the output folders of earlier batches: their notebooks are results, not inputs. The
+order is that of the arguments, and the names within a folder or pattern are sorted. A notebook that
+is named twice runs once.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -12,10 +13,20 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from jp_nb.batch.results.out_folder import is_output_folder
 from jp_nb.errors import UsageError
-from jp_nb.text import plain
+from jp_nb.text import one_line, plain
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNotebooks:
+    """The absolute `paths` of notebooks, and `warnings` about folders that were not searched."""
+
+    paths: list[Path]
+    warnings: list[str] = field(default_factory=list)
 
 
 def names_several(arguments: Iterable[str]) -> bool:
@@ -29,8 +40,8 @@ def names_several(arguments: Iterable[str]) -> bool:
     return os.path.isdir(name) or is_pattern
 
 
-def find_notebooks(arguments: Iterable[str], *, folder: Path, out: Path) -> list[Path]:
-    """Return the absolute paths of the notebooks.
+def find_notebooks(arguments: Iterable[str], *, folder: Path, out: Path) -> FoundNotebooks:
+    """Return the notebooks.
 
     Args:
         arguments: Files, folders, and patterns, relative to `folder`.
@@ -40,43 +51,104 @@ def find_notebooks(arguments: Iterable[str], *, folder: Path, out: Path) -> list
     Raises:
         UsageError: An argument names no notebook.
     """
+    search = _NotebookSearch(out.resolve())
     found: dict[Path, None] = {}  # in order, each once
     for argument in arguments:
-        notebooks = list(_list_notebooks(folder / argument, argument, out.resolve()))
+        notebooks = list(search.list_notebooks(folder / argument, argument))
         if not notebooks:
-            raise UsageError(f"there is no notebook {plain(argument)}")
+            raise UsageError(_describe_missing(folder / argument, argument, search))
         found.update(dict.fromkeys(notebooks))
-    return list(found)
+
+    warnings = [
+        f"{one_line(str(path))} is the output folder of an earlier batch, and was not searched: "
+        "name it to run its notebooks"
+        for path in search.earlier_outputs
+    ]
+    return FoundNotebooks(list(found), warnings)
 
 
-def _list_notebooks(path: Path, argument: str, out: Path) -> Iterator[Path]:
-    """Yield the notebooks that `argument` names, whose `path` is absolute, outside of `out`."""
-    if path.is_dir():
-        yield from _search_folder(path, out)
-    elif path.is_file():
-        yield Path(os.path.abspath(path))
-    elif glob.has_magic(argument):
+def _describe_missing(path: Path, argument: str, search: _NotebookSearch) -> str:
+    text = f"there is no notebook {plain(argument)}"
+    if path.is_dir() and _is_in_folder(path, search.out):
+        return f"{text}: its notebooks are results of the batch, so choose another folder with `-o`"
+    if search.earlier_outputs:
+        [first, *_] = search.earlier_outputs
+        return f"{text}: {one_line(str(first))} is the output folder of an earlier batch"
+    return text
+
+
+class _NotebookSearch:
+    """Finds notebooks outside of the output folder `out`.
+
+    Attributes:
+        earlier_outputs: Output folders of earlier batches, which were not searched.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.earlier_outputs: dict[Path, None] = {}  # in order, each once
+
+    def list_notebooks(self, path: Path, argument: str) -> Iterator[Path]:
+        """Yield the notebooks that `argument` names, whose `path` is absolute."""
+        if path.is_dir():
+            yield from self._search_folder(path)
+        elif path.is_file():
+            yield Path(os.path.abspath(path))
+        elif glob.has_magic(argument):
+            yield from self._search_pattern(path, argument)
+
+    def _search_pattern(self, path: Path, argument: str) -> Iterator[Path]:
+        named = _find_named_folder(path, argument)
         for name in sorted(glob.glob(str(path), recursive=True)):
             match = Path(name)
+            if self._is_below_earlier_output(match, named):
+                continue
             if match.is_dir():
-                yield from _search_folder(match, out)
-            elif match.suffix == ".ipynb" and not _is_in_folder(match.parent, out):
+                yield from self._search_folder(match)
+            elif match.suffix == ".ipynb" and not _is_in_folder(match.parent, self.out):
                 yield Path(os.path.abspath(match))
 
+    def _search_folder(self, path: Path) -> Iterator[Path]:
+        """Yield the notebooks in a folder and its visible subfolders."""
+        for name, subfolders, files in os.walk(path):
+            folder = Path(os.path.abspath(name))
+            # The user has named the folder at the top, perhaps an earlier output folder.
+            is_left_out = folder != Path(os.path.abspath(path)) and self._is_earlier_output(folder)
+            if is_left_out or _is_in_folder(folder, self.out):
+                subfolders.clear()  # `os.walk` does not enter them
+                continue
 
-def _search_folder(path: Path, out: Path) -> Iterator[Path]:
-    """Yield the notebooks in a folder and its visible subfolders, outside of `out`."""
-    for name, subfolders, files in os.walk(path):
-        folder = Path(os.path.abspath(name))
-        if _is_in_folder(folder, out):
-            subfolders.clear()  # `os.walk` does not enter them
-            continue
+            # `os.walk` enters the folders that are left in this list.
+            subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
+            for file in sorted(files):
+                if file.endswith(".ipynb") and not file.startswith("."):
+                    yield folder / file
 
-        # `os.walk` enters the folders that are left in this list.
-        subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
-        for file in sorted(files):
-            if file.endswith(".ipynb") and not file.startswith("."):
-                yield folder / file
+    def _is_below_earlier_output(self, match: Path, named: Path) -> bool:
+        """Return True if a folder between `named` and `match` is an output folder."""
+        for folder in (match, *match.parents):
+            if folder == named:
+                return False
+            if self._is_earlier_output(folder):
+                return True
+        return False
+
+    def _is_earlier_output(self, folder: Path) -> bool:
+        if _is_in_folder(folder, self.out) or not is_output_folder(folder):
+            return False
+        self.earlier_outputs[folder] = None
+        return True
+
+
+def _find_named_folder(path: Path, argument: str) -> Path:
+    """Return the folder that the user names in the pattern `argument`, before its first `*`."""
+    literal_parts: list[str] = []
+    for part in Path(argument).parts[:-1]:
+        if glob.has_magic(part):
+            break
+        literal_parts.append(part)
+    pattern_length = len(Path(argument).parts) - len(literal_parts)
+    return path.parents[pattern_length - 1]
 
 
 def _is_in_folder(path: Path, out: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from jp_nb.errors import UsageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.headless.files import read_notebook
-from jp_nb.headless.parameter_cell import list_parameter_names
+from jp_nb.headless.parameter_cell import has_parameter_cell, list_parameter_names
 from jp_nb.storage.cassettes.cassette_file import make_default_cassette_path
 from jp_nb.storage.configuration.answers_file import (
     ANSWERS_SUFFIX,
@@ -34,6 +34,7 @@ class PlannedNotebook:
         file_digest: Digest of its file.
         input_digests: Digests of its cassette and its answers file before the first run.
         parameters: The names that its cell tagged `parameters` assigns; None if any may be right.
+        has_parameter_cell: True if a cell is tagged `parameters`.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class PlannedNotebook:
     file_digest: str
     input_digests: tuple[str, str]
     parameters: frozenset[str] | None
+    has_parameter_cell: bool
 
 
 def plan_notebook(
@@ -69,6 +71,7 @@ def plan_notebook(
         file_digest=digest_file(path),
         input_digests=input_digests,
         parameters=list_parameter_names(notebook),
+        has_parameter_cell=has_parameter_cell(notebook),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
@@ -24,6 +25,9 @@ MAX_SLUG_VALUE_CHARS: Final = 24
 """Longest value of a parameter in a run's id."""
 _DIGEST_CHARS: Final = 6
 _LONG_DIGEST_CHARS: Final = 16
+_NAMELESS_NOTEBOOK: Final = "notebook"
+"""Readable part for a notebook whose name has no character for an id, such as `日本語.ipynb`."""
+_NAMELESS_PARAMETER: Final = "parameter"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._]+")
 
 
@@ -67,15 +71,17 @@ def make_run_id(
 ) -> str:
     """Return the readable and stable id of a run, which is also a safe file name.
 
+    Parameters are sorted by name, because their order does not change the run.
+
     The digest has 6 characters if the readable part shows every name and value completely, as
     Python prints it. It has 16 if another run might have the same readable part: a value or the
     whole part was cut, a character was replaced, or a name or value is spelled otherwise (`model`
     for its setting, `true` for `True`).
     """
     stem = str(PurePosixPath(notebook).with_suffix(""))
-    pieces = [_replace_unsafe(stem)]
-    is_exact = True  # the readable part shows every name and value completely
-    for name, value in (*parameters.items(), *overrides.items()):
+    pieces = [_replace_unsafe(stem) or _NAMELESS_NOTEBOOK]
+    is_exact = pieces == [stem]  # the readable part shows every name and value completely
+    for name, value in (*sorted(parameters.items()), *sorted(overrides.items())):
         piece = _format_piece(name, value)
         is_exact = is_exact and piece == f"{name}={value}"
         pieces.append(piece)
@@ -94,9 +100,15 @@ def _format_piece(name: str, value: JsonValue) -> str:
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     # `assistant.model.id` reads better as `model`; the digest has the whole path.
     label = "model" if name == "assistant.model.id" else name
-    return f"{_replace_unsafe(label)}={_replace_unsafe(text)[:MAX_SLUG_VALUE_CHARS]}"
+    shown_name = _replace_unsafe(label) or _NAMELESS_PARAMETER
+    return f"{shown_name}={_replace_unsafe(text)[:MAX_SLUG_VALUE_CHARS]}"
 
 
 def _replace_unsafe(text: str) -> str:
-    """Return `text` with `-` in place of characters that a file name should not have."""
-    return _UNSAFE.sub("-", text).strip("-.")
+    """Return `text` with `-` in place of characters that a file name should not have.
+
+    Letters with accents lose these.
+    """
+    parts = unicodedata.normalize("NFKD", text)
+    letters = "".join(part for part in parts if not unicodedata.combining(part))
+    return _UNSAFE.sub("-", letters).strip("-.")

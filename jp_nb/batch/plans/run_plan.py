@@ -28,9 +28,9 @@ from jp_nb.batch.plans.planned_notebook import (
     PlannedNotebook,
     plan_notebook,
 )
+from jp_nb.batch.plans.request_check import check_path, check_request
 from jp_nb.batch.plans.run_id import make_run_digest, make_run_id
 from jp_nb.batch.plans.run_spec import RunSpec
-from jp_nb.config.secrets.api_keys import find_api_keys
 from jp_nb.errors import UsageError
 from jp_nb.headless.parameter_cell import is_parameter_name
 from jp_nb.storage.configuration.answers_file import (
@@ -59,10 +59,14 @@ class RunPlan:
     def __init__(self, request: BatchRequest, *, out: Path, limits: str = "") -> None:
         self._out = out
         self._limits = limits
-        self.warnings: list[str] = []
-        _refuse_secrets(request)
+        check_request(request, out)
 
-        paths = find_notebooks(request.notebooks, folder=Path(request.cwd), out=out)
+        found = find_notebooks(request.notebooks, folder=Path(request.cwd), out=out)
+        paths = found.paths
+        self.warnings = found.warnings
+        for path in paths:
+            check_path(path)
+
         base = Path(request.base) if request.base else find_common_folder(paths)
         self.notebooks = [plan_notebook(path, base, request.inputs) for path in paths]
         inputs = request.inputs | {
@@ -205,6 +209,12 @@ class RunPlan:
         `places` has the place where each name comes from, such as `-p`.
         """
         for notebook in self.notebooks:
+            if places and not notebook.has_parameter_cell:
+                yield (
+                    f"{one_line(notebook.name)} has no cell tagged `parameters`, so the names of "
+                    "parameters cannot be checked: tag the cell with their defaults"
+                )
+                continue
             known = notebook.parameters
             if known is None:  # it may use any parameter
                 continue
@@ -223,14 +233,3 @@ def parse_overrides(cfg: Sequence[str]) -> dict[str, str]:
     """Return the arguments of `-c` as names and values, for the log."""
     pairs = (argument.partition("=") for argument in cfg)
     return {name.rstrip(":"): value for name, _, value in pairs}
-
-
-def _refuse_secrets(request: BatchRequest) -> None:
-    """Refuse API keys in settings and names of models, which are stored in the log."""
-    for text in (*request.cfg, *request.models):
-        if find_api_keys(text):
-            name = one_line(text.partition("=")[0], limit=80)
-            raise UsageError(
-                f"-c {name} contains an API key, which would be stored in the log: set the "
-                "environment variable of the provider instead"
-            )

@@ -17,14 +17,28 @@ from typing import Final, Self
 from jp_nb.batch.results.run_log import LOG_NAME, RunLog, read_run_log
 from jp_nb.batch.results.run_log_writer import RunLogWriter, write_all
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import open_file
 from jp_nb.json_values import as_object, read_json
 from jp_nb.storage.file_locks import try_lock
 from jp_nb.text import one_line
 
 LOCK_NAME: Final = ".jp-nb-batch.lock"
+_LOG_BEGIN: Final = b'{"type":"batch",'
 MAX_LOCK_BYTES: Final = 1_000
 """Bytes of a lock file that are read: the process and host of its batch."""
+
+
+def is_output_folder(path: Path) -> bool:
+    """Return True if a batch has written to the folder at `path`: it has the log of one.
+
+    A copy of the folder may be without its lock file.
+    """
+    try:
+        with os.fdopen(open_regular(path / LOG_NAME), "rb") as file:
+            return file.read(len(_LOG_BEGIN)) == _LOG_BEGIN
+    except OSError:
+        return False
 
 
 class OutputFolder:

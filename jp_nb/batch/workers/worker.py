@@ -34,6 +34,7 @@ with delay_parsers():  # nbformat loads jsonschema
     from jp_nb.headless.kernels.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
     from jp_nb.headless.kernels.kernel_processes import KernelProcesses
     from jp_nb.headless.kernels.kernel_template import KernelTemplate, KernelTemplateError
+    from jp_nb.json_values import format_storable_line
 
 INTERRUPT: Final = "interrupt"
 """The line that ends the current run."""
@@ -75,7 +76,7 @@ def main() -> int:
 
 
 def _send(results: int, end: RunEnd) -> None:
-    write_all(results, end.model_dump_json().encode() + b"\n")
+    write_all(results, format_storable_line(end.model_dump()) + b"\n")
 
 
 def _keep_stdout() -> int:
