@@ -103,6 +103,7 @@ OTHER_OPENS: Final = {
     "headless/kernels/kernel_processes.py": "files of the kernel of the operating system",
     "storage/shared_pace.py": "creates the lock of a slot in the folder of its batch",
     "batch/plans/parameter_files.py": "reads with the helper",
+    "batch/results/out_folder.py": "reads with the helper",
     "batch/results/run_log.py": "reads with the helper",
     "batch/workers/worker_count.py": "files of the kernel of the operating system",
 }
