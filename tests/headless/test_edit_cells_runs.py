@@ -239,10 +239,10 @@ def test_reading_tools_show_the_cells_of_the_file_with_id_and_version(tmp_path: 
     write_script(tmp_path, "notebook_cells", {})
     execute(path)
     content = response(tmp_path)["content"]
-    assert f"0 [markdown, id title, version {version('# Title')}] # Title" in content
-    assert f"2 [code, ran as 2, id cell-1, version {version('x = 1')}] x = 1" in content
-    assert "3 [code, running, id cell-2" in content
-    assert "4 [code, not run, id cell-3" in content
+    assert f"1 [markdown, id title, version {version('# Title')}] # Title" in content
+    assert f"3 [code, ran as 2, id cell-1, version {version('x = 1')}] x = 1" in content
+    assert "4 [code, running, id cell-2" in content
+    assert "5 [code, not run, id cell-3" in content
 
 
 @pytest.mark.req("CELL-29")
