@@ -83,7 +83,7 @@ class PermissionRules:
         """Keep `rule`, once.
 
         Raises:
-            StorageError: It cannot be stored.
+            StorageError: It cannot be stored, or the file cannot be read.
         """
         if rule.scope == "session":
             if rule not in self._session:
@@ -92,7 +92,8 @@ class PermissionRules:
 
         assert self._notebook is not None  # only `scopes` are offered
         self._notebook.add(rule)
-        self._stored.append(rule)
+        # The file keeps a rule once, and forgets the oldest ones.
+        self._stored = self._notebook.load()
 
     def remove(self, tool: str, number: int) -> KeptRule:
         """Forget and return the rule about `tool` with this number, counted from 1.
@@ -112,5 +113,5 @@ class PermissionRules:
             self._session.remove(rule)
         elif self._notebook is not None:
             self._notebook.remove(rule)
-            self._stored.remove(rule)
+            self._stored = self._notebook.load()
         return rule
