@@ -94,6 +94,32 @@ def test_panel_shows_turns_and_types_commands_that_do_not_run(
         picture(page, "panel-800")
 
 
+@pytest.mark.req("PAGE-6")
+def test_open_panel_is_there_after_a_reload_and_commands_follow_the_cell(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook("1", "2")
+    with page.page.expect_response(
+        lambda each: "api/workspaces" in each.url and each.request.method == "PUT"
+    ):
+        open_panel(page)
+
+    page.page.reload()
+    page.cell(0).wait_for()
+    page.page.locator("#jp-nb-conversations").wait_for()
+
+    page.page.evaluate(
+        """() => {
+            window.changes = 0;
+            window.jupyterapp.commands.commandChanged.connect((_, { id }) => {
+                window.changes += id === 'jp-nb:new-request' ? 1 : 0;
+            });
+            window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1;
+        }"""
+    )
+    page.page.wait_for_function("window.changes > 0")
+
+
 @pytest.mark.req("PAGE-7")
 def test_hostile_record_is_text_and_types_nothing(open_notebook: OpenNotebook) -> None:
     events = [

@@ -1,6 +1,7 @@
 /** The plugins of aids in the page. Each needs the notebooks only, and can be disabled alone. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { IEditorExtensionRegistry, IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { ICompletionProviderManager } from '@jupyterlab/completer';
@@ -123,18 +124,20 @@ const conversations: JupyterFrontEndPlugin<void> = {
   description: 'A side panel with the conversations of the notebook, and commands.',
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [ITranslator, ICommandPalette, IMainMenu],
+  optional: [ITranslator, ICommandPalette, IMainMenu, ILayoutRestorer],
   activate: (
     { commands, shell }: JupyterFrontEnd,
     tracker: INotebookTracker,
     translator: ITranslator | null,
     palette: ICommandPalette | null,
-    menu: IMainMenu | null
+    menu: IMainMenu | null,
+    restorer: ILayoutRestorer | null
   ): void => {
     const used = translator ?? nullTranslator;
     const trans = used.load(DOMAIN);
     const panel = new ConversationPanel(tracker, used, DOMAIN);
     shell.add(panel, 'right', { rank: PANEL_RANK });
+    restorer?.add(panel, panel.id);
 
     commands.addCommand(SHOW_CONVERSATIONS, {
       label: trans.__('Show Conversations of the Notebook'),
@@ -156,6 +159,11 @@ const conversations: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    // Menus and toolbars ask again if the command is enabled.
+    const notify = () => commands.notifyCommandChanged(NEW_REQUEST);
+    tracker.activeCellChanged.connect(notify);
+    tracker.currentChanged.connect(notify);
+
     for (const command of [SHOW_CONVERSATIONS, NEW_REQUEST]) {
       palette?.addItem({ command, category: CATEGORY });
     }
