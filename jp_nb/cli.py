@@ -18,11 +18,11 @@ from typing import Any
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
+from jp_nb.headless.early_interrupts import INTERRUPTED_EXIT_CODE, exit_on_interrupt
 from jp_nb.headless.kernels.time_limits import read_seconds
 from jp_nb.jsonschema_import import delay_parsers
 
 RUN_COMMAND = "batch.batch_command:run"
-INTERRUPTED_EXIT_CODE = 128 + 2  # exit code of a command that SIGINT ended, as in a shell
 BROKEN_PIPE_EXIT_CODE = 128 + 13  # exit code of a command that SIGPIPE ended, as in a shell
 
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = parse_arguments(arguments)
         module, _, function = options.command.partition(":")
-        with delay_parsers():  # nbformat loads jsonschema
+        with exit_on_interrupt(), delay_parsers():  # nbformat loads jsonschema
             commands = import_module(f"jp_nb.{module}")
         command: Callable[[argparse.Namespace], int] = getattr(commands, function)
         return command(options)

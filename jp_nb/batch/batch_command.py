@@ -17,7 +17,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from jp_nb.batch.plans.notebook_search import names_several
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.headless.early_interrupts import exit_on_interrupt
 from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.text import one_line
 
@@ -104,7 +105,7 @@ def run_batch(
         UsageError: The options are wrong. Nothing was run.
         KeyboardInterrupt: The user pressed Ctrl+C. The output folder has the results so far.
     """
-    with delay_parsers():  # nbformat loads jsonschema
+    with exit_on_interrupt(), delay_parsers():  # nbformat loads jsonschema
         from jp_nb.batch.batch_progress import make_progress
         from jp_nb.batch.plans.batch_options import (
             find_output_folder,
@@ -118,50 +119,116 @@ def run_batch(
         from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
 
     refuse_single_run_options(options)
+    _refuse_local_options(options)
     preloaded = read_modules(options.preload)
     limits = RequestLimits(dict(options.per_minute), dict(options.concurrent))
+    folder = OutputFolder(find_output_folder(options))
 
-    with OutputFolder(find_output_folder(options)) as folder, make_pace_folder(limits) as pace:
+    with ExitStack() as stack:
+        pace = stack.enter_context(make_pace_folder(limits))
+        if folder.has_log:  # its last request may be repeated
+            stack.enter_context(folder)
+
         plan = RunPlan(make_request(options, folder.log), out=folder.path, limits=pace)
         check_limited_providers(
             (*limits.per_minute, *limits.concurrent),
             folders={notebook.path.parent for notebook in plan.notebooks},
             cfg=plan.request.cfg,
         )
+        if not folder.is_open:  # a wrong plan makes no folder
+            stack.enter_context(folder)
+
         progress = make_progress(plan.count)
         for warning in plan.warnings:
             progress.tell(warning)
 
-        answers = _read_answers(plan.request)
-        _log_batch(folder, plan)
-        batch = _make_batch(options, folder, plan, answers, progress)
+        _log_batch(folder, plan, is_resumed=options.resume is not None)
+        _review_plan(options, folder, plan, progress)
+        batch = _make_batch(options, folder, plan, progress)
         pool: WorkerPool | DaskPool
         if options.dask is None:
             pool = _make_local_pool(options, plan, preloaded, make_worker)
         else:
             pool = _make_dask_pool(options, folder, limits, progress)
 
-        is_interrupted = asyncio.run(_run_pool(pool, batch))
+        signal_number = asyncio.run(_run_pool(pool, batch))
         progress.close(batch.counts)
-        _tell_unused_answers(answers, batch, progress)
 
         try:
-            is_complete = not is_interrupted and batch.find_exit_code(strict=False) == 0
+            _tell_unused_answers(plan.answers, batch, folder, progress)
+            is_complete = signal_number is None and batch.find_exit_code(strict=False) == 0
             _merge_recordings(folder, plan.request, progress, is_complete=is_complete)
             _write_reports(folder, junit=options.junit, strict=plan.request.strict)
         except StorageError as exc:  # the runs are in the log all the same
             batch.stop(str(exc))
 
-    if is_interrupted:
+    if signal_number == signal.SIGINT:
         raise KeyboardInterrupt
+    if signal_number is not None:
+        return 128 + signal_number  # as a shell names the end of a program by a signal
     return batch.find_exit_code(strict=plan.request.strict)
+
+
+def _refuse_local_options(options: argparse.Namespace) -> None:
+    """Refuse options for the pool of one machine if the batch runs on a cluster.
+
+    Raises:
+        UsageError: There is such an option, or the cluster has no valid address.
+    """
+    if options.dask is None:
+        return
+
+    from jp_nb.batch.workers.dask_address import read_address
+
+    read_address(options.dask)
+    if options.workers:
+        raise UsageError("`--workers` is for one machine: write `--dask local:N`, or omit it")
+    if options.preload is not None:
+        raise UsageError("`--preload` is for one machine: omit it with `--dask`")
+
+
+def _review_plan(
+    options: argparse.Namespace, folder: OutputFolder, plan: RunPlan, progress: BatchObserver
+) -> None:
+    """Drop the runs of the log that others replace, and name what the plan does not have."""
+    from jp_nb.batch.notebook_batch import format_now
+    from jp_nb.batch.plans.plan_review import review_plan
+    from jp_nb.text import MAX_LISTED_LINES, pluralize
+
+    answered_runs = []
+    if plan.answers is not None:
+        answered_runs = [each.run for each in plan.answers.answers if each.run is not None]
+
+    review = review_plan(
+        plan,
+        folder.log,
+        base=plan.request.base,
+        is_resumed=options.resume is not None,
+        answered_runs=answered_runs,
+        patterns=options.rerun,
+    )
+    for line in review.make_lines(format_now()):
+        folder.writer.append(line)
+
+    if review.dropped:
+        count = len(review.dropped)
+        progress.tell(
+            f"{count:,} {pluralize('run', count)} of changed notebooks or removed parameters no "
+            "longer count: their notebooks stay in the output folder"
+        )
+    for pattern in review.unmatched_patterns:
+        progress.tell(f"--rerun {one_line(pattern, limit=80)}: no run has such an id or notebook")
+    for run in review.unknown_runs[:MAX_LISTED_LINES]:
+        progress.tell(f"the answers file has answers for {one_line(run, limit=120)}: no such run")
+    if len(review.unknown_runs) > MAX_LISTED_LINES:
+        more = len(review.unknown_runs) - MAX_LISTED_LINES
+        progress.tell(f"the answers file has answers for {more:,} more runs that do not exist")
 
 
 def _make_batch(
     options: argparse.Namespace,
     folder: OutputFolder,
     plan: RunPlan,
-    answers: AnswersFile | None,
     progress: BatchObserver,
 ) -> NotebookBatch:
     """Return the source of the runs: the plan in its order, with the rules to stop."""
@@ -172,12 +239,12 @@ def _make_batch(
     tokens_before = folder.log.tokens if options.resume else 0
     specs: Iterable[RunSpec] = plan
     if options.order == "longest-first":
-        specs = sort_longest_first(plan, folder.log.runs)
+        specs = sort_longest_first(plan, [*folder.log.runs, *folder.log.dropped])
 
     return NotebookBatch(
         specs,
         folder.writer,
-        selection=_make_selection(options, folder, answers),
+        selection=_make_selection(options, folder, plan.answers),
         rules=StopRules(max_failures, options.max_total_tokens, tokens_before),
         observer=progress,
     )
@@ -206,45 +273,18 @@ def _make_dask_pool(
     limits: RequestLimits,
     progress: BatchObserver,
 ) -> DaskPool:
-    """Return the pool on the cluster that `--dask` names.
-
-    Raises:
-        UsageError: The options do not fit to a cluster.
-    """
+    """Return the pool on the cluster that `--dask` names."""
     from jp_nb.batch.workers.dask_address import read_address
     from jp_nb.batch.workers.dask_pool import DaskPool
     from jp_nb.batch.workers.worker_count import choose_worker_count
 
-    address = read_address(options.dask)
-    if options.workers:
-        raise UsageError("`--workers` is for one machine: write `--dask local:N`, or omit it")
-    if options.preload is not None:
-        raise UsageError("`--preload` is for one machine: omit it with `--dask`")
     return DaskPool(
-        address,
+        read_address(options.dask),
         out=folder.path,
         workers=choose_worker_count(),
         limits=limits,
         tell=progress.tell,
     )
-
-
-def _read_answers(request: BatchRequest) -> AnswersFile | None:
-    """Return the file of `--answers`, so that an error in it precedes all runs."""
-    from jp_nb.storage.configuration.answers_file import (
-        read_answers_file,
-    )
-
-    if not request.answers:
-        return None
-
-    path = Path(request.answers)
-    if not path.exists():
-        raise UsageError(
-            f"there is no answers file {path}. `jp-nb inbox {path.parent}` writes the answers of a "
-            "batch to its folder"
-        )
-    return read_answers_file(path)
 
 
 def _make_selection(
@@ -256,7 +296,7 @@ def _make_selection(
     if not options.resume:
         return None
     return RunSelection(
-        folder.log.runs,
+        [*folder.log.runs, *folder.log.dropped],
         folder.path,
         failed=options.failed,
         rerun=options.rerun,
@@ -265,15 +305,22 @@ def _make_selection(
 
 
 def _tell_unused_answers(
-    answers: AnswersFile | None, batch: NotebookBatch, progress: BatchObserver
+    answers: AnswersFile | None,
+    batch: NotebookBatch,
+    folder: OutputFolder,
+    progress: BatchObserver,
 ) -> None:
     """Warn of answers that no run asked for: a key may have a typo."""
     from jp_nb.batch.inboxes.unused_answers import find_unused_answers
+    from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 
-    if answers is None or not batch.used_answers:
+    if answers is None or batch.stop_reason:  # a run that did not start may ask for them
         return
 
-    for unused in find_unused_answers(answers, batch.used_answers):
+    used_before = {
+        key for state in read_run_log(folder.path / LOG_NAME).runs for key in state.used_answers
+    }
+    for unused in find_unused_answers(answers, batch.used_answers, used_before):
         name = ".".join(one_line(part, limit=80) for part in unused.key)
         progress.tell(f"{answers.format_place(unused)}: {name} was not used: no run asked for it")
 
@@ -313,7 +360,7 @@ def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) ->
         replace_file_at(junit, format_batch_junit(log.runs, strict=strict), folders=True)
 
 
-def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:
+def _log_batch(folder: OutputFolder, plan: RunPlan, *, is_resumed: bool) -> None:
     """Write the start of the batch into the log, with the request that `--resume` repeats."""
     from jp_nb.batch.notebook_batch import format_now
     from jp_nb.batch.results.run_log import BatchLine
@@ -326,45 +373,50 @@ def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:
         host=socket.gethostname(),
         versions={name: version for name, _, version in pairs},
         plan=plan.request.model_dump(mode="json"),
+        resumed=is_resumed,
     )
     folder.writer.append(line)
 
 
-async def _run_pool(pool: WorkerPool | DaskPool, batch: NotebookBatch) -> bool:
-    """Run the pool, and return True if the user pressed Ctrl+C.
+async def _run_pool(pool: WorkerPool | DaskPool, batch: NotebookBatch) -> int | None:
+    """Run the pool, and return the number of the first signal that interrupted it; None: no signal.
 
-    The first Ctrl+C ends the running notebooks as an interrupt does, and a further one kills them.
+    Ctrl+C, or a SIGTERM such as that of `docker stop`, ends the running notebooks as an interrupt
+    does. A further one kills them.
     """
-    presses = 0
+    received: list[int] = []
     loop = asyncio.get_running_loop()
 
-    def interrupt() -> None:
-        nonlocal presses
-        presses += 1
-        if presses == 1:
-            batch.stop("interrupted: the running notebooks end; Ctrl+C again kills them")
-            pool.interrupt()
-        else:
+    def interrupt(number: int) -> None:
+        received.append(number)
+        if len(received) > 1:
             pool.kill()
+            return
 
-    with _handle_sigint(lambda: loop.call_soon_threadsafe(interrupt)):
+        again = "Ctrl+C" if number == signal.SIGINT else "SIGTERM"
+        batch.stop(f"interrupted: the running notebooks end; {again} again kills them")
+        pool.interrupt()
+
+    with _handle_signals(lambda number: loop.call_soon_threadsafe(interrupt, number)):
         await pool.run(batch)
-    return presses > 0
+    return received[0] if received else None
 
 
 @contextmanager
-def _handle_sigint(interrupt: Callable[[], object]) -> Iterator[None]:
-    """Call `interrupt` on Ctrl+C in this block."""
+def _handle_signals(interrupt: Callable[[int], object]) -> Iterator[None]:
+    """Call `interrupt` with the number of a SIGINT or SIGTERM in this block."""
     # Only the main thread may set handlers of signals.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        interrupt()
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        interrupt(number)
 
-    previous = signal.signal(signal.SIGINT, on_signal)
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = [signal.signal(number, on_signal) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in zip(numbers, previous, strict=True):
+            signal.signal(number, handler)

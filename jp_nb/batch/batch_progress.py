@@ -13,6 +13,7 @@ from typing import Final, Protocol, TextIO
 
 from jp_nb.batch.notebook_batch import BatchCounts, BatchObserver
 from jp_nb.batch.plans.run_spec import RunSpec
+from jp_nb.batch.results.open_decisions import list_misfits
 from jp_nb.batch.results.run_log import EndedLine
 from jp_nb.text import one_line, plain
 
@@ -68,10 +69,12 @@ def format_counts(counts: BatchCounts) -> str:
 
 
 def format_causes(line: EndedLine) -> Iterator[str]:
-    """Yield the errors of a failed run, and the warnings of any run."""
+    """Yield the errors of a failed run, misfitting answers, and the warnings of any run."""
     for cell in line.failed_cells:
         place = "" if cell.index is None else f"cell {cell.index + 1}: "
         yield f"{place}{one_line(cell.error, limit=300)}"
+    for misfit in list_misfits(line):
+        yield one_line(misfit, limit=300)
     for warning in line.warnings:
         yield one_line(warning, limit=300)
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
+import shutil
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 import jp_nb as jp
+from jp_nb.cli import main
+from tests.batch.log_lines import asked_question
+from tests.kit.batch_folders import BatchFolder
 from tests.kit.batches import BatchBench
 from tests.support.notebook_runs import write_cells
 
@@ -114,6 +120,137 @@ def test_recording_does_not_change_the_ids_of_runs(bench: BatchBench) -> None:
     assert bench.ran == []
 
 
+def report(bench: BatchBench) -> dict[str, int]:
+    """Return the number of runs of each outcome in the report of the last batch."""
+    content = json.loads((bench.folder / "OUT/report.json").read_text())
+    outcomes: dict[str, int] = content["totals"]["outcomes"]
+    return outcomes
+
+
+@pytest.mark.req("BATCH-4", "BATCH-10", "INBOX-7")
+def test_runs_of_an_earlier_version_of_a_notebook_no_longer_count(
+    bench: BatchBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = asked_question("publish", "to", "To whom?")
+    bench.outcomes = {"n=1": "failed", "n=2": "waiting"}
+    bench.fields = {"open_decisions": [question]}
+    junit = bench.folder / "far/junit.xml"
+    assert bench.run(*START, "--junit", junit) == 1
+    first = [*bench.ran]
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert [len(suite.findall(f"*/{tag}")) for tag in ("failure", "skipped")] == [1, 1]
+    assert report(bench) == {"failed": 1, "passed": 3, "waiting": 1}
+
+    path = bench.folder / "walk.ipynb"
+    before = path.read_text()
+    path.write_text(before.replace("n = 0", "n = 3"))
+    bench.outcomes, bench.fields = {}, {}
+    capsys.readouterr()
+    assert bench.run("--resume", "OUT", "--junit", junit) == 0
+    assert "5 runs of changed notebooks or removed parameters" in capsys.readouterr().err
+    assert report(bench) == {"passed": 5}
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert len(suite) == 5
+    assert not suite.findall("*/failure")
+    bench.folder.joinpath("OUT").chmod(0o700)
+    assert "no decision is open" in BatchFolder(bench.folder / "OUT").inbox().format_heading()
+    assert not {*first} & {*bench.states()}
+
+    path.write_text(before)
+    bench.ran.clear()
+    assert bench.run("--resume", "OUT") == 1, "the earlier version is back, with its results"
+    assert bench.ran == []
+    assert report(bench) == {"failed": 1, "passed": 3, "waiting": 1}
+
+
+@pytest.mark.req("BATCH-10")
+def test_sets_that_a_resumed_batch_does_not_have_no_longer_count(bench: BatchBench) -> None:
+    bench.outcomes = {"n=1": "failed", "n=5": "waiting"}
+    bench.run(*START)
+    (bench.folder / "n.csv").write_text("n\n2\n3\n4\n6\n")
+    bench.ran.clear()
+    assert bench.run("--resume", "OUT") == 0
+    assert numbers(bench.ran) == [6]
+    assert report(bench) == {"passed": 4}
+
+
+@pytest.mark.req("BATCH-4")
+def test_other_batches_in_one_folder_keep_their_runs(bench: BatchBench) -> None:
+    for number in ("1", "2"):
+        bench.run("walk.ipynb", "-p", "n", number, "-o", "OUT")
+    for place in ("near", "far"):
+        write_cells(bench.folder / place / "talk.ipynb", place)
+        bench.run(f"{place}/talk.ipynb", "--order", "given", "-o", "OUT")
+    assert report(bench) == {"passed": 4}
+
+    bench.run("--resume", "OUT")
+    assert report(bench) == {"passed": 4}
+
+
+@pytest.mark.req("BATCH-10", "INBOX-14")
+def test_patterns_and_answers_that_fit_no_run_are_named(
+    bench: BatchBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.outcomes = {"n=1": "waiting"}
+    bench.fields = {"open_decisions": [asked_question("publish", "to", "To whom?")]}
+    bench.run(*START)
+    capsys.readouterr()
+    bench.ran.clear()
+    answers = '[questions.publsh]\nto = "a"\n[runs.walk-nope.questions.publish]\nto = "a"\n'
+    (bench.folder / "typo.toml").write_text(answers)
+
+    patterns = ("--rerun", "zzz*", "--rerun", "*n=5-*")
+    bench.run("--resume", "OUT", "--answers", "typo.toml", *patterns)
+    assert numbers(bench.ran) == [5]
+    told = capsys.readouterr().err
+    assert "--rerun zzz*: no run has such an id" in told
+    assert "*n=5-*: no run" not in told
+    assert "the answers file has answers for walk-nope: no such run" in told
+
+    assert bench.run("--resume", "OUT", "--answers", "typo.toml") == 0
+    told = capsys.readouterr().err
+    assert "typo.toml, line 2: questions.publsh.to was not used: no run asked for it" in told
+
+
+@pytest.mark.req("INBOX-14")
+def test_answer_that_an_earlier_run_has_used_is_not_named(
+    bench: BatchBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (bench.folder / "a.toml").write_text('[questions.publish]\nto = "a"\n')
+    bench.fields = {"used_answers": [["questions", "publish", "to"]]}
+    bench.run(*START, "--answers", "a.toml")
+    bench.run("--resume", "OUT")
+    assert "was not used" not in capsys.readouterr().err
+
+
+@pytest.mark.req("BATCH-12", "INBOX-3")
+def test_answer_that_does_not_fit_is_explained_at_once(
+    bench: BatchBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "a.toml, line 2: the answer to 'to' is none of the options"
+    bench.outcomes = {"n=": "waiting"}
+    asked = {**asked_question("publish", "to", "To whom?"), "why": why}
+    bench.fields = {"open_decisions": [asked], "used_answers": [["questions", "publish", "to"]]}
+    bench.run(*START)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count(f"jp-nb:   {why}") == 5
+
+    assert main(["inbox", str(bench.folder / "OUT"), "--list"]) == 0
+    assert f"the last answer did not fit: {why}" in capsys.readouterr().out
+
+
+@pytest.mark.req("BATCH-29", "BATCH-30")
+def test_removed_output_folder_stops_the_batch(
+    bench: BatchBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.on_end = lambda: shutil.rmtree(bench.folder / "OUT")
+    assert bench.run(*START) == 1
+    assert numbers(bench.ran) == [1]
+    told = capsys.readouterr().err
+    assert "OUT/runs.jsonl was removed or replaced while the batch ran" in told
+    assert "no further run starts" in told
+
+
 def test_changed_notebook_runs_again(bench: BatchBench) -> None:
     bench.run(*START)
     write_cells(bench.folder / "walk.ipynb", "2")
@@ -180,12 +317,20 @@ def test_full_disk_stops_the_batch(bench: BatchBench, capsys: pytest.CaptureFixt
         (["walk.ipynb", "-p", "n", "1", "-o", "OUT", "--json", "x.json"], "report.json"),
         (["walk.ipynb", "-p", "n", "1", "-o", "OUT", "--run-inserted"], "is for one run"),
         (["walk.ipynb", "--models", "a,,b", "-o", "OUT"], "--models"),
+        (["none.ipynb", "-o", "OUT/"], "no notebook none"),
+        ([".", "-o", "."], "choose another folder"),
+        (["walk.ipynb", "-p", "m", "1", "--strict", "-o", "OUT"], "no parameter m"),
+        (["walk.ipynb", "--answers", "none.toml", "-o", "OUT/"], "no answers file"),
+        (["walk.ipynb", "--dask", "nowhere", "-o", "OUT/"], "--dask"),
+        (["walk.ipynb", "--dask", "local", "--workers", "2", "-o", "OUT/"], "--workers"),
+        (["walk.ipynb", "--max-concurrent-requests", "x=2", "-o", "OUT/"], "no such provider"),
     ],
 )
 def test_wrong_options_run_nothing(bench: BatchBench, arguments: list[str], message: str) -> None:
     with pytest.raises(jp.UsageError, match=message):
         bench.run(*arguments)
     assert bench.ran == []
+    assert {path.name for path in bench.folder.iterdir()} == {"walk.ipynb", "n.csv"}
 
 
 @pytest.mark.req("BATCH-14")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from jp_nb.cli import main
 from tests.kit.batch_folders import BatchFolder
+from tests.kit.batches import BatchBench
 from tests.support.notebook_runs import write_cells
 
 pytestmark = pytest.mark.runners
@@ -142,6 +144,70 @@ def test_ctrl_c_ends_the_batch_with_partial_notebooks(batch: RunningBatch) -> No
         outputs = nbformat.read(batch.folder / "OUT" / state.output, as_version=4).cells[2].outputs
         assert [each.text for each in outputs] == ["begun\n"]
     assert not any(map(is_running, kernels))
+
+
+@pytest.mark.req("BATCH-9")
+def test_sigterm_ends_the_batch_as_ctrl_c_does(batch: RunningBatch) -> None:
+    kernels = batch.wait_until_two_run()
+    batch.process.send_signal(signal.SIGTERM)
+    printed = batch.end()
+    assert batch.process.returncode == 128 + signal.SIGTERM, printed
+    assert "SIGTERM again kills them" in printed
+    assert batch.outcomes() == {3: "passed", 1: "interrupted", 2: "interrupted"}
+    for state in BatchFolder(batch.folder / "OUT").runs():
+        outputs = nbformat.read(batch.folder / "OUT" / state.output, as_version=4).cells[2].outputs
+        assert [each.text for each in outputs] == ["begun\n"]
+    assert (batch.folder / "OUT/report.html").is_file()
+    assert not any(map(is_running, kernels))
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys, time
+from jp_nb.cli import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "jp_nb.batch.batch_command":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.1)
+            except KeyboardInterrupt:  # as the import system may lose it
+                print("lost", file=sys.stderr)
+
+sys.meta_path.insert(0, Finder())
+sys.exit(main(["run", "none.ipynb", "-p", "x", "1", "-o", "OUT"]))
+"""
+
+
+@pytest.mark.req("BATCH-9")
+def test_ctrl_c_while_modules_load_ends_the_command_without_a_traceback(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "jp-nb: interrupted\n")
+
+
+@pytest.mark.req("BATCH-9")
+def test_ctrl_c_before_a_run_begins_interrupts_it(tmp_path: Path) -> None:
+    write_cells(tmp_path / "walk.ipynb", "open('ran', 'w')")
+    [spec] = BatchBench(tmp_path).plan(tmp_path / "walk.ipynb")
+    done = subprocess.run(
+        [sys.executable, "-m", "jp_nb.batch.workers.worker"],
+        input=f"{json.dumps(spec)}\ninterrupt\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    # The end of stdin may come before the end of the run, as if the batch was killed.
+    assert (done.returncode, done.stderr) in {(0, ""), (3, "")}
+    assert all('"outcome":"interrupted"' in line for line in done.stdout.splitlines())
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.req("BATCH-9")

@@ -150,10 +150,37 @@ def test_parameter_without_a_tagged_cell_is_a_warning_and_strictly_an_error(fold
 def test_answers_file_of_the_notebook_is_used_unless_one_is_named(folder: Path) -> None:
     write_cells(folder / "a.ipynb", "1")
     write_cells(folder / "b.ipynb", "1")
-    (folder / "a.answers.toml").write_text("")
+    for name in ("a.answers.toml", "x"):
+        (folder / name).write_text("")
     found = [each["answers"] for each in BatchBench(folder).plan("a.ipynb", "b.ipynb")]
     assert found == [str(folder / "a.answers.toml"), ""]
     found = [
         each["answers"] for each in BatchBench(folder).plan("a.ipynb", "b.ipynb", "--answers", "x")
     ]
     assert found == [str(folder / "x")] * 2
+
+
+@pytest.mark.req("BATCH-8", "BATCH-15")
+def test_broken_answers_file_is_an_error_before_anything_runs(folder: Path) -> None:
+    write_cells(folder / "a.ipynb", "1")
+    for content, problem in (
+        ("to = ", "is not TOML: "),
+        ("[question.t]\n", r"did you mean \[questions\]"),
+        (b"\xff", "is not UTF-8"),
+    ):
+        for name, options in (("b.toml", ["--answers", "b.toml"]), ("a.answers.toml", [])):
+            path = folder / name
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+            with pytest.raises(jp.UsageError, match=f"the answers file .*{name} .*{problem}"):
+                BatchBench(folder).plan("a.ipynb", *options)
+            path.unlink()
+
+
+@pytest.mark.req("BATCH-8")
+def test_missing_answers_file_has_the_advice_of_an_inbox_only_in_an_output_folder(
+    folder: Path,
+) -> None:
+    write_cells(folder / "a.ipynb", "1")
+    with pytest.raises(jp.UsageError, match="there is no answers file") as caught:
+        BatchBench(folder).plan("a.ipynb", "--answers", "none.toml")
+    assert "inbox" not in str(caught.value)

@@ -52,6 +52,7 @@ class BatchBench:
         seconds: The duration of each run, by a part of its id.
         ran: The ids of all runs so far, in the order of their starts.
         died: Parts of the ids of runs whose worker dies.
+        on_end: Called at the end of each run, such as to remove a file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,6 +63,7 @@ class BatchBench:
         self.fatal = ""
         self.ran: list[str] = []
         self.died: set[str] = set()
+        self.on_end: Callable[[], object] = str  # does nothing
 
     def run(self, *arguments: str | Path) -> int:
         """Run `jp-nb run` with `arguments`, and return its exit code."""
@@ -137,4 +139,5 @@ class BatchBench:
             "seconds": seconds,
             **self.fields,
         }
+        self.on_end()
         return RunEnd(line=EndedLine.model_validate(fields), fatal=self.fatal)

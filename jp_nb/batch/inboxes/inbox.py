@@ -143,6 +143,9 @@ class Inbox:
             yield f"{number:>4}. {spell_invisible(group.description)}"
             yield f"      {self.format_status(group)}; {format_place(group)}"
             yield from (f"      {line}" for line in list_properties(group))
+            for why in dict.fromkeys(group.misfits.values()):
+                shown = one_line(spell_invisible(why), limit=300)
+                yield f"      the last answer did not fit: {shown}"
 
     def format_next_step(self) -> str:
         """Return how to use the answers; "" without any."""

@@ -15,14 +15,17 @@ from jp_nb.storage.configuration.answers_content import (
 
 
 def find_unused_answers(
-    answers: AnswersFile, used_by_run: Mapping[str, Iterable[AnswerKey]]
+    answers: AnswersFile,
+    used_by_run: Mapping[str, Iterable[AnswerKey]],
+    used_before: Iterable[AnswerKey] = (),
 ) -> list[PreparedAnswer]:
     """Return the answers that no run used.
 
     `used_by_run` has the keys of the answers that each run used, by its id. An answer for a
-    run that is not in it was not needed: that run did not run.
+    run that is not in it was not needed: that run did not run. `used_before` has the keys that runs
+    of earlier batches used, whose results still count.
     """
-    used = set[AnswerKey]()
+    used = set(map(tuple, used_before))
     for keys in used_by_run.values():
         used.update(map(tuple, keys))  # also for keys that are lists, as in JSON
 

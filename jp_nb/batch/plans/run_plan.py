@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from jp_nb.batch.plans.batch_answers import read_batch_answers
 from jp_nb.batch.plans.batch_cassettes import (
     check_targets,
     choose_cassette,
@@ -33,6 +34,7 @@ from jp_nb.batch.plans.run_id import make_run_digest, make_run_id
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.errors import UsageError
 from jp_nb.headless.parameter_cell import is_parameter_name
+from jp_nb.storage.configuration.answers_content import AnswersFile
 from jp_nb.storage.configuration.answers_file import (
     ANSWERS_SUFFIX,
 )
@@ -51,6 +53,7 @@ class RunPlan:
         notebooks: The notebooks, in the order in which they run.
         request: The complete request, with which the batch can be resumed.
         warnings: Warnings for the user, to be shown before the runs.
+        answers: The file of `--answers`; None if each notebook uses its own one.
 
     Raises:
         UsageError: A notebook, a file of parameters, or a name is wrong. Nothing was run.
@@ -77,6 +80,7 @@ class RunPlan:
         self._sets = ParameterSets(Path(request.cwd, request.each)) if request.each else None
         self._check_names()
         self._check_cassettes()
+        self.answers = self._read_answers()
 
     @cached_property
     def count(self) -> int:
@@ -149,6 +153,16 @@ class RunPlan:
             return str(Path(self.request.cwd, self.request.answers))
         own = notebook.with_suffix(ANSWERS_SUFFIX)
         return str(own) if own.is_file() else ""
+
+    def _read_answers(self) -> AnswersFile | None:
+        """Return the file of `--answers`. Check all others, so that errors precede the runs."""
+        if self.request.answers:
+            return read_batch_answers(Path(self.request.cwd, self.request.answers))
+        for notebook in self.notebooks:
+            own = self._choose_answers(notebook.path)
+            if own:
+                read_batch_answers(Path(own))
+        return None
 
     def _make_cassette_settings(self, notebook: Path, run: str) -> dict[str, str]:
         """Return the settings of the cassette that the run replays or records; {} for none."""

@@ -10,9 +10,9 @@ Source: `docs/many-notebooks.md`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
+from jp_nb.batch.plans.plan_review import matches_pattern
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.run_log import RunState
@@ -61,10 +61,7 @@ class RunSelection:
 
     def _is_rerun(self, spec: RunSpec | RunState) -> bool:
         """Return True if a pattern of `--rerun` fits the id or the notebook of the run."""
-        for pattern in self._rerun:
-            if fnmatchcase(spec.run, pattern) or fnmatchcase(spec.notebook, pattern):
-                return True
-        return False
+        return any(matches_pattern(spec, pattern) for pattern in self._rerun)
 
     def find(self, run: str) -> RunState | None:
         """Return the state of a run in the log."""

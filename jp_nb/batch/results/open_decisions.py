@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from jp_nb.agent.prepared_answers import DecisionKind
-from jp_nb.batch.results.run_log import RunState
+from jp_nb.batch.results.run_log import EndedLine, RunState
 from jp_nb.headless.run_events_reading import DECISION_DESCRIPTIONS, DECISION_SECTIONS
 from jp_nb.json_values import compact_json, sorted_json
 from jp_nb.record.entries.turn_numbers import to_shown_turn
@@ -243,6 +243,22 @@ def group_open_decisions(runs: Iterable[RunState]) -> OpenDecisions:
 
     decisions.groups = list(groups.values())
     return decisions
+
+
+def list_misfits(line: EndedLine) -> Iterator[str]:
+    """Yield each answer that the run used and that does not fit, with the reason."""
+    state = RunState(
+        line.run,
+        "",
+        {},
+        {},
+        "",
+        open_decisions=line.open_decisions,
+        used_answers=line.used_answers,
+    )
+    for group in group_open_decisions([state]).groups:
+        if line.run in group.misfits:
+            yield group.misfits[line.run] or f"{group.description}: the answer does not fit"
 
 
 def _add_entry(

@@ -59,6 +59,16 @@ class OutputFolder:
         self.writer: RunLogWriter  # set by `__enter__`
         self._lock: int | None = None  # descriptor of the lock file, inside of the block
 
+    @property
+    def has_log(self) -> bool:
+        """True if a batch has written to the folder."""
+        return (self.path / LOG_NAME).exists()
+
+    @property
+    def is_open(self) -> bool:
+        """True inside of the `with` block."""
+        return self._lock is not None
+
     def __enter__(self) -> Self:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -68,11 +78,12 @@ class OutputFolder:
 
         try:
             self._take_lock(self._lock)
-            if (self.path / LOG_NAME).exists():
+            if self.has_log:
                 self.log = read_run_log(self.path / LOG_NAME)
             self.writer = RunLogWriter(self.path / LOG_NAME)
         except BaseException:
             os.close(self._lock)
+            self._lock = None
             raise
         return self
 
@@ -81,6 +92,7 @@ class OutputFolder:
         assert self._lock is not None
         os.ftruncate(self._lock, 0)  # no process owns the folder now
         os.close(self._lock)
+        self._lock = None
 
     def _take_lock(self, descriptor: int) -> None:
         """Lock the file, and write the process into it that a second batch names to its user."""

@@ -7,6 +7,7 @@
     {"type": "ended", "run": ID, "outcome": "passed", "seconds": 2.5, "requests": 3, "tokens": {…},
      "failed_cells": [], "open_decisions": [], "notebook": "ID.ipynb", "time": "…"}
     {"type": "skipped", "run": ID, "notebook": "walk.ipynb", …, "reason": "…", "time": "…"}
+    {"type": "replanned", "dropped": [ID, …], "restored": [], "time": "…"}
 
 A *batch* is one `jp-nb run -o OUT/`. A *run* is one notebook with its parameters and overrides. The
 log of a folder may contain several batches: those that resumed the first one.
@@ -14,7 +15,8 @@ log of a folder may contain several batches: those that resumed the first one.
 The pool writes the log with `RunLogWriter` (`run_log_writer.py`). Each line is on the disk before
 the pool continues, so a killed batch loses at most the line that it was writing: such a torn line
 is ignored, and the next writer removes it. The resumed batch, the report, and the inbox read the
-log with `read_run_log`, which returns a `RunState` for each run. The last line of a run counts.
+log with `read_run_log`, which returns a `RunState` for each run. The last line of a run counts. A
+run that later batches do not plan any more is dropped (`plan_review.py`), and not in the report.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -57,7 +59,9 @@ class _Line(BaseModel):
 class BatchLine(_Line):
     """The start of a batch.
 
-    `plan` is the `BatchRequest` as JSON, which `jp-nb run --resume OUT/` repeats.
+    Attributes:
+        plan: The `BatchRequest` as JSON, which `jp-nb run --resume OUT/` repeats.
+        resumed: True if it continues the batch before.
     """
 
     type: Literal["batch"] = "batch"
@@ -67,6 +71,16 @@ class BatchLine(_Line):
     host: str
     versions: dict[str, str] = {}
     plan: dict[str, JsonValue] = {}
+    resumed: bool = False
+
+
+class ReplannedLine(_Line):
+    """Runs that the batch does not plan any more, and dropped ones that it plans again, by id."""
+
+    type: Literal["replanned"] = "replanned"
+    dropped: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    time: str
 
 
 class StartedLine(_Line):
@@ -151,7 +165,7 @@ class EndedLine(_Line):
 
 
 NO_TOKENS: Final = TokenCounts()
-LogLine = BatchLine | StartedLine | SkippedLine | EndedLine
+LogLine = BatchLine | ReplannedLine | StartedLine | SkippedLine | EndedLine
 _LINES: Final = TypeAdapter[LogLine](Annotated[LogLine, Field(discriminator="type")])
 
 
@@ -170,6 +184,7 @@ class RunState:
         ended: Time of the end; "" without an end.
         output: The file in `OUT/`, which `EndedLine` calls `notebook`.
         reason: Why the run was skipped; "" for other runs.
+        base: The folder to which `notebook` is relative; "" if it is unknown.
     """
 
     run: str
@@ -191,6 +206,7 @@ class RunState:
     used_answers: tuple[tuple[str, ...], ...] = ()
     warnings: tuple[str, ...] = ()
     reason: str = ""
+    base: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -204,13 +220,17 @@ class RunLog:
 
     Attributes:
         batches: The starts of batches, oldest first.
-        runs: The state of each run, in starting order.
+        runs: The state of each run that was not dropped, in starting order.
         tokens: Tokens of all runs, also of those that ran again later.
+        dropped: The states of runs that later batches do not plan any more.
+        last_runs: Ids of the runs of the last batch, and of those that it has resumed.
     """
 
     batches: list[BatchLine] = field(default_factory=list)
     runs: list[RunState] = field(default_factory=list)
     tokens: int = 0
+    dropped: list[RunState] = field(default_factory=list)
+    last_runs: frozenset[str] = frozenset()
 
     def list_notebooks(self) -> set[str]:
         """Return the names of all notebooks, also of those that no batch has started so far."""
@@ -232,24 +252,45 @@ def read_run_log(path: Path) -> RunLog:
     batches: list[BatchLine] = []
     tokens = 0
     states: dict[str, RunState] = {}
+    dropped: set[str] = set()
+    last_runs: set[str] = set()
+    base = ""
 
     for number, text in _read_whole_lines(path):
         match parse_log_line(text, f"line {number} of {path}"):
             case BatchLine() as line:
                 batches.append(line)
+                base = str(line.plan.get("base", ""))
+                if not line.resumed:
+                    last_runs.clear()
+            case ReplannedLine() as line:
+                dropped.update(line.dropped)
+                dropped.difference_update(line.restored)
+                last_runs.difference_update(line.dropped)
+                last_runs.update(line.restored)
             case StartedLine() as line:
                 states.pop(line.run, None)  # so that it moves to the end
-                states[line.run] = _make_started_state(line)
+                states[line.run] = _make_started_state(line, base)
+                dropped.discard(line.run)
+                last_runs.add(line.run)
             case SkippedLine() as line:
-                states[line.run] = _make_skipped_state(line)
+                states[line.run] = _make_skipped_state(line, base)
+                dropped.discard(line.run)
+                last_runs.add(line.run)
             case EndedLine() as line:
                 states[line.run] = _make_ended_state(line, states.get(line.run))
                 tokens += line.tokens.input + line.tokens.output
 
-    return RunLog(batches, list(states.values()), tokens)
+    return RunLog(
+        batches,
+        [state for state in states.values() if state.run not in dropped],
+        tokens,
+        dropped=[state for state in states.values() if state.run in dropped],
+        last_runs=frozenset(last_runs),
+    )
 
 
-def _make_started_state(line: StartedLine) -> RunState:
+def _make_started_state(line: StartedLine, base: str) -> RunState:
     return RunState(
         run=line.run,
         notebook=line.notebook,
@@ -258,10 +299,11 @@ def _make_started_state(line: StartedLine) -> RunState:
         digest=line.digest,
         worker=line.worker,
         started=line.time,
+        base=base,
     )
 
 
-def _make_skipped_state(line: SkippedLine) -> RunState:
+def _make_skipped_state(line: SkippedLine, base: str) -> RunState:
     return RunState(
         run=line.run,
         notebook=line.notebook,
@@ -272,6 +314,7 @@ def _make_skipped_state(line: SkippedLine) -> RunState:
         has_ended=True,
         ended=line.time,
         reason=line.reason,
+        base=base,
     )
 
 

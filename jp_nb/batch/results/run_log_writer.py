@@ -20,6 +20,8 @@ _BLOCK_BYTES: Final = 65536
 class RunLogWriter:
     """Appends lines to the log at `path`. One process at a time writes: it has the folder's lock.
 
+    A notebook may remove the folder: the next line is then an error, because nobody could read it.
+
     Raises:
         StorageError: The log cannot be opened.
     """
@@ -38,6 +40,12 @@ class RunLogWriter:
         Raises:
             StorageError: It cannot be written. The log keeps its earlier lines.
         """
+        if not self._is_in_place():
+            raise StorageError(
+                f"{self._path} was removed or replaced while the batch ran, and its output folder "
+                "with it: find the notebook that does this, and start the batch again"
+            )
+
         text = format_storable_line(line.model_dump()) + b"\n"
         end = os.lseek(self._descriptor, 0, os.SEEK_END)
         try:
@@ -45,6 +53,15 @@ class RunLogWriter:
             os.fsync(self._descriptor)
         except OSError as exc:
             os.ftruncate(self._descriptor, end)  # a full disk may have left a part of the line
+            raise _make_write_error(self._path, exc) from exc
+
+    def _is_in_place(self) -> bool:
+        """Return True if the open file is the one that the path names."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+        except OSError as exc:
             raise _make_write_error(self._path, exc) from exc
 
     def close(self) -> None:

@@ -97,6 +97,11 @@ def _make_interrupted_line(spec: RunSpec, start: float, *, is_written: bool) -> 
     )
 
 
+def interrupt_run(spec: RunSpec) -> RunEnd:
+    """Return the end of a run that was interrupted before it began."""
+    return RunEnd(line=EndedLine(run=spec.run, outcome="interrupted"))
+
+
 def fail_run(spec: RunSpec, reason: str, *, start: float | None = None, fatal: str = "") -> RunEnd:
     """Return the end of a run that failed for `reason`; `fatal` is as in `RunEnd`."""
     seconds = 0.0 if start is None else round(time.monotonic() - start, 3)

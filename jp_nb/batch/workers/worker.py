@@ -23,6 +23,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO, Final
 
 from jp_nb.jsonschema_import import delay_parsers
@@ -30,7 +31,7 @@ from jp_nb.jsonschema_import import delay_parsers
 with delay_parsers():  # nbformat loads jsonschema
     from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
     from jp_nb.batch.results.run_log_writer import write_all
-    from jp_nb.batch.workers.run_execution import execute_run, fail_run
+    from jp_nb.batch.workers.run_execution import execute_run, fail_run, interrupt_run
     from jp_nb.headless.kernels.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
     from jp_nb.headless.kernels.kernel_processes import KernelProcesses
     from jp_nb.headless.kernels.kernel_template import KernelTemplate, KernelTemplateError
@@ -66,8 +67,12 @@ def main() -> int:
         template=template,
     )
     for spec in incoming:
-        end = execute_run(spec, bounds)
-        incoming.finish()
+        end = interrupt_run(spec)  # Ctrl+C may precede the run
+        with suppress(KeyboardInterrupt):
+            if incoming.begin():
+                end = execute_run(spec, bounds)
+            incoming.finish()
+        incoming.finish()  # again, if Ctrl+C came in the first call
         _send(results, end)
 
     if template is not None:
@@ -90,13 +95,17 @@ class _IncomingSpecs:
     """The specifications on stdin, which a thread reads, so that a run can be interrupted.
 
     The main thread iterates over it, and executes each run. `_is_busy` is set from the arrival of a
-    specification until the end of its run.
+    specification until the end of its run. `_lock` guards the others: `_is_running` is True while
+    the main thread executes a run, and `_is_interrupted` if the interrupt came before.
     """
 
     def __init__(self, stdin: IO[bytes]) -> None:
         self._stdin = stdin
         self._specs: queue.SimpleQueue[RunSpec | None] = queue.SimpleQueue()
         self._is_busy = threading.Event()
+        self._lock = threading.Lock()
+        self._is_running = False
+        self._is_interrupted = False
 
     def start(self) -> None:
         threading.Thread(target=self._read, name="jp-nb-specs", daemon=True).start()
@@ -105,8 +114,17 @@ class _IncomingSpecs:
         while (spec := self._specs.get()) is not None:
             yield spec
 
+    def begin(self) -> bool:
+        """Note that the run begins. Return False if it was interrupted before."""
+        with self._lock:
+            self._is_running = not self._is_interrupted
+            return self._is_running
+
     def finish(self) -> None:
         """Note that the run has ended."""
+        with self._lock:
+            self._is_running = False
+            self._is_interrupted = False
         self._is_busy.clear()
 
     def _read(self) -> None:
@@ -114,7 +132,7 @@ class _IncomingSpecs:
         for line in self._stdin:
             if line.strip() == INTERRUPT.encode():
                 if self._is_busy.is_set():  # an idle worker has no run to interrupt
-                    os.kill(os.getpid(), signal.SIGINT)
+                    self._interrupt()
                 continue
             self._is_busy.set()
             self._specs.put(RunSpec.model_validate_json(line))
@@ -122,6 +140,14 @@ class _IncomingSpecs:
         if self._is_busy.is_set():  # the pool was killed: the guard ends the kernel
             os._exit(ORPHANED_EXIT_CODE)
         self._specs.put(None)
+
+    def _interrupt(self) -> None:
+        """Interrupt the run, or keep it from beginning."""
+        with self._lock:
+            if self._is_running:
+                os.kill(os.getpid(), signal.SIGINT)
+            else:
+                self._is_interrupted = True
 
 
 if __name__ == "__main__":
