@@ -49,7 +49,10 @@ TOO_LARGE_REASON: Final = (
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change of `basis` that the tool may make, with models in place of aliases."""
+    """A change of `basis` that the tool may make.
+
+    `proposal_reading.py` has replaced aliases of models by their ids.
+    """
 
     change: Change
     paths: tuple[str, ...]
@@ -60,6 +63,7 @@ class Proposal:
     @cached_property
     def after(self) -> Partial:
         """The merged layers after the change, without merge strategies."""
+        # An id may have only a provider or only a name. The current model has the other part.
         delta = complete_model_ids(self.change.delta, self.basis)
         change = Change(delta, self.change.unsets)
         return strip_strategies(apply_change(self.basis.partial, change, self.basis.defaults))
@@ -81,7 +85,8 @@ def review_proposal(
     delta = read_proposed_config(config, basis, grants, problems)
     unsets = read_proposed_unsets(unset, problems)
     change = Change(delta, tuple(map(format_path, unsets)))
-    problems += _find_overlong_keys(change)
+    if _has_overlong_key(change):
+        problems.append(Problem("", "a key is too long for a path"))
     if problems:
         return refuse_invalid(problems)
 
@@ -111,10 +116,9 @@ def _find_malformed_reason(config: JsonValue, unset: Sequence[str]) -> str | Non
     return TOO_LARGE_REASON if is_too_large else None
 
 
-def _find_overlong_keys(change: Change) -> list[Problem]:
-    """Return a problem for each leaf whose path `parse_path` refuses, because a key is too long."""
-    overlong = [keys for keys in change.leaves if try_parse_path(format_path(keys)) != keys]
-    return [Problem("", "a key is too long for a path") for _ in overlong]
+def _has_overlong_key(change: Change) -> bool:
+    """Return True if a key is so long that the path of its leaf cannot be parsed again."""
+    return any(try_parse_path(format_path(keys)) != keys for keys in change.leaves)
 
 
 def _find_replacing_tables(
@@ -145,9 +149,12 @@ def _find_replacing_tables(
 
 
 def _is_plain_now(current: JsonValue, node: SchemaNode) -> bool:
-    """Return True if a setting is not a table now: neither its `current` value nor its default."""
+    """Return True if the present value of a setting with a plain form is not a table.
+
+    Without a `current` value, an optional setting has none, and another one has its default. The
+    default of a setting with a plain form is plain.
+    """
     if current is None:
-        # An optional setting has no value yet. Another one has a default, which is plain.
         return not node.optional
     return not isinstance(current, dict)
 
@@ -177,8 +184,9 @@ def _needs_approval(
             return True
 
     for keys, value in leaves.items():
-        has_consent = value is not None and is_sensitive(keys)
-        if not has_consent and needs_user(keys, value, basis.is_in_workspace):
+        # Null unsets a setting, which needs no `insecure_allow`.
+        is_allowed_as_insecure = value is not None and is_sensitive(keys)
+        if not is_allowed_as_insecure and needs_user(keys, value, basis.is_in_workspace):
             return True
 
     return any(needs_user(keys, None, basis.is_in_workspace) for keys in unsets)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.toolkit.editing.document_cells import DocumentCell
-from jp_nb.toolkit.editing.edit_review import CellConflict, ChangeResult
+from jp_nb.toolkit.editing.document_change import CellConflict, ChangeResult
 from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
 
 MALFORMED_DOCUMENT: Final = "the open page reported its cells in an unknown format"

@@ -30,7 +30,7 @@ from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
 from jp_nb.toolkit.notebook_access import CellState, NotebookCell, NotebookCells
 
 if TYPE_CHECKING:  # most turns edit no cells
-    from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
+    from jp_nb.toolkit.editing.document_change import CellChange, ChangeResult
 
 ID_CHARS: Final = 8
 TEXT_OMITTED: Final = (
@@ -91,7 +91,7 @@ class FileCells:
     def change(self, change: CellChange) -> ChangeResult:
         """Apply a change, and report it to the runner."""
         from jp_nb.toolkit.editing.conflicts import find_conflicts
-        from jp_nb.toolkit.editing.edit_review import ChangeResult
+        from jp_nb.toolkit.editing.document_change import ChangeResult
         from jp_nb.toolkit.editing.edit_steps import apply_steps
 
         conflicts = find_conflicts(change.expected, self.document())

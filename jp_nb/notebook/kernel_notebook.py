@@ -27,7 +27,7 @@ from jp_nb.toolkit.notebook_access import CodeRun, NotebookCell, NotebookCells
 if TYPE_CHECKING:  # most turns edit no cells
     from jp_nb.notebook.file_cells import FileCells
     from jp_nb.toolkit.editing.document_cells import DocumentCells
-    from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
+    from jp_nb.toolkit.editing.document_change import CellChange, ChangeResult
 
 NO_EDITS: Final = (
     "The cells of this notebook cannot be edited here: this runner cannot write them. Show the "

@@ -28,7 +28,7 @@ from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.text import format_user_name
 from jp_nb.toolkit.editing.conflicts import find_merged
 from jp_nb.toolkit.editing.document_cells import DocumentCells
-from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
+from jp_nb.toolkit.editing.document_change import CellChange, ChangeResult
 from jp_nb.toolkit.editing.edit_steps import EditStep
 from jp_nb.toolkit.editing.source_ranges import SourceChange
 

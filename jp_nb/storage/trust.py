@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -25,10 +25,16 @@ from jp_nb.storage.files import ForeignFileError, Stamp, make_stamp, read_owned_
 from jp_nb.storage.signed_conversations import forget_workspaces
 from jp_nb.storage.user_folders import get_data_folder
 
-PendingLeaf = tuple[str, JsonValue, str]
-"""Path and value of a setting, and the file that sets it."""
 MAX_FOLDER_CONSENTS: Final = 50
 """Maximum number of consents for a folder. The oldest ones are dropped."""
+
+
+class PendingLeaf(NamedTuple):
+    """Path and value of a setting, and the file that sets it."""
+
+    path: str
+    value: JsonValue
+    file: str
 
 
 @dataclass(frozen=True, slots=True)

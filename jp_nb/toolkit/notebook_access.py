@@ -15,7 +15,7 @@ from jp_nb.images import Image
 
 if TYPE_CHECKING:  # most turns edit no cells
     from jp_nb.toolkit.editing.document_cells import DocumentCells
-    from jp_nb.toolkit.editing.edit_review import CellChange, ChangeResult
+    from jp_nb.toolkit.editing.document_change import CellChange, ChangeResult
 
 CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
 """`ran` means that the kernel does not know if the cell failed."""

@@ -17,7 +17,8 @@ from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.values.base import DEFAULT_SIDE
 
 if TYPE_CHECKING:  # most turns edit no cells
-    from jp_nb.toolkit.editing.edit_review import EditDecision, EditOperation
+    from jp_nb.toolkit.editing.document_change import EditOperation
+    from jp_nb.toolkit.editing.edit_review import EditDecision
 
 ReadSkill = Callable[[str], str]
 """Returns the text of the skill of this name, or raises `ToolError`."""

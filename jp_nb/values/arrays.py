@@ -2,6 +2,9 @@
 
 The range of a large array is computed from a sample, and a tensor on a device is not copied.
 
+A describer gets the `limits` of the value (`base.py`): `limits.inner` describes a part of the value
+within `limits.part(chars)`, and `limits.expression` returns Python code for a part of it.
+
 Source: `docs/values.md`.
 """
 
@@ -23,6 +26,8 @@ MAX_MAPPED: Final = 10_000
 """The same for an array in a memory-mapped file."""
 WHOLE_ARRAY: Final = 200
 """Maximum size of an array whose elements are all shown."""
+MAX_ARRAY_COLUMNS: Final = 10
+"""Maximum number of columns that are shown of a larger array."""
 
 ARRAY_NOTE_CHARS: Final = 120
 """Room for the note about omitted elements of an array."""
@@ -139,21 +144,30 @@ def _format_number(value: Any) -> str:
 
 
 def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_whole: bool) -> str:
-    """Return all elements, or the first 20 of a flat array, or a corner of 5 rows by 10 columns."""
+    """Return all elements, or the first 20 of a flat array, or a corner of 5 rows by 10 columns.
+
+    A row ends with `…` if the array has more columns.
+    """
     if is_whole:
-        return limits.inner(value.tolist(), limits.part(room)).text
+        return _describe_part(value.tolist(), limits, room)
     while len(value.shape) > 2:  # the first elements along the last two axes
         value = value[0]
 
     is_flat = len(value.shape) < 2
-    shown = value[:20] if is_flat else value[:5, :10]
+    shown = value[:20] if is_flat else value[:5, :MAX_ARRAY_COLUMNS]
     values = shown.tolist()
     if is_flat:
-        return limits.inner(_round_floats(values), limits.part(room)).text
+        return _describe_part(_round_floats(values), limits, room)
 
     room = max(room // len(values) - 2, 20)
-    texts = [limits.inner(_round_floats(row), limits.part(room)).text for row in values]
-    return "\n".join(f"[{text.strip('[]')}, …]" for text in texts)
+    end = ", …]" if value.shape[1] > MAX_ARRAY_COLUMNS else "]"
+    texts = [_describe_part(_round_floats(row), limits, room) for row in values]
+    return "\n".join(f"[{text.strip('[]')}{end}" for text in texts)
+
+
+def _describe_part(value: object, limits: DescriptionLimits, room: int) -> str:
+    """Return the description of elements in at most `room` characters."""
+    return limits.inner(value, limits.part(room)).text
 
 
 def _round_floats(values: list[Any]) -> list[Any]:
@@ -202,7 +216,7 @@ def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
         return title
 
     room = limits.chars - len(title) - BUFFER_NOTE_CHARS
-    text = f"{title}: {limits.inner(shown, limits.part(max(room, 20))).text}"
+    text = f"{title}: {_describe_part(shown, limits, max(room, 20))}"
 
     left = len(value) - len(shown)
     return text if left <= 0 else f"{text} {limits.more(left, 'element', '[20:40] has the next')}"

@@ -33,6 +33,10 @@ MIN_ROW_CHARS: Final = 30
 """Minimum room that the columns of a row get."""
 MIN_COLUMNS_CHARS: Final = 40
 """Minimum room that the list of columns gets."""
+LABEL_CHARS: Final = 8
+"""Room for the label of a row, by estimate."""
+MIN_COLUMN_CHARS: Final = 8
+"""Width of a column with a short name, by estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,7 @@ class Table:
 
 def format_table(table: Table, limits: DescriptionLimits) -> str:
     """Return the columns of `table`, and as many first and last rows as fit."""
+    # At most three fifths for the columns, so that rows fit as well.
     columns_room = limits.chars * 3 // 5 - len(table.title)
     head = [table.title, *_format_columns(table, columns_room, limits)]
     room = limits.chars - count_chars(head) - ROWS_NOTE_CHARS
@@ -71,7 +76,8 @@ def format_table(table: Table, limits: DescriptionLimits) -> str:
     if not table.rows or not table.names or room < MIN_ROWS_CHARS:
         return "\n".join(head)
 
-    # As many columns as fit if all rows get the same room.
+    # As many columns as fit if all lines get the same room: the rows, the names of the columns, and
+    # the `…` between the first and the last rows.
     is_whole = table.rows <= WHOLE_ROWS
     row_count = table.rows if is_whole else 2 * END_ROWS
     width = _count_shown_columns(table.names, max(room // (row_count + 2), MIN_ROW_CHARS))
@@ -90,6 +96,7 @@ def format_table(table: Table, limits: DescriptionLimits) -> str:
         chosen = _choose_rows(top, bottom, ends)
         lines = [*head, f"{chosen.caption}{columns}:", *_align([names, *chosen.rows])]
 
+        # For example: `… 80 more rows; df[5:25] has the next`
         if chosen.shown_count < table.rows:
             end = f"[{ends}:{ends + 20}] has the next"
             lines.append(limits.more(table.rows - chosen.shown_count, "row", end))
@@ -110,7 +117,8 @@ class _ChosenRows(NamedTuple):
 def _choose_rows(top: list[list[str]], bottom: list[list[str]], ends: int) -> _ChosenRows:
     """Return the first and the last `ends` rows.
 
-    A short table has all of its rows in `top`, and none in `bottom`.
+    A short table has all of its rows in `top`, and none in `bottom`. So it has only first rows, and
+    all of them if `ends` is their number.
     """
     if not bottom and ends >= len(top):
         return _ChosenRows(top, len(top), "Rows")
@@ -126,11 +134,11 @@ def _choose_rows(top: list[list[str]], bottom: list[list[str]], ends: int) -> _C
 def _count_shown_columns(names: Sequence[str], room: int) -> int:
     """Return how many of the first columns fit into `room`. The first one always counts."""
     width = 0
-    used = 8
+    used = LABEL_CHARS
 
     for name in names[:MAX_SHOWN_COLUMNS]:
-        used += max(len(name), 8) + 2
-        if used > room and width:
+        used += max(len(name), MIN_COLUMN_CHARS) + 2
+        if used > room and width > 0:
             break
         width += 1
 

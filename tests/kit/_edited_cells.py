@@ -8,7 +8,7 @@ from typing import Any
 
 from jp_nb.toolkit.editing.conflicts import find_conflicts
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells, cell_version
-from jp_nb.toolkit.editing.edit_review import ChangeResult
+from jp_nb.toolkit.editing.document_change import ChangeResult
 from jp_nb.toolkit.editing.edit_steps import apply_steps
 
 

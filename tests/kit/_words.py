@@ -183,7 +183,7 @@ RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "no_valid_answer": ("jp_nb.notebook.prompt.controls.form_control", "NoValidAnswer"),
     "no_key_error": ("jp_nb.record.documents.record_trust", "NoKeyError"),
     "page_document": ("jp_nb.notebook.page_document", "PageDocument"),
-    "cell_change": ("jp_nb.toolkit.editing.edit_review", "CellChange"),
+    "cell_change": ("jp_nb.toolkit.editing.document_change", "CellChange"),
     "traced_request": ("jp_nb.rendering.reports.request_text", "TracedRequest"),
     "stdio_launch": (_LAUNCHES, "StdioLaunch"),
     "http_launch": (_LAUNCHES, "HttpLaunch"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import jp_nb as jp
 from jp_nb.agent.inquiries.question_entries import make_closing_entry, make_inquiry_request
-from jp_nb.config.tree.compaction_settings import parse_bound
+from jp_nb.config.tree.turn_bounds import parse_bound
 from jp_nb.interop.directory_reader import read_directory
 from jp_nb.interop.directory_writer import write_directory
 from jp_nb.record.changes.changes_by_turn import (
@@ -187,7 +187,7 @@ class RecordView:
             assert keep is not None
             first, last = keep
             turns = found.find_between_kept(
-                parse_bound(first), parse_bound(last, may_be_last=False)
+                parse_bound(first), parse_bound(last, allows_last_compaction=False)
             )
 
         return None if turns is None else (turns.first, turns.last)

@@ -32,6 +32,7 @@ JSON_TEXT: Final = TextAnswer(min_length=1)
 def format_visible_json(value: JsonValue) -> str:
     """Return `value` as JSON for the user, in which every character is visible."""
     lines = indented_json(value).split("\n")
+    # Elsewhere, `⟨` begins the name of an invisible character (`spell_invisible`).
     return "\n".join(map(escape_invisible, lines)).replace("⟨", "\\u27e8")
 
 
@@ -66,19 +67,17 @@ class ArgumentEditor:
             self._boxes = list(self._make_boxes(names))
 
     def make_prompt(self, submit: str) -> FormPrompt:
-        """Return the form, with `submit` as the label of the button that sends the arguments.
-
-        An empty line on stdin, or a deadline, must not permit the call.
-        """
+        """Return the form, with `submit` as the label of the button that sends the arguments."""
         fields = tuple(box.question for box in self._boxes)
         question = Question(
             id="arguments",
             text=f"Arguments of {spell_invisible(self._tool.name)}",
             answer_type=FormAnswer(fields=fields, check=self._check),
             default={field.id: field.default for field in fields if field.default is not None},
-            exclusive=True,
+            exclusive=True,  # only the user answers, not the model
         )
         code = frozenset(box.question.id for box in self._boxes if box.is_code)
+        # `consents`: an empty line on stdin, or a deadline, must not permit the call.
         page = QuestionPrompt(question, consents=True, code_fields=code, submit=submit)
         return FormPrompt((page,))
 
@@ -118,7 +117,7 @@ class ArgumentEditor:
         if not self._has_one_box:
             return edited
 
-        whole = edited[WHOLE_FIELD]
+        whole = edited[WHOLE_FIELD]  # the box is required, so an answer has it
         if not isinstance(whole, dict):
             raise _InvalidJsonError(WHOLE_FIELD, "Invalid JSON: expected an object")
         return whole

@@ -25,7 +25,7 @@ from jp_nb.json_values import copy_json
 from jp_nb.toolkit.tool_context import ToolContext
 
 if TYPE_CHECKING:  # most turns edit no cells
-    from jp_nb.toolkit.editing.edit_review import EditOperation
+    from jp_nb.toolkit.editing.document_change import EditOperation
 
 
 class CallContexts:
@@ -100,7 +100,7 @@ class CallContexts:
         if not tool.executor.proposes_edits:
             return None
 
-        from jp_nb.toolkit.editing.edit_review import EditOperation, make_operation_id
+        from jp_nb.toolkit.editing.document_change import EditOperation, make_operation_id
 
         if not call.operation:
             conversation = self._turn.shared.get("conversation_id", "")

@@ -15,11 +15,8 @@ from datetime import datetime
 from itertools import accumulate
 
 from jp_nb.agent.token_estimates import ContextTokens
-from jp_nb.config.tree.compaction_settings import (
-    CompactionRule,
-    TurnBound,
-    parse_bound,
-)
+from jp_nb.config.tree.compaction_settings import CompactionRule
+from jp_nb.config.tree.turn_bounds import TurnBound, parse_bound
 from jp_nb.record.compactions.compaction import list_active_compactions
 from jp_nb.record.compactions.compaction_range import (
     CompactionBounds,
@@ -128,7 +125,7 @@ class CompactionPlanner:
 
         for rule in rules:
             keep_first = parse_bound(rule.keep_first)
-            keep_last = parse_bound(rule.keep_last, may_be_last=False)
+            keep_last = parse_bound(rule.keep_last, allows_last_compaction=False)
             turns = self._bounds.find_between_kept(keep_first, keep_last)
             if has_bounds:
                 turns = self._bounds.find_between(first, last, turns)

@@ -1,5 +1,7 @@
 """Entries of the record for a question and its outcome, without secrets.
 
+A question of an earlier run is compared with the present one, before its recorded answer is used.
+
 Source: `docs/record.md`.
 """
 
@@ -26,6 +28,12 @@ from jp_nb.record.reading.marks import SERVER
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
 
+# The notice about an answer that was recorded before an interruption, for a question that is now
+# another one.
+NOT_AS_RECORDED_NOTICE: Final = (
+    'The recorded answer to "{}" is not used, because the question changed: {}'
+)
+
 
 def make_inquiry_request(
     inquiry_id: str, source: InquirySource, question: Question, *, server: str = ""
@@ -51,13 +59,6 @@ def make_recorded_question(question: Question) -> InquiryQuestion:
     )
 
 
-# The notice about an answer that was recorded before an interruption, for a question that is now
-# another one.
-NOT_AS_RECORDED_NOTICE: Final = (
-    'The recorded answer to "{}" is not used, because the question changed: {}'
-)
-
-
 def list_question_changes(before: InquiryQuestion, now: InquiryQuestion) -> list[str]:
     """Return the parts of a question that changed, in words."""
     changed: list[str] = []
@@ -69,8 +70,8 @@ def list_question_changes(before: InquiryQuestion, now: InquiryQuestion) -> list
         changed.append("its default")
 
     if before.answer_type != now.answer_type:
-        old = _list_fields(before.answer_type)
-        new = _list_fields(now.answer_type)
+        old = _get_fields_by_id(before.answer_type)
+        new = _get_fields_by_id(now.answer_type)
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         changed += [f"the field `{one_line(name, limit=80)}`" for name in names]
         if not names:
@@ -81,7 +82,7 @@ def list_question_changes(before: InquiryQuestion, now: InquiryQuestion) -> list
     return changed
 
 
-def _list_fields(kind: InquiryAnswerType) -> dict[str, JsonValue]:
+def _get_fields_by_id(kind: InquiryAnswerType) -> dict[str, JsonValue]:
     """Return the fields of a form, by id; none for another type of answer."""
     fields = kind.to_raw().get("fields")
     if not isinstance(fields, list):
@@ -98,5 +99,7 @@ def make_closing_entry(
         return make_inquiry_response(inquiry_id, outcome)
 
     kind = question.answer_type
+    # `secret`: the whole answer is. A form with a secret field (`has_secret`) is recorded, and only
+    # that field is redacted.
     marked = replace(outcome, is_secret=kind.secret)
     return make_inquiry_response(inquiry_id, marked, kind.redacted(answer))

@@ -1,5 +1,12 @@
 """The buttons below a decision in the inbox.
 
+    answer          answer the question
+    agree, decline  decide about a call, a result, a change, an edit, or a plan; `decline` also
+                    declines a question
+    each            decide about each run on its own
+    open            leave the decision open
+    back            return to the list, or end the decisions about single runs
+
 Source: `docs/many-notebooks.md`.
 """
 
@@ -9,12 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.agent.prompting.prompts import (
-    Action,
-)
-from jp_nb.batch.results.open_decisions import (
-    DecisionGroup,
-)
+from jp_nb.agent.prompting.prompts import Action
+from jp_nb.batch.results.open_decisions import DecisionGroup
 
 _CONSENT_LABELS: Final = {
     "permission": ("Run this call", "Skip this call"),

@@ -69,7 +69,8 @@ class _Ended(Exception):  # noqa: N818 - not an error
 class InboxDialogue:
     """Asks the user about the decisions of an `inbox`, whose answers it writes.
 
-    The user sees the prompts by `ask`.
+    `ask` shows the prompts. The buttons of a decision, and their values, are those of
+    `decision_actions.py`.
     """
 
     def __init__(self, inbox: Inbox, ask: AskPrompt) -> None:
@@ -267,8 +268,6 @@ class InboxDialogue:
                 case "open":
                     self._inbox.leave_open(group, group.runs)
                     return True
-                case "next":
-                    return True
                 case str(choice) if choice in ("answer", "agree", "decline"):
                     if self._write_decision(group, group.runs, choice):
                         return True
@@ -285,7 +284,8 @@ class InboxDialogue:
     def _decide_run(self, group: DecisionGroup, run: str, label: str) -> bool:
         """Ask about `group` in one run. Return False if the user stops."""
         contexts = [
-            AskedContext(time.asking, time.question_context, (run,)) for time in group.askings[run]
+            AskedContext(asked.asking, asked.question_context, (run,))
+            for asked in group.askings[run]
         ]
         covered_runs = "in this run"
         if self._inbox.is_for_batch(group):
@@ -297,6 +297,7 @@ class InboxDialogue:
             *list_call_details(group, covered_runs),
             *list_context_details(contexts),
         ]
+        # Only an inbox that takes answers has the button "One by one …".
         actions = DecisionActions(group, (run,), takes_answers=True, is_one_by_one=True)
 
         while True:

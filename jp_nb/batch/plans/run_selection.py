@@ -16,7 +16,7 @@ from jp_nb.batch.plans.plan_review import matches_pattern
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.run_log import RunState
-from jp_nb.headless.run_events_reading import DECISION_SECTIONS
+from jp_nb.headless.reported_decisions import DECISION_SECTIONS
 from jp_nb.storage.configuration.answers_content import (
     AnswersFile,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jp_nb.headless.run_events_reading import DECISION_SECTIONS, ReportedDecision
+from jp_nb.headless.reported_decisions import DECISION_SECTIONS, ReportedDecision
 from jp_nb.storage.configuration.answers_content import (
     CONSENT_WORDS,
 )

@@ -16,7 +16,7 @@ from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
 from jp_nb.headless.commands.answers_template import format_template
 from jp_nb.headless.files import refuse_unsafe_target, replace_file_at, require_notebook
-from jp_nb.headless.run_events_reading import ReportedDecision
+from jp_nb.headless.reported_decisions import ReportedDecision
 from jp_nb.headless.run_reports.cassette_lines import format_cassettes
 from jp_nb.headless.run_reports.decision_lines import find_misspelled_answers, format_decisions
 from jp_nb.headless.run_reports.json_report import format_json_report

@@ -1,7 +1,7 @@
-"""Read the record of a notebook file.
+"""Read the record of a notebook file, and find a conversation in it by its id.
 
-The record is in the notebook's metadata. If another runner executed the notebook, it is in the
-state of a widget, the *carrier*.
+The record is the object `jp` in the notebook's metadata. If another runner executed the notebook,
+newer entries are in the state of a widget, the *carrier*.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_stored_record(path: Path | str) -> JsonValue:
         StorageError: The notebook cannot be read, or contains no conversation.
     """
     metadata = read_notebook(Path(path)).metadata
-    stored = carrier.read_carrier(metadata)
+    stored = carrier.read_carrier(metadata)  # the record in the metadata, merged with its carriers
     if stored is None:
         if carrier.find_unreadable_carriers(metadata):
             raise StorageError(f"{path}: {carrier.DAMAGED}")
@@ -64,7 +64,10 @@ def read_stored_record(path: Path | str) -> JsonValue:
 
 
 def find_other_record(others: list[JsonValue], identifier: str) -> JsonObject | None:
-    """Return the conversation with this id in `others` of a notebook, or None."""
+    """Return the conversation with this id, or None.
+
+    `others` are the inactive conversations of a record, which it has under this name.
+    """
     for other in others:
         if isinstance(other, dict) and get_conversation_id(other) == identifier:
             return other

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from jp_nb.headless.kernels.cell_ends import CellFailure, CellStatus
-from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
+from jp_nb.headless.reported_decisions import ReportedDecision
+from jp_nb.headless.run_events_reading import RunEvents
 from jp_nb.headless.terminal_text import format_one_line
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.record.entries.turn_numbers import to_shown_turn

@@ -16,14 +16,18 @@ T = TypeVar("T")
 
 
 class InlineCell:
-    """A `CellThread` that runs functions in the thread of the event loop, as a kernel does."""
+    """A `CellThread` that runs functions in the thread of the event loop, as a kernel does.
+
+    It is for functions that need this thread (`ToolHost(inline=True)`). The server cannot answer
+    while one runs.
+    """
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run `function` and return its result."""
         return _call_safely(function)
 
     def release(self) -> None:
-        """Do nothing: no call waits."""
+        """Do nothing. Only an interrupted cell holds calls, and a server has no cell."""
 
 
 class ThreadCell:
@@ -38,14 +42,17 @@ class ThreadCell:
         return await loop.run_in_executor(self._thread, _call_safely, function)
 
     def release(self) -> None:
-        """Do nothing: no call waits."""
+        """Do nothing. Only an interrupted cell holds calls, and a server has no cell."""
 
 
 def _call_safely(function: Callable[[], T]) -> T:
-    """Call `function`. Exceptions that would end the event loop are the cause of another one."""
+    """Return the result of `function`, and raise its errors in a form that fits an event loop.
+
+    The original exception is the `__cause__` of the one that replaces it.
+    """
     try:
         return function()
-    except (SystemExit, KeyboardInterrupt, GeneratorExit) as exc:
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as exc:  # would end the event loop
         raise CallInterrupted(str(exc)) from exc
-    except StopIteration as exc:
+    except StopIteration as exc:  # a future cannot raise it
         raise ControlFlowError(str(exc)) from exc

@@ -10,7 +10,8 @@ from argparse import Namespace
 from pydantic import ValidationError
 
 from jp_nb.config.layer_reading import make_unexpected_value_error
-from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound, parse_bound
+from jp_nb.config.tree.compaction_settings import CompactionRule
+from jp_nb.config.tree.turn_bounds import TurnBound, parse_bound
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.conversation_commands import count_turns
@@ -87,7 +88,7 @@ def read_compaction_options(options: Namespace) -> CompactionOptions:
     rules = _read_rules(options)
     # These two stay text, as in the configuration.
     _check_bound("--keep-first", options.keep_first)
-    _check_bound("--keep-last", options.keep_last, may_be_last=False)
+    _check_bound("--keep-last", options.keep_last, allows_last_compaction=False)
 
     return CompactionOptions(
         rules=rules,
@@ -131,7 +132,7 @@ def _read_turn(flag: str, text: str | None) -> TurnBound | None:
     if text is None:
         return None
 
-    bound = _parse_bound(flag, text, may_be_last=True)
+    bound = _parse_bound(flag, text, allows_last_compaction=True)
     if bound.kind != "count":
         return bound
     if not bound.amount:
@@ -140,15 +141,15 @@ def _read_turn(flag: str, text: str | None) -> TurnBound | None:
     return TurnBound("turn", to_stored_turn(int(bound.amount)))
 
 
-def _check_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> None:
+def _check_bound(flag: str, text: str | None, *, allows_last_compaction: bool = True) -> None:
     """Raise `UsageError` if the text of an option is no number of turns or other bound."""
     if text is not None:
-        _parse_bound(flag, text, may_be_last=may_be_last)
+        _parse_bound(flag, text, allows_last_compaction=allows_last_compaction)
 
 
-def _parse_bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
+def _parse_bound(flag: str, text: str, *, allows_last_compaction: bool) -> TurnBound:
     """Parse the text of the option `flag`. The bound `last` is that of the last compaction."""
     try:
-        return parse_bound(text, may_be_last=may_be_last)
+        return parse_bound(text, allows_last_compaction=allows_last_compaction)
     except ValueError as exc:
         raise UsageError(f"`{flag}`: {exc}") from exc

@@ -16,7 +16,7 @@ class PagelessStore:
         return False
 
     def count_saved_entries(self, conversation: str) -> int:
-        """Return 0: no file is known to have an entry before this kernel ends."""
+        """Return 0: without a page, nothing reports that the notebook file was saved."""
         return 0
 
     def take_notices(self) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from jp_nb.config.tree.compaction_settings import TurnBound
+from jp_nb.config.tree.turn_bounds import TurnBound
 from jp_nb.record.compactions.compaction import PlacedCompaction, list_active_compactions
 from jp_nb.record.entries.clock import parse_timestamp
 from jp_nb.record.entries.turn_numbers import to_shown_turn

@@ -1,6 +1,8 @@
 """Split a record into segments and the rest, as a shared document stores it.
 
-The form of the segments is that of `segments.py`. A segment is written once and never changes.
+The form of the segments is that of `segments.py`. A segment is written once and never changes. Its
+*seal* is in the record: the number of the segment, the number of its entries, and a checksum of
+them. `Seals` maps the id of each conversation to the seals of its segments.
 
 Source: `docs/record.md`, `docs/decisions.md` D132 and D133.
 """
@@ -53,8 +55,8 @@ def split_record(
         document: The record with all entries.
         known: The seals of the segments that were written before. They are not written again.
         taken: Keys of the metadata. Another program may have one that looks like a segment's.
-        is_appended: True if entries were only appended since then. Otherwise, the known segments
-            are compared with the entries.
+        is_appended: True if entries were only appended since then, so the known segments hold the
+            first entries. Otherwise, their checksums are compared.
     """
     splitter = _Splitter(known, is_appended, _iter_free_numbers(taken))
     active = splitter.split(document, is_active=True)
@@ -66,6 +68,7 @@ def split_record(
     if not splitter.seals:
         return SegmentedRecord(document, {}, {})
 
+    # Only inactive conversations may have segments. `jp` of a segmented record always has seals.
     rest = {"sealed": [], **active, "version": SEGMENTED_VERSION}
     if others:
         rest["others"] = others
@@ -109,7 +112,7 @@ class _Splitter:
 
         events = get_events(entry)
         seals = self._find_present(identifier, events)
-        start = sum(int(str(seal["length"])) for seal in seals)
+        start = sum(map(_get_length, seals))
 
         for part in _cut_into_parts(events[start:], is_active=is_active):
             seals.append(self._add_segment(identifier, start, part))
@@ -128,7 +131,7 @@ class _Splitter:
         start = 0
 
         for seal in self.known.get(identifier, ()):
-            end = start + int(str(seal["length"]))
+            end = start + _get_length(seal)
             if end > len(events):
                 break
             if not self.is_appended and compute_checksum(events[start:end]) != seal["check"]:
@@ -144,6 +147,11 @@ class _Splitter:
         segment: JsonObject = {"conversation": identifier, "from": start, "events": part}
         self.added[f"{RECORD_KEY}.{number}"] = segment
         return {"segment": number, "length": len(part), "check": compute_checksum(part)}
+
+
+def _get_length(seal: JsonObject) -> int:
+    """Return the number of entries in the segment of `seal`."""
+    return int(str(seal["length"]))
 
 
 def count_chars(events: Sequence[JsonValue]) -> int:

@@ -19,7 +19,8 @@ from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.token_estimates import ContextTokens
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound
+from jp_nb.config.tree.compaction_settings import CompactionRule
+from jp_nb.config.tree.turn_bounds import TurnBound
 from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.compactions.compaction import (
     find_last_step,

@@ -289,7 +289,7 @@ class ConfigFiles:
             trusted = drop_untrusted(allowed)
             folder = self.consents.choose_folder(path)
             file = PendingConsent(folder, path, compute_digest(allowed), trusted.pending)
-            if trusted.pending and not self.consents.check_file(file):
+            if trusted.pending and not self.consents.check_consent(file):
                 return list(trusted.layers)
 
         return [layer for layer, _ in allowed]

@@ -16,14 +16,14 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from jp_nb.storage.configuration.workspace_folder import WorkspaceFolder
-from jp_nb.storage.trust import FolderTrust, PendingConsent
+from jp_nb.storage.trust import FolderTrust, PendingConsent, PendingLeaf
 
 
 class FileConsents:
     """The consents to the files of a `workspace`.
 
-    A file is *pending* if it was checked and needs a consent. `trust` has the stored consents. It
-    is None in an unattended run, where all files apply.
+    A file is *pending* if it was checked and needs a consent. It is checked each time that it is
+    read. `trust` has the stored consents. It is None in an unattended run, where all files apply.
     """
 
     def __init__(self, trust: FolderTrust | None, workspace: WorkspaceFolder) -> None:
@@ -36,26 +36,26 @@ class FileConsents:
     ) -> bool:
         """Return True if the `content` of a file applies: the user has consented to it.
 
-        If not, the file becomes pending, with the position and value of each decision in
-        `shown_values`. In an unattended run, every file applies.
+        If not, the file becomes pending. `shown_values` are the settings that the user reads before
+        the consent, each with its path in the file and its value.
         """
         digest = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content).hexdigest()
-        leaves = tuple((position, value, str(path)) for position, value in shown_values)
-        return self.check_file(
-            PendingConsent(self.choose_folder(path), path, f"sha256:{digest}", leaves)
-        )
+        leaves = tuple(PendingLeaf(key, value, str(path)) for key, value in shown_values)
+        consent = PendingConsent(self.choose_folder(path), path, f"sha256:{digest}", leaves)
+        return self.check_consent(consent)
 
-    def check_file(self, file: PendingConsent) -> bool:
-        """Return True if `file` applies. If not, it becomes pending."""
-        if self._trust is None or self._is_agreed(file):
-            self.forget(file.file)
+    def check_consent(self, consent: PendingConsent) -> bool:
+        """Return True if the file of `consent` applies. If not, it becomes pending."""
+        if self._trust is None or self._is_agreed(consent):
+            self.forget(consent.file)
             return True
 
-        self._pending[file.file] = file
+        self._pending[consent.file] = consent
         return False
 
     def choose_folder(self, path: Path) -> Path:
         """Return the folder for which a consent to the file at `path` is stored."""
+        # A file in `.jp/` belongs to the folder above, also if that is not the workspace.
         if path.parent.name == ".jp":
             return path.parent.parent
 
@@ -63,7 +63,7 @@ class FileConsents:
         return root if path.is_relative_to(root) else path.parent
 
     def forget(self, path: Path) -> None:
-        """Let the file at `path` be pending no more. It is checked again."""
+        """Let the file at `path` be pending no more, until it is checked again."""
         self._pending.pop(path, None)
 
     def forget_deleted(self) -> None:

@@ -70,6 +70,7 @@ def drop_untrusted(group: tuple[ReadFile, ...]) -> TrustedGroup:
     for layer, _ in group:
         partial, ignored = strip_untrusted(layer.partial, "folder")
         kept.append(Layer(layer.name, partial, layer.file))
-        pending += [(path, value, layer.file or "") for path, value in ignored.items()]
+        file = layer.file or ""
+        pending += [PendingLeaf(path, value, file) for path, value in ignored.items()]
 
     return TrustedGroup(tuple(kept), tuple(pending))

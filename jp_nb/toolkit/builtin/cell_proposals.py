@@ -17,16 +17,12 @@ from pydantic import JsonValue
 from jp_nb.toolkit.builtin.earlier_edits import find_earlier_edits
 from jp_nb.toolkit.builtin.edit_record import EditRecord
 from jp_nb.toolkit.builtin.edit_results import EditResults
+from jp_nb.toolkit.builtin.edit_runs import EditRuns, run_edited_cells
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.editing.cell_edits import read_edits
+from jp_nb.toolkit.editing.document_change import CellChange, ChangeResult, EditOperation
 from jp_nb.toolkit.editing.edit_planner import plan_edits
-from jp_nb.toolkit.editing.edit_review import (
-    CellChange,
-    ChangeResult,
-    EditDecision,
-    EditOperation,
-    EditReview,
-)
+from jp_nb.toolkit.editing.edit_review import EditDecision, EditReview
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.toolkit.outcome import NeedsReview, Outcome, Success, ToolFailure
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
@@ -116,9 +112,10 @@ async def _apply_decision(
         review = await _make_conflict_review(decision, notebook, changed)
         return NeedsReview(review)
 
+    runs: EditRuns | None = None
     if changed.outcome == "applied" and decision.may_run:
-        await results.run_cells(notebook, cell, changed)
-    return results.make_outcome(changed)
+        runs = await run_edited_cells(plan, notebook, cell, changed)
+    return results.make_outcome(changed, runs)
 
 
 async def propose_edits(

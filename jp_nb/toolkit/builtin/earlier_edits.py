@@ -18,7 +18,7 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.text import one_line, pluralize
 from jp_nb.toolkit.editing.cell_edits import read_edits
 from jp_nb.toolkit.editing.document_cells import DocumentCells
-from jp_nb.toolkit.editing.edit_review import EditOperation
+from jp_nb.toolkit.editing.document_change import EditOperation
 from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.toolkit.outcome import Success, ToolFailure
 

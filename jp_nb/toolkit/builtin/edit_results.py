@@ -1,27 +1,25 @@
 """The result of a proposal for the model, which reads for each edit whether it was applied.
 
-`edit_record.py` makes the data about the applied edits for the record.
+`edit_record.py` makes the data about the applied edits for the record, and `edit_runs.py` runs the
+cells.
 
 Source: `docs/cells.md`.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
-from jp_nb.images import Image
 from jp_nb.text import pluralize
 from jp_nb.toolkit.builtin.edit_record import MAX_KEPT_SOURCE_CHARS, EditRecord
-from jp_nb.toolkit.builtin.run_python import make_run_outcome
-from jp_nb.toolkit.cell_thread import CellThread
+from jp_nb.toolkit.builtin.edit_runs import EditRuns
 from jp_nb.toolkit.data_sections import DataSection, frame_sections
 from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import cell_version
+from jp_nb.toolkit.editing.document_change import ChangeResult
 from jp_nb.toolkit.editing.edit_plan import PlannedEdit
-from jp_nb.toolkit.editing.edit_review import ChangeResult, EditDecision
+from jp_nb.toolkit.editing.edit_review import EditDecision
 from jp_nb.toolkit.editing.source_diff import format_diff
-from jp_nb.toolkit.notebook_access import NotebookAccess
 from jp_nb.toolkit.outcome import Success, ToolFailure
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 
@@ -38,9 +36,9 @@ UNKNOWN_NOTE: Final = (
 class EditResults:
     """Describes the outcome of each edit of a `decision`.
 
-    After the edits were applied, `run_cells` runs cells, and `make_outcome` returns the result. It
-    has a line for each edit. Sources and outputs are sections of data below the lines, which are
-    collected in `_sections` while the lines are made. `hide` removes the user's secrets from them.
+    The result has a line for each edit. Sources and outputs are sections of data below the lines.
+    The methods that make a line also add its sections to `_sections`, so they are called once, in
+    the order of the edits. `hide` removes the user's secrets from the sections.
     """
 
     def __init__(self, decision: EditDecision, hide: NotebookSecrets) -> None:
@@ -49,55 +47,21 @@ class EditResults:
         self._plan = decision.plan
         self._final_sources = {planned.edit.target: planned.after for planned in self._plan.edits}
         self._sections: list[DataSection] = []
-        self._images: list[Image] = []
-        self._run_texts: dict[int, str] = {}  # the end of each run, by the number of the edit
+        self._runs = EditRuns()
 
-    async def run_cells(
-        self, notebook: NotebookAccess, cell: CellThread, changed: ChangeResult
-    ) -> None:
-        """Run the cells that the model wants to run, in order, up to the first error.
-
-        A cell with several edits runs once.
-        """
-        has_failed = False
-        finished = set[str]()
-
-        for planned in self._plan.edits:
-            edit = planned.edit
-            if not edit.is_run or edit.target in finished or edit.kind == "delete":
-                continue
-
-            cell_id = changed.ids.get(edit.target, edit.target)
-            if cell_id in changed.merged:
-                self._run_texts[edit.number] = "not run, because another user edited it"
-                continue
-            if has_failed:
-                self._run_texts[edit.number] = "not run, because a cell before failed"
-                continue
-
-            finished.add(edit.target)
-            source = self._final_sources[edit.target]
-            run = await cell.call(partial(notebook.run_cell, cell_id, source))
-            has_failed = self._add_run(edit, make_run_outcome(run))
-
-    def _add_run(self, edit: CellEdit, outcome: Success | ToolFailure) -> bool:
-        """Keep the outputs of the cell of `edit`; return True if its run failed."""
-        title = f"output of the cell of edit {edit.number}"
-        if isinstance(outcome, ToolFailure):
-            self._run_texts[edit.number] = "its run failed"
-            self._add_section(title, outcome.message)
-            return True
-
-        self._run_texts[edit.number] = "it ran"
-        self._add_section(title, outcome.content)
-        self._images += outcome.images
-        return False
-
-    def make_outcome(self, changed: ChangeResult | None) -> Success | ToolFailure:
+    def make_outcome(
+        self, changed: ChangeResult | None, runs: EditRuns | None = None
+    ) -> Success | ToolFailure:
         """Return the result for the model. It is a failure if nothing was applied.
 
-        `changed` is the answer of the front end; None if there was nothing to apply.
+        `changed` is the answer of the front end; None if there was nothing to apply. `runs` are
+        the runs of cells after that; None if no cell was to run.
         """
+        if runs is not None:
+            self._runs = runs
+        for title, output in self._runs.outputs:
+            self._add_section(title, output)
+
         lines: dict[int, str] = {}  # by the number of the edit
         if changed is not None:
             for planned in self._plan.edits:
@@ -110,12 +74,11 @@ class EditResults:
         if self._sections:
             about = frame_sections(about, self._sections)
 
-        is_applied = changed is not None and changed.outcome == "applied"
-        if changed is not None and is_applied and self._plan.edits:
+        if changed is not None and changed.outcome == "applied" and self._plan.edits:
             record = EditRecord(self._decision, self._hide).to_json(
                 ids=changed.ids, operation=changed.operation, merged=changed.merged
             )
-            return Success(about, structured=record, images=tuple(self._images))
+            return Success(about, structured=record, images=tuple(self._runs.images))
         return ToolFailure(about)
 
     def _summarize(self, changed: ChangeResult | None) -> str:
@@ -181,7 +144,7 @@ class EditResults:
     def _describe_applied(self, planned: PlannedEdit, changed: ChangeResult) -> str:
         """Return the line about an edit that the front end applied, and about its run."""
         edit = planned.edit
-        cell_id = changed.ids.get(edit.target, edit.target)
+        cell_id = changed.get_cell_id(edit)
         if cell_id in changed.merged:
             return self._describe_merged(cell_id, edit, changed)
         if edit.kind == "delete":
@@ -198,17 +161,8 @@ class EditResults:
             text = f"applied: {cell_text}"
 
         if edit.is_run:
-            run_text = self._run_texts.get(edit.number) or self._explain_missing_run(planned)
-            text += f" {_make_sentence(run_text)}"
+            text += f" {_make_sentence(self._runs.describe(edit))}"
         return text
-
-    def _explain_missing_run(self, planned: PlannedEdit) -> str:
-        """Return why a cell did not run after this edit, although the model wanted it."""
-        others = [other for other in self._plan.edits if other is not planned]
-        has_other_edit = any(other.edit.target == planned.edit.target for other in others)
-        if has_other_edit and self._run_texts:
-            return "it runs once, after its last edit"
-        return "the user did not run it"
 
     def _describe_merged(self, cell_id: str, edit: CellEdit, changed: ChangeResult) -> str:
         """Return the line about an edit of a cell that another user edited at the same time."""
@@ -220,9 +174,8 @@ class EditResults:
         if not any(section.title == title for section in self._sections):
             self._add_section(title, present_source)
         text = f"cell `{cell_id}` now has version {cell_version(present_source)}."
-        run_text = self._run_texts.get(edit.number)
-        if run_text:
-            text += f" {_make_sentence(run_text)}"
+        if edit.number in self._runs.ends:
+            text += f" {_make_sentence(self._runs.ends[edit.number])}"
         return f"applied, and then merged with an edit of {changed.merged_by}: {text}"
 
     def _add_user_difference(self, planned: PlannedEdit) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
-from jp_nb.toolkit.editing.edit_review import CellConflict
+from jp_nb.toolkit.editing.document_change import CellConflict
 from jp_nb.toolkit.editing.edit_steps import EditStep
 
 

@@ -2,7 +2,12 @@
 
 The edits of a turn are read together: a cell that several of them changed gets its first source
 back. A cell that has changed since is a conflict. The record may come from someone else, so each
-field may be missing or have another type.
+field may be missing or have another type. `edit_record.py` writes these fields of an edit:
+
+    op, cell, type                    kind of edit, id of the cell, kind of cell
+    version_before, source_before     the source before the edit
+    version                           the version that the edit left
+    place_before                      id of the cell above, before the edit; `start` at the top
 
 Source: `docs/cells.md`.
 """
@@ -79,7 +84,9 @@ class _CellHistory:
     def _keep_source(self, applied: Mapping[str, JsonValue]) -> None:
         """Keep the source from before the turn, which the first edit of the source has."""
         if self.is_changed:
-            return  # an earlier edit has the source from before the turn
+            # An earlier edit has the source from before the turn. A deletion needs no such mark,
+            # because no edit of the cell follows it.
+            return
 
         self.version_before = _read_text(applied, "version_before")
         source = applied.get("source_before")
@@ -175,33 +182,52 @@ def _add_insertions_and_moves(
 ) -> None:
     """Add insertions of deleted cells, and moves, in the order of the notebook afterwards.
 
-    A cell that the turn moved goes back only if the present cell before it is another one than in
-    the old order. `previous` is the cell after which the next one comes: its id, or the key of an
-    insertion.
+    `previous` is the cell after which the next one comes: its id, or the key of an insertion.
     """
     old_order = _restore_order(applied, document)
-    present_ids = [cell.cell_id for cell in document.cells if cell.cell_id in old_order]
-    old_order_of_present = [cell_id for cell_id in old_order if cell_id in present_ids]
+    misplaced_ids = _find_misplaced(old_order, histories, document)
     insert_count = 0
     previous = START
 
     for cell_id in old_order:
-        history = histories.get(cell_id)
         cell = document.find(cell_id)
-
         if cell is not None:
-            if history is not None and history.is_moved:
-                old_previous = _get_previous(old_order_of_present, cell_id)
-                if old_previous != _get_previous(present_ids, cell_id):
-                    inverse.add("move", history, cell, after=previous)
+            if cell_id in misplaced_ids:
+                inverse.add("move", histories[cell_id], cell, after=previous)
             previous = cell_id
-        elif history is not None and history.comes_back:
+            continue
+
+        # Only a deletion puts a cell that is gone into the old order. A damaged record may have
+        # the insertion of that cell after it.
+        history = histories[cell_id]
+        if history.comes_back:
             insert_count += 1
             key = f"{NEW_CELL_PREFIX}{insert_count}"
             inverse.add("insert", history, None, after=previous, key=key)
             # Without its source the cell is a conflict, so the next one cannot come after it.
             if history.source is not None:
                 previous = key
+
+
+def _find_misplaced(
+    old_order: Sequence[str], histories: Mapping[str, _CellHistory], document: DocumentCells
+) -> set[str]:
+    """Return the ids of the cells that the turn moved, and that are still in another place.
+
+    A cell is in another place if the cell above it is not the one of the old order. Only cells
+    that are in both orders count: a deleted or new neighbor moves no cell.
+    """
+    present_ids = [cell.cell_id for cell in document.cells if cell.cell_id in old_order]
+    old_order_of_present = [cell_id for cell_id in old_order if cell_id in present_ids]
+
+    misplaced_ids = set[str]()
+    for cell_id in present_ids:
+        history = histories.get(cell_id)
+        if history is None or not history.is_moved:
+            continue
+        if _get_previous(present_ids, cell_id) != _get_previous(old_order_of_present, cell_id):
+            misplaced_ids.add(cell_id)
+    return misplaced_ids
 
 
 def _restore_order(
@@ -211,6 +237,9 @@ def _restore_order(
     order = [cell.cell_id for cell in document.cells]
     for entry in reversed(applied):
         cell_id = _read_text(entry, "cell")
+        if not cell_id:
+            continue  # a damaged entry
+
         old_place = _read_text(entry, "place_before")
         match entry.get("op"):
             case "insert" if cell_id in order:
@@ -249,6 +278,7 @@ def _find_reason(edit: CellEdit, history: _CellHistory, cell: DocumentCell | Non
         return CHANGED
     if cell.is_busy:
         return BUSY
+    # As for edits of the model: such a cell is not even moved (`edit_planner.py`).
     if cell.has_record:
         return HAS_RECORD
     if edit.kind == "replace" and not cell.is_editable:

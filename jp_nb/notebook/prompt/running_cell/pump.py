@@ -113,7 +113,7 @@ class CommPump:
     def close(self) -> None:
         """Return the shell stream and unread messages to the kernel; on the cell's thread."""
         if self._opened:
-            self._tap.close(self._frames)
+            self._tap.close(self._frames)  # empties `_frames`
             self._return_to_cell()
             self._opened = False
 
@@ -189,6 +189,7 @@ class CommPump:
                 return
             getattr(kernel.comm_manager, kind)(None, ident, message)
         else:
+            # The handler writes its reply to the stream that the tap passes to the function.
             handler = kernel.shell_handlers[kind]
             self._tap.send(lambda stream: _run_to_end(handler(stream, ident, message)))
 
