@@ -1,6 +1,6 @@
-"""Read, compare, store, and send JSON.
+"""Write, compare, and copy JSON values, and make them storable.
 
-Input is read with limits. Other code relies on three text forms:
+`json_reading.py` reads JSON with limits. Other code relies on three text forms:
 
     canonical_json   equal for all spellings of a value: signatures, comparison of records
     sorted_json      one text for each value (`1` is not `1.0`): identity of items of a list
@@ -17,150 +17,24 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
 from jp_nb.errors import StorageError
+from jp_nb.json_reading import MAX_INDENTED_LEVELS, MAX_STORED_LEVELS, is_deeper
 
 JsonObject = dict[str, JsonValue]
 
-_LONG_NUMBER: Final = re.compile(r"[0-9]{309}")  # may be too large for a float
-_CONTENT: Final = re.compile(r"\S")
-_DECODER: Final = json.JSONDecoder()
-
-MAX_INTEGER: Final = 2**53 - 1
-"""Largest integer that every JSON reader represents exactly. A larger count or id is damage."""
-
-MAX_STORED_LEVELS: Final = 100
-"""Maximum depth of a stored value, so that any JSON reader can read the whole notebook."""
-MAX_SCHEMA_LEVELS: Final = 64
-"""Maximum depth of a JSON schema. A validator calls several functions for each level."""
-MAX_CONFIG_LEVELS: Final = 32
-"""Maximum depth of a configuration, and number of keys of a path. Checks and merges recurse."""
-MAX_SHOWN_LEVELS: Final = 20
-"""Maximum depth of a value that is shown key by key. A deeper one would be hard to read."""
-MAX_INDENTED_LEVELS: Final = 16
-"""Maximum depth of indented JSON. The indentation of a deep value of 1 MB could fill gigabytes."""
-
-
-def read_json(text: str, *, max_levels: int = MAX_STORED_LEVELS) -> JsonValue:
-    """Return the value of the JSON `text`.
-
-    Raises:
-        ValueError: If it is not JSON, or a record cannot store it: a number that is infinite as a
-            float, or too many levels.
-    """
-    parse_int: Callable[[str], int] | None = None
-    if _LONG_NUMBER.search(text):  # a function for each integer would be slow
-        parse_int = _parse_integer
-
-    with suppress(RecursionError):
-        value: JsonValue = json.loads(
-            text, parse_constant=_parse_float, parse_float=_parse_float, parse_int=parse_int
-        )
-        if not is_deeper(value, max_levels):
-            return value
-
-    raise ValueError(f"nested too deeply: more than {max_levels} levels")
-
-
-def _parse_float(text: str) -> float:
-    number = float(text)
-    if not text[-1].isdigit():  # `NaN` or `Infinity`
-        raise ValueError(f"{text} is not a JSON number")
-    if math.isinf(number):
-        raise ValueError(f"the number {text[:20]} is too large")
-    return number
-
-
-def _parse_integer(text: str) -> int:
-    _parse_float(text)
-    return int(text)
-
-
-def split_json_objects(text: str) -> list[str]:
-    """Return the texts of the JSON objects that `text` consists of; none if it has other text."""
-    objects: list[str] = []
-    position = _find_content(text, 0)
-
-    while position < len(text):
-        try:
-            value, end = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(value, dict):
-            return []
-
-        objects.append(text[position:end])
-        position = _find_content(text, end)
-    return objects
-
-
-def is_json_object(text: str) -> bool:
-    """Return True if `text` is a complete JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _find_content(text: str, begin: int) -> int:
-    """Return the position of the first character from `begin` on that is no white space."""
-    match = _CONTENT.search(text, begin)
-    return len(text) if match is None else match.start()
-
-
-def is_deeper(value: object, levels: int) -> bool:
-    """Return True if objects and lists are nested more than `levels` deep in `value`."""
-    parts = [value]  # all parts of the current level
-    while containers := [part for part in parts if isinstance(part, (dict, list))]:
-        if levels == 0:
-            return True
-        levels -= 1
-        parts = []
-        for container in containers:
-            parts += container.values() if isinstance(container, dict) else container
-    return False
-
-
-def is_larger(value: object, *, items: int, chars: int, levels: int) -> bool:
-    """Return True if `value` has more items, characters of text, or nested levels.
-
-    A part that occurs twice counts twice, as in JSON. The work is bounded by `items`, and the
-    memory by `levels`, also for a value that contains itself.
-    """
-    # The parts that are left of each container around the current part, the innermost last.
-    open_parts: list[Iterator[object]] = [iter((value,))]
-    while open_parts:
-        part = next(open_parts[-1], _END)
-        if part is _END:
-            open_parts.pop()
-        elif isinstance(part, str):
-            chars -= len(part)
-        elif isinstance(part, (dict, list, tuple)):
-            items -= len(part)
-            open_parts.append(_iterate_parts(part))
-        if items < 0 or chars < 0 or len(open_parts) > levels + 1:
-            return True
-
-    return False
-
-
-_END: Final = object()
-
-
-def _iterate_parts(value: Any) -> Iterator[object]:
-    return chain(value.keys(), value.values()) if isinstance(value, dict) else iter(value)
-
 
 def is_storable(value: object) -> bool:
-    """Return True if a record can store `value`: finite numbers, limited depth."""
+    """Return True if a record can store `value`: finite numbers, limited depth.
+
+    `make_storable` replaces the infinite numbers of other values, and halves of surrogate pairs. It
+    keeps their depth.
+    """
     return not is_deeper(value, MAX_STORED_LEVELS) and is_finite(value)
 
 
@@ -191,7 +65,6 @@ sorted_json: Final = json.JSONEncoder(
 ).encode
 """Return compact JSON with sorted keys: one text for each value."""
 _encode_ascii = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
-_encode_stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def compact_json(value: object) -> str:
@@ -218,7 +91,10 @@ def _encode(encode: Callable[[object], str], value: object) -> str:
 
 
 def indented_json(value: JsonValue) -> str:
-    """Return JSON with a line for each item, or in one line if it is nested deeply."""
+    """Return JSON with a line for each item, or in one line if it is nested deeply.
+
+    It is for readers only: an infinite number is shown as `Infinity`.
+    """
     levels = None if is_deeper(value, MAX_INDENTED_LEVELS) else 2
     return json.dumps(value, ensure_ascii=False, indent=levels)
 
@@ -277,7 +153,10 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def copy_json(value: Any) -> Any:
-    """Return a deep copy of a JSON value: fast, for values with limited depth."""
+    """Return a deep copy of a JSON value: fast, for values with limited depth.
+
+    Use `copy_nested_json` for values of any depth.
+    """
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -304,7 +183,7 @@ def make_storable(value: JsonValue) -> JsonValue:
 def make_storable_with_size(value: JsonValue) -> tuple[JsonValue, int]:
     """Return `make_storable(value)`, and its size as JSON in bytes."""
     try:
-        return value, len(_encode_stored(value).encode())
+        return value, len(_encode_spaced(value).encode())
     except ValueError:  # a number or a character that a file cannot store: rare
         clean = _replace_unstorable(value)
         return clean, len(spaced_json(clean).encode())

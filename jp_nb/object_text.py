@@ -16,7 +16,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import MAX_SHOWN_LEVELS
+from jp_nb.json_reading import MAX_SHOWN_LEVELS
 from jp_nb.text import format_exact_json, pluralize, spell_lines
 
 BAR: Final = "│ "  # prefix of each line of a text

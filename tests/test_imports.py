@@ -27,6 +27,7 @@ MCP = {"mcp", "mcp_types", "anyio"}
 GROUND = {
     "errors",
     "json_values",
+    "json_reading",
     "json_schema",
     "packages",
     "jsonschema_import",

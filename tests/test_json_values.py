@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb import json_values
+from jp_nb import json_reading, json_values
 from tests.support import record_strategies
 
 MAX_INDENTED_LEVELS = 16
@@ -28,7 +28,7 @@ def nested(levels: int) -> Any:
 
 @given(record_strategies.json_values)
 def test_written_json_is_read(value: Any) -> None:
-    assert json_values.read_json(json.dumps(value)) == value
+    assert json_reading.read_json(json.dumps(value)) == value
 
 
 def test_json_that_a_record_cannot_store_is_not_read(subtests: pytest.Subtests) -> None:
@@ -41,17 +41,17 @@ def test_json_that_a_record_cannot_store_is_not_read(subtests: pytest.Subtests) 
         ("{", "Expecting"),
     ]:
         with subtests.test(text=text[:20]), pytest.raises(ValueError, match=message):
-            json_values.read_json(text)
+            json_reading.read_json(text)
 
 
 def test_levels_are_counted_from_the_outermost() -> None:
-    assert not json_values.is_deeper(1, 0)
+    assert not json_reading.is_deeper(1, 0)
     for levels in (1, 2, 100_000):
-        assert json_values.is_deeper(nested(levels), levels - 1)
-        assert not json_values.is_deeper(nested(levels), levels)
-    assert json_values.read_json("[" * 5 + "]" * 5, max_levels=5) == [[[[[]]]]]
+        assert json_reading.is_deeper(nested(levels), levels - 1)
+        assert not json_reading.is_deeper(nested(levels), levels)
+    assert json_reading.read_json("[" * 5 + "]" * 5, max_levels=5) == [[[[[]]]]]
     with pytest.raises(ValueError, match="more than 4 levels"):
-        json_values.read_json("[" * 5 + "]" * 5, max_levels=4)
+        json_reading.read_json("[" * 5 + "]" * 5, max_levels=4)
 
 
 def test_infinite_numbers_and_deep_values_are_not_storable() -> None:

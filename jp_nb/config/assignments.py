@@ -29,7 +29,7 @@ from jp_nb.config.setting_paths import Element, find_path_end, format_path, is_i
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError, ConfigProblem
-from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
+from jp_nb.json_reading import MAX_CONFIG_LEVELS, read_json
 
 ASSIGNMENT_FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 ASSIGNMENT_LAYER = "assignment"

@@ -27,7 +27,7 @@ from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, UnexpectedValueError, describe_found
 from jp_nb.config.tree.named_servers import SERVERS_PATH, declare_servers
 from jp_nb.errors import ConfigProblem
-from jp_nb.json_values import MAX_CONFIG_LEVELS
+from jp_nb.json_reading import MAX_CONFIG_LEVELS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

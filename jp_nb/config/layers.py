@@ -27,7 +27,7 @@ from jp_nb.config.tree.app import Extend
 from jp_nb.config.tree.ignored_settings import is_ignored
 from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError
-from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
+from jp_nb.json_reading import MAX_CONFIG_LEVELS, read_json
 
 REGISTRATIONS_LAYER = "registrations"
 USER_FILE_LAYER = "user file"

@@ -31,8 +31,9 @@ from jp_nb.agent.provider import (
     SentRequest,
 )
 from jp_nb.errors import ProviderError, UsageError
+from jp_nb.json_reading import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import Schema
-from jp_nb.json_values import MAX_SCHEMA_LEVELS, encode_utf8, is_deeper
+from jp_nb.json_values import encode_utf8
 from jp_nb.providers.batch_api import WholeAnswers
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.http import HttpClient

@@ -31,7 +31,8 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from jp_nb.file_reading import read_regular
-from jp_nb.json_values import as_object, read_json
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import as_object
 from jp_nb.storage import environment
 from jp_nb.storage.file_locks import hold_file_lock, try_lock
 

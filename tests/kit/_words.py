@@ -200,7 +200,7 @@ RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "run_result": ("jp_nb.headless.runner", "RunResult"),
     "run_failure": ("jp_nb.headless.kernels.cell_ends", "CellFailure"),
     "run_events": ("jp_nb.headless.run_events_reading", "RunEvents"),
-    "reported_decision": ("jp_nb.headless.run_events_reading", "ReportedDecision"),
+    "reported_decision": ("jp_nb.headless.reported_decisions", "ReportedDecision"),
     "run_report": (_REPORTS, "RunReport"),
     "reported_cell": (_REPORTS, "ReportedCell"),
     "reported_turn": (_REPORTS, "ReportedTurn"),

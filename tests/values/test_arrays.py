@@ -24,6 +24,8 @@ def test_array_has_its_range_and_first_values(subtests: pytest.Subtests) -> None
         (np.full(1_000, 60_000, "float16"), "min 60000, max 60000, mean 60000\n"),  # not inf
         (np.array([1j]), "shape (1,), complex128\n[1j]"),
         (np.zeros((0, 3)), "numpy.ndarray, shape (0, 3), float64"),
+        (np.ones((300, 2), int), "mean 1\n[1, 1]\n[1, 1]\n[1, 1]\n[1, 1]\n[1, 1]\n… 600 elements"),
+        (np.ones((300, 11), int), "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …]\n"),
         (array.array("d", range(50)), "19.0] … 30 more elements; value[20:40] has the next"),
         (memoryview(bytes(100)), "… 80 more elements; value[20:40] has the next"),
         (memoryview(b"abcdef").cast("B", (2, 3)), "memoryview, shape (2, 3), format 'B'"),

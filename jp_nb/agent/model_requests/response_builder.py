@@ -28,7 +28,8 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.json_values import read_json, replace_surrogates, split_json_objects
+from jp_nb.json_reading import read_json, split_json_objects
+from jp_nb.json_values import replace_surrogates
 from jp_nb.record.entries.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.entries.shapes import add_shape
 from jp_nb.text import one_line

@@ -38,7 +38,7 @@ from jp_nb.batch.plans.parameter_set import (
 from jp_nb.errors import UsageError
 from jp_nb.file_reading import open_regular, read_regular
 from jp_nb.headless.parameter_cell import is_parameter_name
-from jp_nb.json_values import read_json
+from jp_nb.json_reading import read_json
 from jp_nb.text import MAX_LISTED_LINES, one_line
 
 MAX_PARAMETER_LINE_BYTES: Final = 10_000_000

@@ -20,7 +20,7 @@ from jp_nb.config.secrets.api_keys import looks_like_secret
 from jp_nb.errors import UsageError
 from jp_nb.file_reading import read_regular
 from jp_nb.headless.parameter_cell import is_parameter_name
-from jp_nb.json_values import is_deeper, read_json
+from jp_nb.json_reading import is_deeper, read_json
 from jp_nb.text import one_line
 
 MAX_PARAMETER_FILE_BYTES: Final = 10_000_000

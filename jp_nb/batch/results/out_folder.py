@@ -19,7 +19,8 @@ from jp_nb.batch.results.run_log_writer import RunLogWriter, write_all
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import open_file
-from jp_nb.json_values import as_object, read_json
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import as_object
 from jp_nb.storage.file_locks import try_lock
 from jp_nb.text import one_line
 

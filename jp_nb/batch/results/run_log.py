@@ -33,7 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import open_regular
-from jp_nb.json_values import read_json
+from jp_nb.json_reading import read_json
 from jp_nb.text import one_line
 
 LOG_NAME: Final = "runs.jsonl"

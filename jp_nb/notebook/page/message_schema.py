@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import MAX_INTEGER, JsonObject
+from jp_nb.json_reading import MAX_INTEGER
+from jp_nb.json_values import JsonObject
 
 MAX_MESSAGE_FIELD_CHARS: Final = 10_000
 """Limit of ids, paths, and reasons in a message of a page."""

@@ -20,7 +20,8 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.json_values import as_object, is_json_object
+from jp_nb.json_reading import is_json_object
+from jp_nb.json_values import as_object
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.request_parts.parameter_names import ParameterNames
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id

@@ -22,7 +22,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, FinishReason, Flush, ToolCallStart
 from jp_nb.errors import ProviderError
-from jp_nb.json_values import compact_json, is_json_object
+from jp_nb.json_reading import is_json_object
+from jp_nb.json_values import compact_json
 from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY, ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_NAME, end_with_error
 from jp_nb.providers.google.google_interactions_steps import (

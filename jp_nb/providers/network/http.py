@@ -22,7 +22,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import KeyReference, SentRequest
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
-from jp_nb.json_values import compact_json, encode_utf8, read_json
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.providers.key_redactor import KeyRedactor, get_current_redactor, read_key
 from jp_nb.providers.network.decompression import Decompressor
 from jp_nb.providers.network.endpoint import Endpoint, redact_url

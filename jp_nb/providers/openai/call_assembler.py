@@ -22,7 +22,7 @@ from typing import Any
 
 from jp_nb.agent.provider import Flush, ToolCallStart
 from jp_nb.errors import ProviderError
-from jp_nb.json_values import is_json_object
+from jp_nb.json_reading import is_json_object
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments

@@ -18,8 +18,8 @@ from pydantic import JsonValue
 from jp_nb.agent.model_requests.model_batches import ModelBatches
 from jp_nb.agent.provider import ModelList, ModelRequest, ProviderEvent, Retry
 from jp_nb.errors import ProviderError
+from jp_nb.json_reading import read_json
 from jp_nb.json_schema import Schema, check_references
-from jp_nb.json_values import read_json
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.local_server import Local

@@ -34,7 +34,8 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.json_values import compact_json, read_json
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import compact_json
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.openai.openai_responses_items import (
     ANY_TEXT,

@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 from pydantic import JsonValue
 
+from jp_nb.json_reading import read_json
 from jp_nb.json_schema import Schema, map_schemas
-from jp_nb.json_values import JsonObject, read_json
+from jp_nb.json_values import JsonObject
 from jp_nb.providers.request_parts.call_rules import CallRules
 from jp_nb.providers.schemas.tool_parameters import get_parameter_schema
 from jp_nb.record.request_context.request_head import ToolDefinition

@@ -14,7 +14,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, compact_json, is_deeper, make_storable
+from jp_nb.json_reading import is_deeper
+from jp_nb.json_values import JsonObject, compact_json, make_storable
 
 MAX_ARGUMENT_LEVELS: Final = 64
 """Deeper arguments are sent as a text, because the reader of Google's API stops at 100 levels."""

@@ -22,7 +22,7 @@ import re
 from itertools import dropwhile
 from typing import Any, Final
 
-from jp_nb.json_values import is_json_object, read_json, split_json_objects
+from jp_nb.json_reading import is_json_object, read_json, split_json_objects
 
 _STRUCTURE: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
 """Characters that open or close objects and strings, and escapes. The last escape may be cut."""

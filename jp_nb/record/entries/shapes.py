@@ -19,15 +19,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import (
-    MAX_INTEGER,
-    MAX_STORED_LEVELS,
-    JsonObject,
-    as_object,
-    compact_json,
-    is_deeper,
-    read_json,
-)
+from jp_nb.json_reading import MAX_INTEGER, MAX_STORED_LEVELS, is_deeper, read_json
+from jp_nb.json_values import JsonObject, as_object, compact_json
 
 SHAPE: Final = "shape"
 """Metadata key of the text."""

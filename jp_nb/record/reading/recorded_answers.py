@@ -9,7 +9,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, as_object, is_deeper, sorted_json
+from jp_nb.json_reading import is_deeper
+from jp_nb.json_values import JsonObject, as_object, sorted_json
 
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"

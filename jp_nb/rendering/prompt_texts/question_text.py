@@ -21,7 +21,8 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
+from jp_nb.json_reading import MAX_SHOWN_LEVELS, is_deeper
+from jp_nb.json_values import as_object, sorted_json
 from jp_nb.object_text import BAR
 from jp_nb.record.entries.outcomes import END_WORDS
 from jp_nb.record.reading.recorded_answers import (

@@ -38,7 +38,8 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.agent.provider import TextKind
-from jp_nb.json_values import indented_json, read_json
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import indented_json
 from jp_nb.rendering.markdown import (
     escape_markup,
     make_code_block,

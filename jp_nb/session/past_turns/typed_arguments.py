@@ -18,7 +18,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import as_object, read_json
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import as_object
 from jp_nb.text import one_line
 from jp_nb.toolkit.arguments.json_types import list_declared_types
 

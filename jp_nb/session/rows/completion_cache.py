@@ -25,7 +25,8 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file
-from jp_nb.json_values import compact_json, encode_utf8, read_json, sorted_json
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import compact_json, encode_utf8, sorted_json
 from jp_nb.record.entries.token_usage import USAGE_FIELDS, Usage
 from jp_nb.session.rows.completions import Completion
 from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt

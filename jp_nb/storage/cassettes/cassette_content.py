@@ -33,12 +33,8 @@ from jp_nb.agent.model_requests.request_normalizer import (
 )
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.errors import StorageError
-from jp_nb.json_values import (
-    MAX_STORED_LEVELS,
-    JsonObject,
-    compact_json,
-    read_json,
-)
+from jp_nb.json_reading import MAX_STORED_LEVELS, read_json
+from jp_nb.json_values import JsonObject, compact_json
 
 CASSETTE_KIND: Final = "cassette"
 CASSETTE_VERSION: Final = 1

@@ -14,10 +14,8 @@ from typing import Final
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import is_stream, resolve_write_target
-from jp_nb.json_values import (
-    as_object,
-    read_json,
-)
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import as_object
 from jp_nb.storage.cassettes.cassette_content import CASSETTE_KIND, CassetteContent, parse_cassette
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 

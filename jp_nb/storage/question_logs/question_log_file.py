@@ -28,13 +28,8 @@ from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file, replace_file, sync_folder
-from jp_nb.json_values import (
-    MAX_INTEGER,
-    JsonObject,
-    as_object,
-    compact_json,
-    read_json,
-)
+from jp_nb.json_reading import MAX_INTEGER, read_json
+from jp_nb.json_values import JsonObject, as_object, compact_json
 from jp_nb.record.reading.question_log_entries import is_answered
 from jp_nb.storage.file_locks import LOCK_TIMEOUT_S, hold_file_lock
 from jp_nb.storage.files import (

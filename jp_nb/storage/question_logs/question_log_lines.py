@@ -23,15 +23,8 @@ from typing import Final
 from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import (
-    MAX_INTEGER,
-    JsonObject,
-    as_object,
-    canonical_json,
-    make_storable,
-    read_json,
-    sorted_json,
-)
+from jp_nb.json_reading import MAX_INTEGER, read_json
+from jp_nb.json_values import JsonObject, as_object, canonical_json, make_storable, sorted_json
 from jp_nb.record.entries.outcomes import SEEN_ENDS
 from jp_nb.record.reading.question_log_entries import is_answered, read_entry_time
 

@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
+from jp_nb.json_reading import read_json
 from jp_nb.json_schema import Schema
-from jp_nb.json_values import as_object, read_json
+from jp_nb.json_values import as_object
 from jp_nb.toolkit.arguments.json_types import has_type, list_declared_types
 from jp_nb.toolkit.arguments.parameter_nodes import ParameterNode, list_alternatives
 
