@@ -29,7 +29,7 @@ from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.key_file import KeyFile
 from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
 from jp_nb.storage.question_logs.question_log_lines import LogContents, LogEntry
-from jp_nb.storage.trust import PendingConsent
+from jp_nb.storage.trust import PendingConsent, PendingLeaf
 
 
 class QuestionContext(Protocol):
@@ -157,11 +157,11 @@ class QuestionLogReader:
         if self._is_accepted(foreign):
             return []
 
-        leaves: list[tuple[str, str, str]] = []
+        leaves: list[PendingLeaf] = []
         for number, entry in foreign:
             answer = read_logged_answer(entry, number, is_trusted=False)
             shown = f"{entry['question']} → {answer.words}"
-            leaves.append((f"answers[{number}]", shown, str(log.path)))
+            leaves.append(PendingLeaf(f"answers[{number}]", shown, str(log.path)))
 
         root = self._active.files.root
         return [PendingConsent(root, log.path, _make_digest(foreign), tuple(leaves))]
