@@ -164,6 +164,18 @@ def test_runs_of_an_earlier_version_of_a_notebook_no_longer_count(
 
 
 @pytest.mark.req("BATCH-10")
+def test_new_batch_in_the_folder_replaces_runs_of_the_same_parameters(bench: BatchBench) -> None:
+    bench.outcomes = {"n=": "failed"}
+    bench.run(*START)
+    path = bench.folder / "walk.ipynb"
+    path.write_text(path.read_text().replace("n = 0", "n = 3"))
+    (bench.folder / "n.csv").write_text("n\n1\n2\n")
+    bench.outcomes = {}
+    assert bench.run(*START) == 0
+    assert report(bench) == {"failed": 3, "passed": 2}, "the other three were not replaced"
+
+
+@pytest.mark.req("BATCH-10")
 def test_sets_that_a_resumed_batch_does_not_have_no_longer_count(bench: BatchBench) -> None:
     bench.outcomes = {"n=1": "failed", "n=5": "waiting"}
     bench.run(*START)
@@ -331,6 +343,13 @@ def test_wrong_options_run_nothing(bench: BatchBench, arguments: list[str], mess
         bench.run(*arguments)
     assert bench.ran == []
     assert {path.name for path in bench.folder.iterdir()} == {"walk.ipynb", "n.csv"}
+
+
+@pytest.mark.req("BATCH-14")
+def test_limits_of_the_command_line_reach_each_run(bench: BatchBench) -> None:
+    rates = ("--max-requests-per-minute", "openai=60", "--max-requests-per-minute", "google=7")
+    bench.run(*START, *rates, "--max-concurrent-requests", "openai=3")
+    assert bench.limits == {"per_minute": {"openai": 60, "google": 7}, "concurrent": {"openai": 3}}
 
 
 @pytest.mark.req("BATCH-14")

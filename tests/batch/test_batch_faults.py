@@ -46,14 +46,20 @@ def is_running(pid: int) -> bool:
 class RunningBatch:
     """`jp-nb run` of `walk.ipynb` in a process, with two runs that wait and two that follow."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_written: bool = False) -> None:
+        """Start it; `is_written` if the notebook and its parameters are there already."""
         self.folder = folder
+        if not is_written:
+            self._write()
+        self.process = self.start("walk.ipynb", "--each", "pids.csv", "-o", "OUT")
+
+    def _write(self) -> None:
+        folder = self.folder
         cells = ["pid = 0", "print('begun')", f"if pid < 3:\n    {WAIT}"]
         path = write_cells(folder / "walk.ipynb", *cells)
         text = path.read_text()
         path.write_text(text.replace('"metadata": {}', '"metadata": {"tags": ["parameters"]}', 1))
         (folder / "pids.csv").write_text("pid\n3\n1\n2\n4\n")
-        self.process = self.start("walk.ipynb", "--each", "pids.csv", "-o", "OUT")
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -74,6 +80,14 @@ class RunningBatch:
         _, printed = self.process.communicate(timeout=PATIENCE_S)
         return printed.decode()
 
+    def close(self) -> None:
+        """Kill the batch if it has not ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+
     def outcomes(self) -> dict[int, str]:
         """Return the outcome of each run by its parameter."""
         states = BatchFolder(self.folder / "OUT").runs()
@@ -85,11 +99,7 @@ class RunningBatch:
 def batch(tmp_path: Path) -> Iterator[RunningBatch]:
     running = RunningBatch(tmp_path)
     yield running
-    if running.process.poll() is None:
-        running.process.kill()
-        running.process.wait()
-    if running.process.stderr is not None:
-        running.process.stderr.close()
+    running.close()
 
 
 @pytest.mark.req("BATCH-28", "BATCH-31")
@@ -159,6 +169,42 @@ def test_sigterm_ends_the_batch_as_ctrl_c_does(batch: RunningBatch) -> None:
         assert [each.text for each in outputs] == ["begun\n"]
     assert (batch.folder / "OUT/report.html").is_file()
     assert not any(map(is_running, kernels))
+
+
+IGNORE = """
+import os, signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+if pid == 2:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(f'{pid}.pid', 'w').write(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.req("BATCH-9")
+def test_kernel_that_ignores_signals_gets_sigterm_after_5_s_and_is_killed_after_10_s(
+    tmp_path: Path,
+) -> None:
+    path = write_cells(tmp_path / "walk.ipynb", "pid = 0", "print('begun')", IGNORE)
+    text = path.read_text()
+    path.write_text(text.replace('"metadata": {}', '"metadata": {"tags": ["parameters"]}', 1))
+    (tmp_path / "pids.csv").write_text("pid\n1\n2\n")
+    batch = RunningBatch(tmp_path, is_written=True)
+    try:
+        one, two = batch.wait_until_two_run()
+        start = time.monotonic()
+        batch.process.send_signal(signal.SIGINT)
+        wait_for(lambda: not is_running(one), "the end of the kernel that ignores SIGINT", 30)
+        after_sigterm = time.monotonic() - start
+        wait_for(lambda: not is_running(two), "the end of the kernel that ignores SIGTERM", 30)
+        after_kill = time.monotonic() - start
+        printed = batch.end()
+    finally:
+        batch.close()
+    assert 4.5 < after_sigterm < 9
+    assert 9.5 < after_kill < 16
+    assert batch.process.returncode == 130, printed
+    assert batch.outcomes() == {1: "interrupted", 2: "interrupted"}
 
 
 INTERRUPTED_IMPORT = """

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from tests.kit.batch_folders import BatchFolder
+from tests.kit.batches import BatchBench
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.notebook_runs import KEY, LOAD, write_cells
 
@@ -82,6 +83,25 @@ def test_recording_of_two_workers_replays_to_the_same_notebooks(
     done = batch(folder, *arguments, "-o", "OUT3", "--workers", "2", "--replay-or-record")
     assert done.returncode == 0, done.stderr
     assert cassette.read_bytes() == recorded, "nothing was added"
+
+
+@pytest.mark.req("BATCH-15")
+def test_cassette_of_a_run_gets_its_recording(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("talk.ipynb", "--each", "cities.csv")
+    with LoopbackServer(answer) as server:
+        monkeypatch.setenv("JP_CFG_PROVIDERS__LLM__ANTHROPIC__BASE_URL", server.url)
+        monkeypatch.chdir(folder)
+        first, *_ = BatchBench(folder).plan(*arguments)
+        own = folder / f"{first['run']}.cassette.jsonl"
+        own.write_text("")
+        done = batch(folder, *arguments, "-o", "OUT", "--workers", "2", "--record")
+    assert done.returncode == 0, done.stderr
+    assert "Delft is sunny" in own.read_text()
+    of_notebook = (folder / "talk.cassette.jsonl").read_text()
+    found = [f"{city} is sunny" in of_notebook for city in ("Delft", "Edam", "Gouda")]
+    assert found == [False, True, True]
 
 
 @pytest.mark.req("BATCH-15")

@@ -16,6 +16,13 @@ from tests.support.notebook_runs import run, write_cells
 
 pytestmark = pytest.mark.runners
 
+ASK_USER = """
+[[replies]]
+tool_calls = [{ name = "ask_user", arguments = { question = "To whom?" } }]
+[[replies]]
+text = "Nobody answered."
+"""
+
 
 def batch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `jp-nb run` in `folder`."""
@@ -59,6 +66,30 @@ def test_parameter_sets_run_on_two_workers_and_a_failure_is_resumed(tmp_path: Pa
     assert "3 passed" in done.stderr
     log = (tmp_path / "OUT/runs.jsonl").read_text().splitlines()
     assert sum(json.loads(line)["type"] == "started" for line in log) == 5
+
+
+@pytest.mark.req("BATCH-11", "INBOX-7")
+def test_time_limit_of_a_run_and_strict_reach_its_kernel(tmp_path: Path) -> None:
+    write_cells(tmp_path / "slow.ipynb", "import time", *["time.sleep(1)"] * 60)
+    (tmp_path / "ask.toml").write_text(ASK_USER)
+    write_cells(tmp_path / "ask.ipynb", "%load_ext jp_nb", "%%jp -m scripted/ask\nAsk me.")
+
+    options = ["--workers", "2", "--run-timeout", "12", "--strict"]
+    done = batch(tmp_path, "slow.ipynb", "ask.ipynb", *options, "-o", "OUT")
+    assert done.returncode == 1, done.stderr
+    states = {each.notebook: each for each in BatchFolder(tmp_path / "OUT").runs()}
+    assert {name: each.outcome for name, each in states.items()} == {
+        "slow.ipynb": "failed", "ask.ipynb": "failed",
+    }  # fmt: skip
+    assert "TimeoutError" in states["slow.ipynb"].failed_cells[0].error
+    assert 11 < states["slow.ipynb"].seconds < 40
+    assert states["ask.ipynb"].open_decisions, "a decision needs the user"
+
+    path = tmp_path / "OUT" / states["ask.ipynb"].output
+    assert path.is_file()
+    done = batch(tmp_path, "ask.ipynb", "-o", "OUT2/")
+    assert done.returncode == 0, done.stderr
+    assert [each.outcome for each in BatchFolder(tmp_path / "OUT2").runs()] == ["waiting"]
 
 
 @pytest.mark.req("BATCH-14")

@@ -135,6 +135,35 @@ def test_cluster_writes_the_same_notebooks_as_one_machine(
     assert here == on_cluster
 
 
+@pytest.mark.req("BATCH-20")
+def test_each_run_is_one_task_that_dask_does_not_repeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: list[dict[str, Any]] = []
+    submit = distributed.Client.submit
+
+    def note(client: Any, task: Any, *arguments: Any, **given: Any) -> Any:
+        if task.__name__ == "run_parcel":
+            options.append(given)
+        return submit(client, task, *arguments, **given)
+
+    monkeypatch.setattr(distributed.Client, "submit", note)
+    write_walk(tmp_path)
+    with running_scheduler(tmp_path) as (file, _):
+        resources = ("--resources", "jp_nb=2")
+        worker = ("--host", "127.0.0.1", "--nthreads", "2", "--no-dashboard", "--scheduler-file")
+        with running("distributed.cli.dask_worker", *worker, file, *resources, folder=tmp_path):
+            with distributed.Client(scheduler_file=file, set_as_default=False) as client:
+                client.wait_for_workers(1)
+            assert run_batch(tmp_path, "--dask", file) == 0
+
+    runs = [each.run for each in BatchFolder(tmp_path / "OUT").runs()]
+    assert len(options) == len(runs) == 4
+    keys = sorted(given.pop("key") for given in options)
+    assert [key.rpartition("-")[0] for key in keys] == sorted(runs)
+    assert options == [{"pure": False, "retries": 0, "resources": {"jp_nb": 1}}] * 4
+
+
 @pytest.mark.req("BATCH-8", "BATCH-20")
 def test_runs_that_wait_at_the_cluster_do_not_start_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

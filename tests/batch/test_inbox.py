@@ -112,6 +112,30 @@ def test_permission_with_unknown_arguments_has_no_consent(tmp_path: Path) -> Non
     assert {action.value for action in decision.actions} == {"open", "back"}
 
 
+@pytest.mark.req("INBOX-1", "INBOX-9")
+@pytest.mark.parametrize(
+    ("kind", "labels", "section"),
+    [
+        ("permission", ("Run this call", "Skip this call"), "permissions"),
+        ("result", ("Deliver the result", "Withhold the result"), "results"),
+        ("change", ("Apply the change", "Reject the change"), "changes"),
+        ("edit", ("Apply the edit", "Reject the edit"), "edits"),
+        ("plan", ("Approve the plan", "Reject the plan"), "plan"),
+    ],
+)
+def test_each_button_does_what_its_label_says(
+    tmp_path: Path, kind: str, labels: tuple[str, str], section: str
+) -> None:
+    asked = {"kind": kind, "tool": "publish", "asked": [asked_at(arguments={"n": 5})]}
+    for label, is_refused in zip(labels, (False, True), strict=True):
+        out = write_log(tmp_path / label, [waiting_run("a", asked)])
+        [_, decision, _] = ask(out, "answer", "back", "close").asked
+        [press] = [action.value for action in decision.actions if action.label == label]
+        ask(out, "answer", press, "close")
+        [answer] = written(out)
+        assert (answer["key"], answer.get("skip", False)) == ((section, "publish"), is_refused)
+
+
 def timed_out_answer() -> Any:
     """Return the answer of a form whose time was over."""
     return answered("team", marks=frozenset({"timed_out"}))

@@ -160,6 +160,51 @@ def test_answers_file_of_the_notebook_is_used_unless_one_is_named(folder: Path) 
     assert found == [str(folder / "x")] * 2
 
 
+@pytest.mark.req("BATCH-11", "BATCH-15", "INBOX-7")
+def test_options_of_the_command_line_are_in_each_run(folder: Path) -> None:
+    write_cells(folder / "a.ipynb", "1")
+    [found] = BatchBench(folder).plan("a.ipynb")
+    names = ("strict", "continues", "timeout_s", "run_timeout_s", "settings")
+    assert [found[name] for name in names] == [False, False, None, None, {}]
+
+    limits = ("--timeout", "5", "--run-timeout", "60")
+    recorded = ("--replay", "--tools", "recorded")
+    [found] = BatchBench(folder).plan("a.ipynb", "--strict", "--continue", *limits, *recorded)
+    assert [found[name] for name in names[:4]] == [True, True, 5, 60]
+    assert found["settings"] == {
+        "providers.cassette.mode": "replay",
+        "providers.cassette.path": str(folder / "a.cassette.jsonl"),
+        "providers.cassette.tools": "recorded",
+    }
+
+
+@pytest.mark.req("BATCH-15")
+def test_cassette_of_a_run_has_priority_over_that_of_its_notebook(folder: Path) -> None:
+    write_cells(folder / "a.ipynb", "n = 0")
+    (folder / "e.csv").write_text("n\n1\n2\n")
+    arguments = ("a.ipynb", "--each", "e.csv")
+    first, _ = BatchBench(folder).plan(*arguments)
+    own = folder / f"{first['run']}.cassette.jsonl"
+    own.write_text("")
+    of_notebook = folder / "a.cassette.jsonl"
+
+    replayed = BatchBench(folder).plan(*arguments, "--replay")
+    paths = [each["settings"]["providers.cassette.path"] for each in replayed]
+    assert paths == [str(own), str(of_notebook)]
+
+    extended = BatchBench(folder).plan(*arguments, "--replay-or-record")
+    assert [each["recorded_before"] for each in extended] == [str(own), str(of_notebook)]
+    targets = {each["settings"]["providers.cassette.path"] for each in extended}
+    assert targets == {
+        str(folder / f"OUT/.recordings/{each['run']}.cassette.jsonl") for each in extended
+    }
+
+    named = BatchBench(folder).plan(*arguments, "--replay", "all.jsonl")
+    assert {each["settings"]["providers.cassette.path"] for each in named} == {
+        str(folder / "all.jsonl")
+    }
+
+
 @pytest.mark.req("BATCH-8", "BATCH-15")
 def test_broken_answers_file_is_an_error_before_anything_runs(folder: Path) -> None:
     write_cells(folder / "a.ipynb", "1")

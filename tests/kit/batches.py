@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from jp_nb.batch.results.run_log import (
 from jp_nb.batch.workers.worker_count import choose_worker_count
 from jp_nb.batch.workers.worker_process import WorkerDiedError
 from jp_nb.cli import parse_arguments
+from jp_nb.storage.shared_pace import LIMITS_NAME
 
 
 class _FakeWorker:
@@ -53,6 +55,7 @@ class BatchBench:
         ran: The ids of all runs so far, in the order of their starts.
         died: Parts of the ids of runs whose worker dies.
         on_end: Called at the end of each run, such as to remove a file.
+        limits: The request limits that the last run shared with the others.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -64,6 +67,7 @@ class BatchBench:
         self.ran: list[str] = []
         self.died: set[str] = set()
         self.on_end: Callable[[], object] = str  # does nothing
+        self.limits: Any = None
 
     def run(self, *arguments: str | Path) -> int:
         """Run `jp-nb run` with `arguments`, and return its exit code."""
@@ -125,6 +129,7 @@ class BatchBench:
 
     def _end(self, spec: RunSpec) -> RunEnd:
         self.ran.append(spec.run)
+        self.limits = json.loads(Path(spec.limits, LIMITS_NAME).read_text())
         if any(part in spec.run for part in self.died):
             raise WorkerDiedError("the worker process ended (signal SIGKILL)")
         Path(spec.output).write_text("{}")
