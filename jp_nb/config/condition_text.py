@@ -1,4 +1,4 @@
-"""Conditions of rules as text: for a configuration file, and for the line of a call.
+"""Conditions of rules as text: for a configuration file, and for the user.
 
 Source: `docs/configuration.md`.
 """
@@ -27,7 +27,7 @@ def format_conditions(when: Conditions) -> str:
 
 
 def describe_conditions(when: Conditions) -> str:
-    r"""Return the conditions for the line of a call.
+    r"""Return the conditions as text for the user, for example in the prompt about a call.
 
     >>> describe_conditions({"method": "GET", "hint.read_only": True})
     'method = "GET", hint.read_only = true (the server\'s own claim)'

@@ -26,6 +26,8 @@ Reason = Literal[
 """Reason why a proposal is not applied."""
 
 MAX_REFUSAL_LINE_CHARS: Final = 300
+_INVISIBLE: Final = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
+"""White space other than a blank, and control characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,6 @@ def _list_first(texts: Sequence[str]) -> list[str]:
     if more > 0:
         shown.append(f"and {more} more")
     return shown
-
-
-_INVISIBLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
-"""White space other than a blank, and control characters."""
 
 
 def _escape_and_truncate(text: str) -> str:

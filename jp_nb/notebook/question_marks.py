@@ -1,5 +1,7 @@
 """Keep the question mark at the end of `%jp q TEXT?`, for which IPython would show help.
 
+The same holds for the text of any other `%jp` command.
+
 Source: https://ipython.readthedocs.io/en/stable/config/inputtransforms.html
 """
 

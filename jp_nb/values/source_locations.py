@@ -59,6 +59,7 @@ def _format_notebook_cell(path: str) -> str:
     """Return `Cell In[N]`, as in IPython's tracebacks; `a cell` if the number is not known."""
     module = sys.modules.get("IPython.core.getipython")
     shell = module.get_ipython() if module is not None else None
+    # IPython keeps the numbers of cells in a private attribute of its compiler.
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
     number = numbers.get(path) if isinstance(numbers, dict) else None
     return "a cell" if number is None else f"Cell In[{number}]"

@@ -1,5 +1,7 @@
 """Entries of an answers file, and the lines of TOML that the inbox writes for them.
 
+The key of an answer has the section of the file, the tool, and for a question its id.
+
 Source: `docs/answers.md`.
 """
 

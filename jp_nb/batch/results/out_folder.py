@@ -48,10 +48,6 @@ class OutputFolder:
     Attributes:
         log: What earlier batches wrote into the log.
         writer: Appends to the log.
-
-    Raises:
-        UsageError: Another batch uses the folder.
-        StorageError: The folder cannot be made, or its log cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,6 +67,12 @@ class OutputFolder:
         return self._lock is not None
 
     def __enter__(self) -> Self:
+        """Make and lock the folder, and open its log.
+
+        Raises:
+            UsageError: Another batch uses the folder.
+            StorageError: The folder cannot be made, or its log cannot be read.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = open_file(self.path / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
@@ -91,12 +93,14 @@ class OutputFolder:
     def __exit__(self, *_: object) -> None:
         self.writer.close()
         assert self._lock is not None
-        os.ftruncate(self._lock, 0)  # no process owns the folder now
+        # No process owns the folder now. The file stays: a second batch may have opened it already,
+        # and its lock would be on a deleted file.
+        os.ftruncate(self._lock, 0)
         os.close(self._lock)
         self._lock = None
 
     def _take_lock(self, descriptor: int) -> None:
-        """Lock the file, and write the process into it that a second batch names to its user."""
+        """Lock the file, and write this process into it, for the message of a second batch."""
         if not try_lock(descriptor):
             owner = _read_owner(descriptor)
             raise UsageError(

@@ -72,7 +72,7 @@ def _prepare_recording(spec: RunSpec) -> None:
     if spec.settings.get("providers.cassette.mode") not in ("record", "replay-or-record"):
         return
 
-    # No regular file: the recording begins empty.
+    # `os.devnull` is no regular file, so nothing is copied and the recording begins empty.
     source = Path(spec.recorded_before) if spec.recorded_before else Path(os.devnull)
     try:
         prepare_recording(source, Path(spec.settings["providers.cassette.path"]))

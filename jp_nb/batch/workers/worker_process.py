@@ -110,6 +110,7 @@ class WorkerProcess:
 
     async def _describe_death(self, process: asyncio.subprocess.Process) -> str:
         """Wait for the end of the process, and return its reason with the last output."""
+        # The reason is known for a worker that jp_nb has killed.
         last_output = ""
         if self._output is not None and not self._is_killed:
             last_output = plain((await self._output.read_rest()).decode(errors="replace").strip())

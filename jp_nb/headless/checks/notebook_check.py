@@ -172,7 +172,7 @@ def _check_configuration(stream: ConversationStream) -> Iterator[str]:
     """Check the settings of a conversation alone, without the files of this computer."""
     try:
         projection = Projection(stream, below=lambda: ())
-        projection.config()
+        projection.config()  # raises, or adds to `problems`
     except ConfigError as exc:
         yield f"the resulting configuration is not valid at {exc.path}"
         return

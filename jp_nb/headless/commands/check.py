@@ -34,7 +34,7 @@ CHECKS: Final[Mapping[str, Callable[[Path, KeySearch], Iterator[Finding]]]] = {
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print the findings and return 1 if there is one. At most `MAX_LISTED_LINES` for each file."""
+    """Print the findings, at most `MAX_LISTED_LINES` for each file. Return 1 if there are any."""
     files = _find_files(options.files)
     keys = KeySearch(os.environ)
     has_findings = False
@@ -44,6 +44,7 @@ def check(options: argparse.Namespace) -> int:
             if path.name.endswith(suffix):
                 has_findings |= _print_findings(path, check_file(path, keys), keys)
 
+    # Requests of a notebook that its cassette does not have.
     for path in files:
         notebook = _replace_suffix(path, NOTEBOOK_SUFFIX)
         if path.name.endswith(CASSETTE_SUFFIX) and notebook.is_file():

@@ -130,6 +130,7 @@ def _find_default(field: Question) -> JsonValue:
     picks = kind.read_picks(field.default)
     assert picks is not None  # the default fits the question
     names = _name_options(kind)
+    # A question with one choice has a default with one pick.
     picked: list[JsonValue] = [names[index] for index in picks.indices]
     return picked if kind.multi else picked[0]
 

@@ -1,5 +1,8 @@
 """Storage backends without an open page, and the one that keeps the record in memory only.
 
+They implement `RecordStore` (`session/host.py`). `CarrierStore` is the other backend without a
+page.
+
 Source: `docs/record.md`, `docs/decisions.md` D33.
 """
 

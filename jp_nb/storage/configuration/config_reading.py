@@ -142,7 +142,7 @@ def compute_digest(group: Iterable[ReadFile]) -> str:
 
 
 def read_variables() -> Layer:
-    """Return the layer of the environment; `read_environment` has the errors."""
+    """Return the layer of the environment. Raises the errors of `read_environment`."""
     variables = [
         (name, value) for name, value in os.environ.items() if name.startswith(ENVIRONMENT_PREFIX)
     ]

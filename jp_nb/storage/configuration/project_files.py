@@ -76,6 +76,7 @@ class ProjectFiles:
         if not name:
             return None
 
+        # A broken link counts as well: no file farther away replaces it.
         paths = (folder / name for folder in self._iter_folders())
         return next(filter(os.path.lexists, paths), None)
 

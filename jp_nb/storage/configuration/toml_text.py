@@ -35,7 +35,11 @@ def format_toml_text(text: str) -> str:
 
 
 def format_toml(value: JsonValue) -> str:
-    """Return `value` in one line. TOML has no null: it is written as the empty text."""
+    """Return `value` in one line, with a table as an inline table.
+
+    TOML has no null, which is written as the empty text. `is_toml` tells if the text means the same
+    value.
+    """
     match value:
         case dict():
             pairs = [f"{format_toml_key(key)} = {format_toml(each)}" for key, each in value.items()]
@@ -53,7 +57,7 @@ def format_toml(value: JsonValue) -> str:
 
 
 def is_toml(value: JsonValue) -> bool:
-    """Return True if TOML can express `value`: it contains neither null nor half a character."""
+    """Return True if TOML can express `value`: it has no null, and no half of a surrogate pair."""
     match value:
         case None:
             return False

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 
 from pydantic import JsonValue
 
-# `has_type` handles `bool`, which Python also counts as an `int`.
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -36,7 +35,7 @@ def list_declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
 
 
 def has_type(value: JsonValue, wanted: Collection[str]) -> bool:
-    """Return True if `value` has one of the JSON types `wanted`."""
+    """Return True if `value` has one of the JSON types `wanted`. 1.0 is a number, no integer."""
     if isinstance(value, bool):  # bool is a subclass of int
         return "boolean" in wanted
     return any(isinstance(value, _PYTHON_TYPES.get(name, ())) for name in wanted)

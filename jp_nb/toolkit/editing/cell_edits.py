@@ -86,7 +86,7 @@ def read_edits(arguments: Mapping[str, JsonValue]) -> tuple[CellEdit, ...]:
     """
     items = arguments.get("edits")
     if not isinstance(items, list) or not items:
-        raise ToolError("`edits` must be a list of 1 to 50 operations.")
+        raise ToolError(f"`edits` must be a list of 1 to {MAX_EDITS} operations.")
     if len(items) > MAX_EDITS:
         raise ToolError(
             f"`edits` has {len(items)} operations. The limit is {MAX_EDITS}: propose fewer."
@@ -128,8 +128,9 @@ def _read_fields(number: int, item: JsonValue) -> dict[str, JsonValue]:
         )
 
     # Models send null for a missing field.
-    fields: dict[str, JsonValue] = {}
-    fields |= {name: value for name, value in item.items() if value is not None}
+    fields: dict[str, JsonValue] = {
+        name: value for name, value in item.items() if value is not None
+    }
 
     kind = next((known for known in EDIT_KINDS if known == fields.get("op")), None)
     if kind is None:

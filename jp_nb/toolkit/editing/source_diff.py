@@ -112,7 +112,7 @@ class SourceDiff:
 
     def describe_size(self) -> str:
         """Return the numbers of lines that are added and removed, in words."""
-        # The text behind the last line break is a line only if there is any.
+        # The text behind the last line break is a line only if it is not empty.
         counts = Counter(line.kind for line in self.lines if line.text)
         parts = [
             f"{counts[kind]} {pluralize('line', counts[kind])} {kind}"

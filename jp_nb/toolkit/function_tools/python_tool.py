@@ -169,6 +169,7 @@ class PythonTool(Tool):
         if isinstance(self.function, staticmethod) or not is_method:
             return
 
+        # A first parameter without a type hint is taken for `self`.
         first = next(iter(self.arguments.parameters), None)
         if first is not None and not first.is_hinted:
             if self.on_refused is not None:
