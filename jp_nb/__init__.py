@@ -492,7 +492,7 @@ def inbox(path: str | PathLike[str]) -> None:
     from jp_nb.batch.inboxes.inbox_command import ask_in_cell
 
     try:
-        ask_in_cell(path, _loaded().turns.cell_questions.ask_outside_of_turn)
+        ask_in_cell(path, _loaded().turns.cell_questions.ask_without_line)
     except (JpNbError, KeyboardInterrupt) as exc:
         # The traceback only shows the caller's lines.
         raise exc.with_traceback(None) from exc.__cause__

@@ -239,6 +239,12 @@ ProviderEvent = (
 ToolChoice = str  # "auto", "none", "required", or "tool:NAME"
 
 
+def find_chosen_tool(choice: ToolChoice) -> str | None:
+    """Return the name of the tool that `choice` requires; None if it names no tool."""
+    kind, _, name = choice.partition(":")
+    return name if kind == "tool" else None
+
+
 @dataclass(frozen=True, slots=True)
 class ModelParameters:
     """Sampling settings. None means that the provider decides. Unknown keys are in `other`."""

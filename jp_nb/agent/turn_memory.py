@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -14,8 +15,20 @@ from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.json_values import sorted_json
 from jp_nb.toolkit.question import Question
 
-WHOLE_TOOL = ""
-"""Key of a decision about all calls of a tool."""
+
+class _Covered(NamedTuple):
+    """The calls of a tool that a decision covers: all, if it has neither a rule nor arguments.
+
+    Attributes:
+        rule: Only calls about which this rule asks; "" for any call.
+        arguments: Only calls with exactly these arguments, as JSON; None for any arguments.
+    """
+
+    rule: str = ""
+    arguments: str | None = None
+
+
+_WHOLE_TOOL: Final = _Covered()
 
 
 def is_reusable(question: Question) -> bool:
@@ -31,6 +44,13 @@ class _RememberedDecision:
     may_run: bool
 
 
+def _is_valid(decision: _RememberedDecision, tool: OfferedTool) -> bool:
+    """Return True if `tool` is still as it was when the user decided."""
+    if decision.tool != tool:
+        return False
+    return not (decision.may_run and tool.executor.is_outdated)
+
+
 @dataclass(slots=True)
 class TurnMemory:
     """Remembers answers and permissions of one turn.
@@ -40,9 +60,8 @@ class TurnMemory:
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
-    # By the name of the tool, and the calls that a decision covers: `WHOLE_TOOL`, or a rule that
-    # asks, or exact arguments, or both.
-    _decisions: dict[tuple[str, str], _RememberedDecision] = field(default_factory=dict)
+    # By the name of the tool, and the calls that a decision covers.
+    _decisions: dict[tuple[str, _Covered], _RememberedDecision] = field(default_factory=dict)
 
     def find_permission(
         self, tool: OfferedTool, arguments: Mapping[str, JsonValue], asked_by: str = ""
@@ -53,16 +72,15 @@ class TurnMemory:
         tool does not cover a call that a rule asks about. Each permission ends when the server of
         the tool announces changes.
         """
-        exact_call = f"{asked_by}{sorted_json(dict(arguments))}"
-        for covered in (WHOLE_TOOL, asked_by, exact_call):
+        of_rule = _Covered(asked_by)
+        exact_call = _Covered(asked_by, sorted_json(dict(arguments)))
+        for covered in (_WHOLE_TOOL, of_rule, exact_call):
             decision = self._decisions.get((tool.name, covered))
-            if decision is None or decision.tool != tool:
+            if decision is None or not _is_valid(decision, tool):
                 continue
 
-            is_for_whole_tool = covered == WHOLE_TOOL
-            if decision.may_run and is_for_whole_tool and asked_by:
-                continue
-            if decision.may_run and tool.executor.is_outdated:
+            needs_permission_of_rule = covered == _WHOLE_TOOL and asked_by != ""
+            if decision.may_run and needs_permission_of_rule:
                 continue
             return decision.may_run
 
@@ -73,7 +91,7 @@ class TurnMemory:
         tool: OfferedTool,
         arguments: Mapping[str, JsonValue],
         *,
-        runs: bool,
+        may_run: bool,
         asked_by: str = "",
     ) -> None:
         """Reuse a decision about a call for the rest of the turn.
@@ -81,12 +99,12 @@ class TurnMemory:
         A permission covers the displayed arguments, or the tool, and the rule `asked_by` which the
         user was asked. A refusal covers the tool.
         """
-        covered = WHOLE_TOOL
-        if runs:
-            covered = asked_by
-        if runs and tool.covers == "arguments":
-            covered += sorted_json(dict(arguments))
-        self._decisions[tool.name, covered] = _RememberedDecision(tool, runs)
+        covered = _WHOLE_TOOL
+        if may_run:
+            has_exact_arguments = tool.covers == "arguments"
+            exact = sorted_json(dict(arguments)) if has_exact_arguments else None
+            covered = _Covered(asked_by, exact)
+        self._decisions[tool.name, covered] = _RememberedDecision(tool, may_run)
 
     def find_answer(self, tool: str, question: Question) -> JsonValue:
         """Return the remembered answer to `question` of `tool` if it is valid, else None."""

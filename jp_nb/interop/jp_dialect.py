@@ -1,9 +1,9 @@
 """Convert a conversation of `jp_nb` to the dialect that the newest JP can load ("jp-head").
 
-JP, a command-line assistant, refuses a whole conversation for one inquiry without an answer, or for
-one unknown key in the settings of a tool. Keys that it ignores disappear when it saves. The
-conversion removes or replaces all of these, and lists them: entries here, fields of entries in
-`jp_entry_fields.py`, and the configuration in `jp_configuration.py`.
+JP, a command-line assistant, refuses a whole conversation for one response to an inquiry that has
+no answer, or for one unknown key in the settings of a tool. Keys that it ignores disappear when it
+saves. The conversion removes or replaces all of these, and lists them: entries here, fields of
+entries in `jp_entry_fields.py`, and the configuration in `jp_configuration.py`.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -44,7 +44,7 @@ def convert_to_jp_dialect(
     configuration = JpConfiguration(base_config, report)
     unreadable = _find_unreadable_entries(entries)
     kept: list[JsonObject] = []
-    models: list[JsonValue] = []
+    models: list[JsonValue] = []  # a base configuration without a model gets one of them
 
     for index, entry in enumerate(entries):
         if index in unreadable:
@@ -71,12 +71,15 @@ def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
     """Return the entries with which JP refuses a conversation: the reason for each, by index.
 
     - An entry that is not valid.
-    - An inquiry that JP cannot read, or that has no answer: its request with its response. The
-      response belongs to the first open request of its turn with the same id.
+    - An inquiry whose question JP does not support: its request, and its response if there is one.
+    - An inquiry whose response JP cannot read, for example because it has no answer: both entries.
+      The response belongs to the first open request of its turn with the same id.
     - An undone compaction, and the entry that undoes it: JP would apply the compaction.
     """
     reasons: dict[int, str] = {}
-    open_requests: dict[str, list[int]] = {}  # indexes of unanswered inquiries of the turn, by id
+    # Indexes of the requests of the turn without a response so far, by the id of the inquiry. JP
+    # accepts those that stay open.
+    open_requests: dict[str, list[int]] = {}
     views: list[Entry] = []  # as `jp_nb` reads the entries
 
     for index, entry in enumerate(entries):
@@ -113,9 +116,8 @@ def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
 def _explain_unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
     """Return the reason why JP cannot read an answer; None if it can."""
     if view.outcome != "answered" or "answer" not in entry:
-        outcome: str = view.outcome
-        if outcome == "answered":  # without an answer
-            outcome = "closed"
+        # An entry may say that the inquiry was answered, but have no answer.
+        outcome = "closed" if view.outcome == "answered" else view.outcome
         return f"JP reads only answered inquiries; this one was {outcome} ({view.id})"
 
     if isinstance(view.answer, dict | list):

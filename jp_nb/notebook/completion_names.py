@@ -26,7 +26,7 @@ from jp_nb.config.tree.provider_settings import PROVIDER_NAMES
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import JpNbError
 from jp_nb.record.documents.conversation_list import ConversationInfo, list_conversations
-from jp_nb.session.rows.completions import find_frame_library
+from jp_nb.session.rows.completion_frames import find_frame_library
 from jp_nb.session.session import Session
 from jp_nb.session.turns.structured import is_schema_like
 from jp_nb.storage.configuration.named_files import CONFIG_SUFFIXES

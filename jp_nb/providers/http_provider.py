@@ -39,10 +39,11 @@ from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.http import HttpClient
 from jp_nb.providers.network.token_counts import NO_COUNT, CountQuery, fetch_token_count
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
-from jp_nb.providers.request_parts.first_head import is_refused_change, keep_first_head
+from jp_nb.providers.request_parts.first_head import keep_first_head
 from jp_nb.providers.request_parts.media_rules import MediaRules, name_medium
 from jp_nb.providers.request_parts.omission_reports import OmissionReports
 from jp_nb.providers.request_parts.prefix_watch import PrefixWatch
+from jp_nb.providers.request_parts.refused_changes import is_refused_change
 from jp_nb.providers.request_parts.refused_media import (
     RefusedMedia,
     format_refusal,

@@ -105,7 +105,7 @@ class AgentRunner:
         configuration change.
         """
         prepared = self.load_answers(config)  # before the output begins
-        output = self.output.begin(config)
+        output = self.output.choose(config)
         display = _report_calls(output) if has_runner() else output
         usage_display = None if is_bench else display
         progress = None if is_bench else self._active.keep_progress

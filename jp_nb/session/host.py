@@ -156,7 +156,10 @@ class TurnOutput(Protocol):
     """Display of a turn in its cell. Call it with a display event."""
 
     def begin(self) -> None:
-        """Show that the turn runs; on the cell's thread."""
+        """Show that the turn runs; on the cell's thread.
+
+        Called twice if the turn was shown early: when its tools start, and when it begins.
+        """
 
     def __call__(self, event: DisplayEvent) -> None:
         """Show `event`; never blocks."""

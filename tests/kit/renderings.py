@@ -8,7 +8,7 @@ from typing import Any
 from jp_nb.record.reading.turn_timeline import find_shown_turn, read_timeline
 from jp_nb.rendering import report, status, text_diff
 from jp_nb.rendering.code_blocks import find_code_blocks
-from jp_nb.rendering.prompt_texts import outcome_text, prompt_summary, question_text
+from jp_nb.rendering.prompt_texts import card_text, outcome_text, prompt_summary, question_card
 from jp_nb.rendering.reports import (
     call_outcome_text,
     model_table,
@@ -29,11 +29,11 @@ from jp_nb.toolkit.editing import source_diff
 
 
 def _show_card(answer_type: Any, answer: Any = None, *, answered: bool = True) -> dict[str, Any]:
-    card = question_text.make_question_card(answer_type, answer, answered=answered)
+    card = question_card.make_question_card(answer_type, answer, answered=answered)
     return {
         "words": card.words,
-        "lines": question_text.format_card_lines(card),
-        "markdown": question_text.render_card(card),
+        "lines": card_text.format_card_lines(card),
+        "markdown": card_text.render_card(card),
     }
 
 

@@ -223,6 +223,17 @@ def test_program_is_found_on_the_path_of_the_server(tmp_path: Path) -> None:
     assert launch.command == str(tmp_path / "two" / "serve")
 
 
+def test_program_in_a_relative_folder_of_the_path_has_its_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "serve"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    launch = resolve_stdio(tmp_path, {"command": "serve"}, PATH=":/none")
+    assert launch.command == str(program)
+
+
 @pytest.mark.parametrize(
     ("settings", "path", "words"),
     [
@@ -334,3 +345,13 @@ def test_secrets_of_a_command_are_hidden(tmp_path: Path) -> None:
         assert SECRET in " ".join(launch.arguments)
         assert SECRET not in launch.masked
         assert SECRET not in repr(launch)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--token", "abc-secret=="], ["--token=abc-secret=="], ["KEY_TOKEN=abc-secret=="]]
+)
+def test_secret_that_ends_in_equals_signs_is_hidden_whole(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    launch = resolve_stdio(tmp_path, {"arguments": arguments})
+    assert launch.hide("invalid key: abc-secret==.") == "invalid key: (set, not shown)."

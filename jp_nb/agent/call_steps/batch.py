@@ -18,7 +18,7 @@ from functools import partial
 from typing import Literal
 
 from jp_nb.agent.call_steps.batch_interrupts import BatchInterrupts
-from jp_nb.agent.call_steps.call_runner import CallRunner, end_runs
+from jp_nb.agent.call_steps.call_runner import CallRunner, tell_tool_of_end
 from jp_nb.agent.call_steps.result_delivery import UNDELIVERED_TEXT
 from jp_nb.agent.calls.activity import Activity
 from jp_nb.agent.calls.call import Call
@@ -69,6 +69,17 @@ class Batch:
 
     A call is *open* until it has a response. `_run` is the loop of the batch: it sleeps until a
     task, the menu of an interrupt, or an interrupt sets `_changed`.
+
+    `BatchInterrupts` decides what an interrupt does. A decision that cancels the tasks comes here
+    as a *verdict*, with one of these choices (`Verdict.choice`):
+
+    - `restart`: the open calls run again.
+    - `reply`: the open calls get the user's message to the model (`Verdict.text`) as their
+      response, and the turn continues.
+    - `stop` and `abort`: the open calls get a response, and the turn ends.
+
+    A verdict is *escalated* if a second interrupt came soon after the first one. It is a `stop`,
+    and the approved configuration changes are discarded too.
     """
 
     def __init__(self, turn: TurnContext, calls: Sequence[Call], context: BatchContext) -> None:
@@ -135,8 +146,8 @@ class Batch:
                 end = await self._carry_out(verdict)
                 if end is not None:
                     return end
-            elif self._interrupts.has_new:  # also one that came with the last response
-                self._interrupts.decide_new()
+            elif self._interrupts.has_new_interrupts:  # also one that came with the last response
+                self._interrupts.decide_new_interrupts()
             elif self._interrupts.menu is not None or self._has_running_calls():
                 self._runner.progress.write_results()
                 await self._changed.wait()
@@ -166,9 +177,12 @@ class Batch:
         call.task.add_done_callback(partial(self._on_call_end, call))
 
     def _on_call_end(self, call: Call, task: asyncio.Task[bool]) -> None:
-        """Handle the end of a task that the batch has not canceled."""
+        """Handle the end of a task: the callback of each of them.
+
+        `_cancel_tasks` itself handles the tasks that it cancels.
+        """
         self._activity.end()
-        is_abandoned = call.task is not task
+        is_abandoned = call.task is not task  # `_cancel_tasks` took the task away from its call
         if self._interrupts.is_canceling or is_abandoned:
             return
 
@@ -185,7 +199,7 @@ class Batch:
         ends_early = self._error is not None or self._interrupts.has_verdict
         if ends_early or not self._has_running_calls():
             self._changed.set()
-        else:
+        else:  # the loop in `_run` still sleeps, so it does not write the result
             self._runner.progress.write_results()
 
     def _discard_changes(self) -> list[Call]:
@@ -204,14 +218,7 @@ class Batch:
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
         """Cancel the calls as the user decided; return None if they run again."""
-        if verdict.by_interrupt:
-            await self._cancel_tasks(question_end="interrupted")
-        else:
-            await self._cancel_tasks(question_end="cancelled")
-        later = self._interrupts.take_verdict()
-        if later is not None and later.escalated:  # a second interrupt during the cancellation
-            verdict = later
-
+        verdict = await self._cancel_for(verdict)
         if verdict.choice == "restart":
             await self._restart_calls()
             return None
@@ -219,15 +226,29 @@ class Batch:
         if verdict.escalated:
             self._discard_changes()
         is_message_sent = self._end_open_calls(verdict)
-        unsent_message = "" if is_message_sent else verdict.text
 
         change = self._runner.approved.take()
         if verdict.choice == "reply":
             self._functions.resume()
+            unsent_message = "" if is_message_sent else verdict.text
             return BatchEnd(unsent_message=unsent_message, change=change)
         if verdict.by_interrupt:
             return BatchEnd("interrupted", change=change)
         return BatchEnd("stopped", change=change)
+
+    async def _cancel_for(self, verdict: Verdict) -> Verdict:
+        """Cancel the tasks because of `verdict`, and return the verdict that counts.
+
+        An interrupt that arrives meanwhile escalates: it ends the turn, whatever the user chose
+        before. Any other new verdict comes too late, since the calls are canceled already.
+        """
+        question_end: Literal["cancelled", "interrupted"] = "cancelled"
+        if verdict.by_interrupt:
+            question_end = "interrupted"
+        await self._cancel_tasks(question_end=question_end)
+
+        later = self._interrupts.take_verdict()
+        return later if later is not None and later.escalated else verdict
 
     async def _restart_calls(self) -> None:
         """Run the open calls again, and those whose approved changes are discarded with it."""
@@ -244,6 +265,7 @@ class Batch:
         is_message_sent = False
 
         for call in self._open_calls():
+            # The user reviews only results of tools that have ended.
             ran_to_its_end = call.state.result.is_under_review
             if ran_to_its_end or self._runner.approved.has_change_of(call):
                 self._runner.finish(call, UNDELIVERED_TEXT.format(reason), skipped=True)
@@ -271,7 +293,7 @@ class Batch:
             if tasks:
                 # A tool that ignores its cancellation must not block the turn.
                 await asyncio.wait(tasks, timeout=CLEANUP_GRACE_S)
-            self._interrupts.decide_new()
+            self._interrupts.decide_new_interrupts()
         finally:
             self._interrupts.is_canceling = False
 
@@ -282,13 +304,13 @@ class Batch:
 
         for call in self._calls:
             if call.task is not None and not call.task.done():
-                end_runs(call)
+                tell_tool_of_end(call)
             call.task = None  # the task is abandoned if it still runs
 
         self._interrupts.menu = None
         self._interrupts.error = None
         self._error = None
-        self._functions.settled.set()  # the last function was canceled: the next may begin
+        self._functions.settle_canceled()
         self._screen.clear()
         self._runner.questions.inquiries.drop(question_end)
 

@@ -35,7 +35,7 @@ class BatchInterrupts:
     Args:
         calls: The calls of the batch.
         approved: The approved configuration changes of the batch.
-        wake: Called when the batch has something to do: `decide_new`, or `take_verdict`.
+        wake: Called when the batch has something to do: `decide_new_interrupts`, or `take_verdict`.
 
     Attributes:
         menu: The task of the open menu; None without one.
@@ -59,15 +59,15 @@ class BatchInterrupts:
         self._approved = approved
         self._settings = settings
         self._wake = wake
-        self._new_count = 0  # interrupts that `decide_new` has not seen
+        self._new_count = 0  # interrupts that `decide_new_interrupts` has not seen
         self._verdict: Verdict | None = None  # not yet carried out
         self.menu: asyncio.Task[None] | None = None
         self.error: BaseException | None = None
         self.is_canceling = False
 
     @property
-    def has_new(self) -> bool:
-        """True if an interrupt arrived that `decide_new` has not seen."""
+    def has_new_interrupts(self) -> bool:
+        """True if an interrupt arrived that `decide_new_interrupts` has not seen."""
         return self._new_count > 0
 
     @property
@@ -91,7 +91,7 @@ class BatchInterrupts:
         """Stop the turn, because the user chose so in the form of a tool's question."""
         self._verdict = self._verdict or USER_STOPPED_VERDICT
 
-    def decide_new(self) -> None:
+    def decide_new_interrupts(self) -> None:
         """Decide about the new interrupts, or open the menu."""
         while self._new_count:
             self._new_count -= 1

@@ -47,7 +47,7 @@ class BenchRun:
     processes: list[ProcessRun] = field(default_factory=list)
     _interrupt: Callable[[], None] | None = None  # interrupts the running batch
 
-    async def run(self) -> bool:
+    async def run_all(self) -> bool:
         """Run all batches; return True unless the user stopped the run."""
         if self.interrupt_count:
             return False

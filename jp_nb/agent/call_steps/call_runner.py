@@ -127,7 +127,7 @@ class CallRunner:
             return end.stops_turn
         finally:
             if call.is_run_by_this_task():  # else the batch has abandoned it, and ended its runs
-                end_runs(call)
+                tell_tool_of_end(call)
 
         self.finish(call, result.content, is_error=result.is_error)
         return False
@@ -321,7 +321,7 @@ class CallRunner:
         self._display.show_end(call, content, is_error=is_error, skipped=skipped)
 
 
-def end_runs(call: Call) -> None:
+def tell_tool_of_end(call: Call) -> None:
     """Tell the tool of `call` that the call does not run again."""
     if call.tool is None:
         return

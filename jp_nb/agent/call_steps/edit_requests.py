@@ -231,7 +231,7 @@ class EditRequests:
                 case "reject" | "reject_turn":
                     if end.value == "reject_turn":
                         self._turn.memory.remember_permission(
-                            tool, call.state.arguments, runs=False
+                            tool, call.state.arguments, may_run=False
                         )
                     raise CallEnded(REJECTED_TEXT, is_error=True, skipped=True)
                 case _:

@@ -143,9 +143,11 @@ class PermissionRequests:
             call.state.ruling = draft.ruling
             raise CallEnded(format_skipped_call(draft.ruling), skipped=True)
         if action in ("run_turn", "skip_turn"):
-            runs = action == "run_turn"
             self._turn.memory.remember_permission(
-                draft.tool, draft.arguments, runs=runs, asked_by=draft.ruling.asked_by
+                draft.tool,
+                draft.arguments,
+                may_run=action == "run_turn",
+                asked_by=draft.ruling.asked_by,
             )
         if action in ("skip", "skip_turn"):
             raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)

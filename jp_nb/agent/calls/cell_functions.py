@@ -61,6 +61,10 @@ class CellFunctions:
         self.interrupt_count += 1
         self.is_deciding = True
 
+    def settle_canceled(self) -> None:
+        """Let the next function begin: the last one was canceled, so no result is recorded."""
+        self.settled.set()
+
     def resume(self, verdict: Verdict | None = None) -> None:
         """Let functions run again. `verdict` is the response to calls whose function it ended."""
         self.is_deciding = False

@@ -95,7 +95,8 @@ class ToolSources:
         self.last_failures: dict[str, str] = {}
         # By the name of the source. `_running` also has those that start now.
         self._running: dict[str, ToolSource] = {}
-        self._starting: dict[str, str] = {}  # the name for the user
+        # Those that start or list their tools now: the server, or else the name of the source.
+        self._awaited: dict[str, str] = {}
         self._lock = asyncio.Lock()  # held while sources start, are asked, or end
 
     async def discover(
@@ -202,9 +203,12 @@ class ToolSources:
         ]
         return tuple(sorted(text for text in texts if text))
 
-    def list_starting(self) -> list[str]:
-        """Return the servers, or the names of the sources, that start now."""
-        return list(self._starting.values())
+    def list_awaited(self) -> list[str]:
+        """Return the names of the servers, or of the sources, that start or list their tools now.
+
+        A source that has no server of its own runs in this process.
+        """
+        return list(self._awaited.values())
 
     def find_running(self, name: str) -> ToolSource | None:
         """Return the running source of that name."""
@@ -258,7 +262,7 @@ class ToolSources:
             return None
 
         failed_step = "did not start"
-        self._starting[source.name] = source.owner or source.name
+        self._awaited[source.name] = source.owner or source.name
         limit = asyncio.timeout(source.start_timeout_s or None)
 
         try:
@@ -276,22 +280,18 @@ class ToolSources:
                 self.last_failures.pop(source.name, None)
                 return answer
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as exc:
+            # A `CancelledError` may also be that of a future for which the source waits. Only the
+            # cancellation of this task is raised.
             cause = _find_cause(exc)
             log.debug("A tool source failed", exc_info=True)
             await self._close(source)
             if is_cancelled():
                 raise asyncio.CancelledError from exc
         finally:
-            self._starting.pop(source.name, None)
+            self._awaited.pop(source.name, None)
 
-        if isinstance(cause, ToolSourceError):
-            text = str(cause)  # it names the source itself
-        else:
-            reason = summarize_error(cause)
-            if limit.expired():
-                reason = f"no response within {source.start_timeout_s:g} s"
-            text = f"the tool source {source.name!r} {failed_step}: {reason}"
-
+        # Only a failure gets here.
+        text = _describe_failure(source, failed_step, cause, timed_out=limit.expired())
         attempt.failures[source.name] = SourceFailure(text, source.is_required)
         self.last_failures[source.name] = text
         return None
@@ -322,6 +322,18 @@ async def _close_one(source: ToolSource) -> None:
         log.warning("The tool source %r did not close", source.name, exc_info=True)
 
 
+def _describe_failure(
+    source: ToolSource, failed_step: str, cause: BaseException, *, timed_out: bool
+) -> str:
+    if isinstance(cause, ToolSourceError):
+        return str(cause)  # it names the source itself
+
+    reason = summarize_error(cause)
+    if timed_out:
+        reason = f"no response within {source.start_timeout_s:g} s"
+    return f"the tool source {source.name!r} {failed_step}: {reason}"
+
+
 def _find_cause(exc: BaseException) -> BaseException:
     """Return the first single exception in a group of exceptions."""
     while isinstance(exc, BaseExceptionGroup):
@@ -332,7 +344,7 @@ def _find_cause(exc: BaseException) -> BaseException:
 def _list_texts(failures: Sequence[SourceFailure], *, are_required: bool) -> tuple[str, ...]:
     """Return the texts of the failures of required sources, or of the others, without duplicates.
 
-    Tools of one source may fail for the same reason.
+    Several sources may fail with the same text, for example if they need the same program.
     """
     texts = [failure.text for failure in failures if failure.is_required is are_required]
     return tuple(dict.fromkeys(texts))

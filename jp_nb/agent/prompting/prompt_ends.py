@@ -1,7 +1,11 @@
 """Ends of prompts: the user's answer, or the reason why there is none.
 
 A prompt ends with an answer (`Answered`, or `FormEnd` for a form), without one (`NotAnswered`), or
-because no user is available.
+because no user is available (`Unavailable`).
+
+A question without an answer is either *declined* or *cancelled*. It is declined if the user left it
+open or pressed Decline, and the program goes on without this answer. It is cancelled if the user
+closed the whole prompt, or ended the turn in its menu.
 
 Source: `docs/prompts.md`, `docs/turns.md`.
 """
@@ -22,7 +26,7 @@ Channel = Literal["form", "stdin", "terminal"]
 EMPTY_MARK: Final[frozenset[AnswerMark]] = frozenset({"empty"})
 """Mark of an empty answer that the user confirmed."""
 REFUSED_MARK: Final[frozenset[AnswerMark]] = frozenset({"refused"})
-"""Mark of a question that the user declined, and did not only leave open."""
+"""Mark of a declined question that was not only left open: the user pressed Decline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,11 @@ class NotAnswered:
     """A prompt without an answer.
 
     Attributes:
-        end: `declined` if the user did not want to answer, `cancelled` if the user closed the
-            prompt, `timed_out` at a deadline, `interrupted` by an interrupt of the kernel.
+        end: `declined` or `cancelled` by the user, `timed_out` at a deadline, `interrupted` by an
+            interrupt of the kernel.
         channel: None if the prompt was dropped before its display.
         by: Name of the user in a shared notebook.
+        marks: `REFUSED_MARK` if the user pressed Decline, otherwise empty.
     """
 
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
@@ -68,8 +73,8 @@ class FormEnd:
     """The outcome of a form that was not cancelled or interrupted as a whole.
 
     Attributes:
-        ends: The outcome of each page. A question that the user left open on purpose is `declined`.
-            One that was open when the user chose `reply` or `stop` in the menu is `cancelled`.
+        ends: The outcome of each page. A question that the user left open is `declined`. One that
+            was open when the user chose `reply` or `stop` in the menu is `cancelled`.
         then: The user's choice: send the answers, or one of the menu.
         text: The message to the model, after `reply`.
     """
@@ -87,7 +92,10 @@ class Unavailable:
 
 
 def is_back(end: object) -> bool:
-    """Return True if the user closed a prompt to return to the previous one."""
+    """Return True if the user closed a prompt to return to the previous one.
+
+    A prompt that has a previous one has no use for an open answer, so `declined` leads back too.
+    """
     return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
 
 

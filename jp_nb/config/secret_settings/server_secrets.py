@@ -83,14 +83,16 @@ def hide_arguments(arguments: Sequence[str]) -> list[str]:
 
 def _hide_argument(argument: str, name_before: str) -> str:
     """Return one argument as it is shown. `name_before` is the option before it: `--token KEY`."""
+    # First: a key may end in `=`, and would look like `NAME=VALUE`.
+    if name_before and is_secret_name(name_before) and not argument.startswith("-"):
+        return hide_named_value(name_before, argument)
+
     for form in (_OPTION, _ASSIGNED, _HEADER):
         found = form.fullmatch(argument)
         if found and found["value"] is not None:
             before = argument[: found.start("value")]
             return before + hide_named_value(found["name"], found["value"])
 
-    if name_before and is_secret_name(name_before) and not argument.startswith("-"):
-        return hide_named_value(name_before, argument)
     return hide_url(hide_secrets(argument))
 
 

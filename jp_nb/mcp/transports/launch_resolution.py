@@ -1,8 +1,9 @@
 """Resolve the settings of a server to the command that runs, or to the address.
 
-References to variables are replaced here, when the server starts, and not before. A server gets the
-short list of variables that each program needs, and the configured ones, but no other variable of
-the kernel: no key of a provider, unless the configuration names it.
+References to variables are replaced here, when the server starts, and not before. This module adds
+the configured variables to those that each program needs (`INHERITED_VARIABLES`,
+`server_process.py`). A server gets no other variable of the kernel: no key of a provider, unless
+the configuration names it.
 
 Source: `docs/mcp.md`, Configure servers.
 """
@@ -15,6 +16,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -116,13 +118,14 @@ class _Resolution:
         if server.checksum is not None:
             self._verify(command, server.checksum)
 
-        # An argument that is not shown whole has a secret, such as `--token=…`.
+        # An argument that is not shown whole has a secret, such as `--token=KEY`, or the word after
+        # `--token`.
         for text, shown in zip(arguments, hide_arguments(arguments), strict=True):
             if text != shown:
-                self._secrets.add(text.rpartition("=")[2])
+                self._secrets.add(_find_hidden_part(text, shown))
 
         return StdioLaunch(
-            str(command),
+            command,
             tuple(arguments),
             environment=environment,
             folder=folder,
@@ -193,7 +196,8 @@ class _Resolution:
 
         program = shutil.which(searched, path=path)
         if program is not None:
-            return os.path.abspath(program) if os.path.dirname(program) else program
+            # `which` may return a relative path, if the PATH has an empty or relative folder.
+            return os.path.abspath(program)
 
         if has_folder and os.path.exists(searched):
             raise self._error(f"{searched} is not an executable program", "command")
@@ -286,8 +290,6 @@ class _Resolution:
 
         try:
             expanded = expand_references(text, get_value)
-        except ConfigError:  # of `get_value`; it has the path already
-            raise
         except ValueError as exc:
             raise self._error(str(exc), *keys) from exc
 
@@ -331,6 +333,21 @@ class _Resolution:
         if text == "~" or text.startswith(("~/", "~\\")):
             return self._context.home / text[2:]
         return Path(os.path.normpath((folder or self._context.workspace) / text))
+
+
+def _find_hidden_part(text: str, shown: str) -> str:
+    """Return the part of `text` that `shown` replaces: `KEY` of `--token=KEY`."""
+    begin = _count_equal(text, shown)
+    hidden = text[begin:]
+    replacement = shown[begin:]
+    same_end = _count_equal(hidden[::-1], replacement[::-1])
+    return hidden[: len(hidden) - same_end]
+
+
+def _count_equal(first: str, second: str) -> int:
+    """Return the number of characters with which both texts begin."""
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _hash_file(path: Path, algorithm: str) -> str:

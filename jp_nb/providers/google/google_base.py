@@ -71,6 +71,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
         self._rejected_levels = RejectedLevels()
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        """Return those of the `parts` whose changes are appended; "system" is the instructions."""
         appended = super()._select_appended(model, parts)
         return appended if self._append_instructions else appended - {"system"}
 
@@ -82,8 +83,8 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     ) -> ProviderEvent | None:
         """Return a `Retry`, or the end of a refused response, by the text of an error 400.
 
-        - About a signature or a thought: the dialect repairs the messages.
-        - About the thinking level: the request is sent with another level.
+        - About a signature or a `thought` of the messages: the dialect repairs the messages.
+        - About the thinking level (`thinking level`): the request is sent with another level.
         - About the safety of the content: the response is refused.
         """
         if error.status != 400:
@@ -114,7 +115,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
         sent = body
 
         while True:
-            async with aclosing(self._http.post(sent, url=url)) as chunks:
+            async with aclosing(self._http.post(sent, url=url, headers=headers)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 

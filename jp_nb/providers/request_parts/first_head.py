@@ -4,31 +4,25 @@ The *head* of a request is everything but its messages: instructions, tools, att
 settings. Each request begins with the previous one, so that the server's cache covers it. So the
 parts that an API lets clients append (`appended`, names of attributes of `RequestHead`) stay in
 front as the first request had them, and a later change becomes a message (`head_changes.py`).
+`appended` may also have `REMOVED_TOOLS`, which is no attribute: of the tools, only a removal is
+appended then.
 
 Source: `docs/providers.md`, "Requests only grow".
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 from typing import Any, Final
 
-from jp_nb.agent.provider import Attachment, ModelRequest
-from jp_nb.errors import ProviderError
+from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.record.request_context.request_head import AttachmentDigest, RequestHead
 
 REMOVED_TOOLS: Final = "removed_tools"
-"""Name among the appended parts of a head: only the removal of tools is appended."""
-_REFUSALS: Final = (400, 404, 422, 500)  # llama.cpp answers 500 to a failing chat template
-_REFUSED_CHANGE: Final = re.compile(
-    r"\broles?\b|system (?:message|prompt)|template|tool_addition|tool_removal|anthropic-beta|"
-    r"additional_tools|configuration_update",
-    re.IGNORECASE,
-)
+"""Name among the appended parts: a tool that is removed stays in front, and is revoked."""
 _HEAD_PARTS: Final = frozenset(part.name for part in fields(RequestHead))
 
 
@@ -42,7 +36,8 @@ def find_change(
 ) -> HeadChange | None:
     """Return the change from one request to the next, as far as it is `appended`; None if empty.
 
-    Parts that are not appended are changed in front: the result has their new values on both sides.
+    Parts that are not appended are changed in front. In the result, `before` has their new values
+    too, so that they do not count as a change.
 
     Args:
         before: The head of the earlier request; None if there is none.
@@ -53,13 +48,10 @@ def find_change(
     """
     before = without_turn_parts(after) if before is None else before
     replaced = {name: getattr(after, name) for name in _HEAD_PARTS - appended}
-
     if not has_tools:
         replaced["tools"] = after.tools
-    elif REMOVED_TOOLS in appended:  # the list in front has the latest definitions
-        latest = {tool.name: tool for tool in after.tools}
-        known = {tool.name: latest.get(tool.name, tool) for tool in before.tools}
-        replaced["tools"] = after.tools if known == latest else tuple(known.values())
+    elif REMOVED_TOOLS in appended:
+        replaced["tools"] = _update_tools(before.tools, after.tools)
 
     added = [
         digest
@@ -71,6 +63,20 @@ def find_change(
     if before == after:
         return None
     return HeadChange(before, after, tuple(contents[digest] for digest in added))
+
+
+def _update_tools(
+    before: Sequence[ToolDefinition], after: Sequence[ToolDefinition]
+) -> tuple[ToolDefinition, ...]:
+    """Return the tools in front if only removals are appended.
+
+    These are the earlier tools with their latest definitions, so that a new definition is no
+    change, but a removed or added name is. If no name was removed or added, they are the tools of
+    `after`, so that another order is no change either.
+    """
+    latest = {tool.name: tool for tool in after}
+    known = {tool.name: latest.get(tool.name, tool) for tool in before}
+    return tuple(after) if known == latest else tuple(known.values())
 
 
 def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelRequest:
@@ -112,8 +118,3 @@ def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelReq
 def without_turn_parts(head: RequestHead) -> RequestHead:
     """Return `head` without the parts that are for one turn, and so never are in front."""
     return replace(head, schema=None, tool_choice="auto")
-
-
-def is_refused_change(error: ProviderError) -> bool:
-    """Return True if a server may have refused a request because of appended changes."""
-    return error.status in _REFUSALS and _REFUSED_CHANGE.search(str(error)) is not None

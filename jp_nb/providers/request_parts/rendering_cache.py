@@ -41,7 +41,8 @@ class RenderingCache(Generic[RenderingT]):
         self._endpoint = endpoint
         self._make_rendering = make_rendering
         self._prepare = prepare
-        self._renderings: dict[RequestContext, RenderingT] = {}  # in the order of their last use
+        # In the order of their last use. A key is the context itself, not its content, which grows.
+        self._renderings: dict[RequestContext, RenderingT] = {}
 
     def choose(self, request: ModelRequest) -> RenderingT:
         """Return the rendering of the conversation with all items of `request`.
@@ -49,10 +50,10 @@ class RenderingCache(Generic[RenderingT]):
         It is the kept one, or a new one if there is none, or if that no longer fits.
         """
         kept = self._renderings.get(request.context)
-        empty = self._make_empty(kept, request.model)
+        fresh = self._make_empty(kept, request.model)
 
-        rendering = empty
-        if kept is not None and self._still_fits(kept, empty, request.context):
+        rendering = fresh
+        if kept is not None and self._still_fits(kept, fresh, request.context):
             rendering = kept
 
         self.render_and_keep(request.context, rendering)
@@ -64,17 +65,20 @@ class RenderingCache(Generic[RenderingT]):
         self._prepare(empty, model)
         return empty
 
-    def _still_fits(self, kept: RenderingT, empty: RenderingT, context: RequestContext) -> bool:
-        """Return True if the messages of `kept` are those that `empty` would get."""
+    def _still_fits(self, kept: RenderingT, fresh: RenderingT, context: RequestContext) -> bool:
+        """Return True if the messages of `kept` are those that the `fresh` rendering would get."""
         return (
             kept.item_count <= len(context)  # it is larger after an undo
-            and kept.appended == empty.appended
-            and kept.media.rules == empty.media.rules
+            and kept.appended == fresh.appended
+            and kept.media.rules == fresh.media.rules
             and kept.host == self._host_mark
         )
 
     def render_and_keep(self, context: RequestContext, rendering: RenderingT) -> None:
-        """Render `context` with `rendering`, and keep it for the next request."""
+        """Render `context` with `rendering`, and keep it for the next request.
+
+        Providers also keep a rendering that they have repaired for a retry this way.
+        """
         self._renderings.pop(context, None)
         self._renderings[context] = rendering
         if len(self._renderings) > MAX_RENDERINGS:
@@ -87,6 +91,7 @@ class RenderingCache(Generic[RenderingT]):
 
         It has the repairs of the conversation: parts that the API has rejected are not sent again.
         """
+        # The context of a preview is a copy, so it is compared by its entries.
         of_conversation = (
             rendering
             for context, rendering in self._renderings.items()

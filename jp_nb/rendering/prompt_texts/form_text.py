@@ -18,7 +18,7 @@ from jp_nb.rendering.prompt_texts.prompt_text import (
     format_question,
     spell_name,
 )
-from jp_nb.rendering.prompt_texts.question_text import NOT_ANSWERED
+from jp_nb.rendering.prompt_texts.question_card import NOT_ANSWERED
 from jp_nb.text import upper_first
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 

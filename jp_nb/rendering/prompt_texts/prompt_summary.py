@@ -30,6 +30,7 @@ from jp_nb.agent.prompting.prompts import (
 from jp_nb.record.entries.outcomes import end_in_words
 from jp_nb.rendering.markdown import escape_markup
 from jp_nb.rendering.prompt_texts.address_text import ADDRESS_AT, find_address
+from jp_nb.rendering.prompt_texts.card_text import format_card_lines, render_card
 from jp_nb.rendering.prompt_texts.outcome_text import format_author, format_marks
 from jp_nb.rendering.prompt_texts.prompt_text import (
     format_head_line,
@@ -37,12 +38,10 @@ from jp_nb.rendering.prompt_texts.prompt_text import (
     format_question,
     format_titled_question,
 )
-from jp_nb.rendering.prompt_texts.question_text import (
+from jp_nb.rendering.prompt_texts.question_card import (
     MAX_ALTERNATIVES,
     QuestionCard,
-    format_card_lines,
     make_question_card,
-    render_card,
 )
 from jp_nb.text import (
     escape_markdown,

@@ -47,19 +47,15 @@ def render_request_difference(before: TracedRequest, after: TracedRequest) -> Re
 
     parts.append(make_remark(describe_shared_prefix(before, after)))
     for traced in (before, after):
-        line = f"{traced.name}: {format_token_estimate(traced)}; {traced.remarks[0]}"
+        line = f"{traced.name}: {format_token_estimate(traced)}; {traced.how_sent}"
         parts.append(make_remark(line))
 
     return join_reports(parts, between="\n\n")
 
 
 def _report_values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    """Report the differences of settings, headers, and system texts.
-
-    The bodies have the same *form* if they have the same members (`SentRequest.members`), as those
-    of one API have.
-    """
-    is_same_form = before.sent.members == after.sent.members
+    """Report the differences of settings, headers, and system texts."""
+    is_same_form = _have_same_form(before, after)
     if not is_same_form:
         yield make_remark(
             "the bodies have different forms, so only their content is compared; see each with "
@@ -85,6 +81,7 @@ def _list_values(traced: TracedRequest, *, is_same_form: bool) -> dict[str, Json
         values.update(traced.sent.headers)
         values.update(traced.parameters)
 
+    # Both are the same in `content`: only system texts, tools, and attachments can be appended.
     schema = traced.shown.schema
     values["tool choice"] = traced.shown.tool_choice
     values["response schema"] = None if schema is None else dict(schema)
@@ -98,15 +95,22 @@ def _report_change(label: str, old: JsonValue, new: JsonValue) -> Iterator[Repor
         yield make_block("\n".join(lines), "diff")
 
 
+def _have_same_form(before: TracedRequest, after: TracedRequest) -> bool:
+    """Return True if the bodies have the same members, as those of one API have."""
+    return before.sent.members == after.sent.members
+
+
 def _select_compared(
     before: TracedRequest, after: TracedRequest
 ) -> tuple[ModelRequest, ModelRequest]:
     """Return the contents to compare.
 
-    Bodies of one form append the same changed parts to the messages, so `shown` has only what is in
-    front of the messages. Otherwise all parts are compared.
+    `shown` has the system texts, tools, and attachments in front of the messages, and `content` has
+    them after all changes that are appended to the messages. Bodies of one form append the same
+    kinds of changes, and `_report_messages` compares these. Otherwise one body may have a change in
+    front that the other one appends, so the contents are compared.
     """
-    if before.sent.members == after.sent.members:
+    if _have_same_form(before, after):
         return before.shown, after.shown
 
     return before.content, after.content

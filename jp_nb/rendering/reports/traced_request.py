@@ -81,6 +81,11 @@ class TracedRequest:
     answer: tuple[Mapping[str, JsonValue], ...] = ()
 
     @property
+    def how_sent(self) -> str:
+        """Whether the request was sent in this form."""
+        return self.remarks[0]
+
+    @property
     def model(self) -> str:
         """The model's name as it is configured: `provider/name`."""
         return f"{self.provider}/{self.shown.model}"

@@ -30,14 +30,10 @@ from jp_nb.rendering.markdown import (
     quote_markdown,
 )
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
+from jp_nb.rendering.prompt_texts.card_text import format_card_lines, render_card
 from jp_nb.rendering.prompt_texts.change_text import ChangeSummary, summarize_changes
 from jp_nb.rendering.prompt_texts.outcome_text import format_outcome
-from jp_nb.rendering.prompt_texts.question_text import (
-    QuestionCard,
-    format_card_lines,
-    make_question_card,
-    render_card,
-)
+from jp_nb.rendering.prompt_texts.question_card import QuestionCard, make_question_card
 from jp_nb.rendering.report import (
     MAX_LINE_CHARS,
     Report,

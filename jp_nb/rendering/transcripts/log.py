@@ -29,7 +29,7 @@ from jp_nb.record.reading.turn_view import (
 )
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 from jp_nb.rendering.prompt_texts.outcome_text import format_outcome
-from jp_nb.rendering.prompt_texts.question_text import make_question_card
+from jp_nb.rendering.prompt_texts.question_card import make_question_card
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     Report,

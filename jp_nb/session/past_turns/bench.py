@@ -58,8 +58,8 @@ class ToolBench:
     def find_tools(self, *names: str) -> BenchTools:
         """Return the tools of the effective configuration. The sources of `names` start.
 
-        The tools are asked for twice, because only an enabled tool has a definition: as the
-        configuration is, and with all tools enabled.
+        They are those that the model can call now, and those that it could call with all tools on.
+        Only an enabled tool has a definition, so the tools are resolved twice.
         """
         self.active.refuse_while_running()
         self.turns.cell_resolver.discover_tools(*names)
@@ -67,6 +67,7 @@ class ToolBench:
         offered = self.turns.cell_resolver.resolve_tools(
             self.active.settings.config, may_start=False
         )
+        # `offered.config` also has the tools that the sources have found, if there are any.
         config = offered.config or self.active.settings.config
         possible = self.turns.cell_resolver.resolve_tools(
             with_all_tools_enabled(config), may_start=False
@@ -88,7 +89,7 @@ class ToolBench:
         """
         converted = _to_json(arguments, tool.name)
         request = ToolCallRequest(id="bench", name=tool.name, arguments=converted)
-        run = self.run(tools, [[Call(request, tool)]], {})
+        run = self.run_batches(tools, [[Call(request, tool)]], {})
 
         outcome = next((outcome for _, outcome in run.iter_outcomes()), None)
         if outcome is not None:
@@ -101,6 +102,7 @@ class ToolBench:
     def _show_outcome(self, outcome: CallOutcome, tool: OfferedTool, offered: ToolSet) -> None:
         """Show the outcome, with a note if the model could not have called the tool."""
         config = self.active.settings.config
+        # Outputs of runs without a user, such as tests of a notebook, are compared: no times.
         has_user = self.turns.runner.front_end.find_unavailable_reason(config) is None
         report = render_call_outcome(outcome, timed=has_user)
 
@@ -120,7 +122,7 @@ class ToolBench:
         """Display `report` in the running cell."""
         self.host.show({"text/markdown": report.markdown, "text/plain": report.text})
 
-    def run(
+    def run_batches(
         self,
         tools: BenchTools,
         batches: Sequence[Sequence[Call]],
@@ -152,13 +154,13 @@ class ToolBench:
         basis = active.settings.snapshot()
         context = BatchContext(inquiry=inquiry, catalog=catalog, basis=basis)
         turn = runner.begin_turn(record, config, recorded, is_bench=True)
-        run = BenchRun(batches, context, turn)
+        bench_run = BenchRun(batches, context, turn)
 
-        with runner.output.show_current():
-            result = runner.run(run.run(), run)
-        if result is None:  # it was interrupted
-            run.stopped = True
-        return run
+        with runner.output.showing_current():
+            result = runner.run(bench_run.run_all(), work=bench_run)  # which gets the interrupts
+        if result is None:  # only after an interrupt
+            bench_run.stopped = True
+        return bench_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,11 @@ def _to_json(arguments: Mapping[str, Any], name: str) -> dict[str, JsonValue]:
 
 
 def raise_for_end(run: BenchRun) -> None:
-    """Raise the exception of a turn with the same end as `run`, after its display."""
+    """Raise the exception with which a turn would end, after the display of `run`.
+
+    It is `KeyboardInterrupt` if the user stopped the run, and `PromptUnavailable` if a strict run
+    left a decision open. Otherwise, return.
+    """
     if run.stopped:
         raise KeyboardInterrupt("You stopped the call. It is not part of the conversation.")
 

@@ -137,7 +137,7 @@ class ManualCompaction:
         self._select_reply_scripts(draft, options)
         resolved = self._turns.cell_resolver.resolve(settings.snapshot(draft), self.stream.id)
 
-        output = self._turns.runner.output.begin(resolved.basis.config)
+        output = self._turns.runner.output.choose(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
         try:
             compactions = self._run_job(job)
@@ -152,7 +152,7 @@ class ManualCompaction:
     def _run_job(self, job: SummaryJob) -> list[Compaction]:
         """Run `job` while the cell shows it; raise `KeyboardInterrupt` if it was interrupted."""
         runner = self._turns.runner
-        with runner.cell.interrupts.defer(), runner.output.show_current():
+        with runner.cell.interrupts.defer(), runner.output.showing_current():
             compactions = runner.run(job.run(self.stream, self._providers), job)
 
         if compactions is None:  # it was interrupted

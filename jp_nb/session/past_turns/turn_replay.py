@@ -69,7 +69,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
         answers = {}
         note = ANSWERS_IGNORED
 
-    run = bench.run(tools, calls, answers)
+    run = bench.run_batches(tools, calls, answers)
     results = list(_compare(batches, run))
     bench.show(render_replay(number, results, note))
     raise_for_end(run)

@@ -103,7 +103,7 @@ def review_user_edits(bench: ToolBench, name: str, make_review: MakeReview) -> C
         inline_errors="full",
     )
     request = ToolCallRequest(id="bench", name=name, arguments={})
-    run = bench.run(tools, [[Call(request, tool)]], {})
+    run = bench.run_batches(tools, [[Call(request, tool)]], {})
     raise_for_end(run)
     [(_, outcome)] = run.iter_outcomes()
     return outcome

@@ -41,11 +41,7 @@ def _show_wait(output: Display | None, run: ToolRun | None) -> Iterator[None]:
 
 
 class CellQuestions:
-    """Asks the user in the running cell, from any thread that executes the user's code.
-
-    With `keeps_record`, a line with the answer replaces the form in the output of the cell. A turn
-    shows such a line itself, and prompts before a turn leave none.
-    """
+    """Asks the user in the running cell, from any thread that executes the user's code."""
 
     def __init__(self, active: ActiveConversation, runner: AgentRunner) -> None:
         self._active = active
@@ -55,7 +51,8 @@ class CellQuestions:
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd[Answered]:
         """Show `prompt` in the running cell before a turn, and return its end.
 
-        After an interrupt, raise `KeyboardInterrupt` with a message that nothing ran.
+        The caller prepares a turn, so no other turn runs (`turn_line.py`). After an interrupt,
+        raise `KeyboardInterrupt` with a message that nothing ran.
         """
         self._front_end.begin_question(self._active.settings.config)
         try:
@@ -65,8 +62,11 @@ class CellQuestions:
                 "Interrupted before you decided. No request was sent, and nothing ran."
             ) from None
 
-    def ask_outside_of_turn(self, prompt: AnyPrompt) -> AnyEnd:
-        """Show `prompt` in the running cell, and return its end. Nothing of it is recorded."""
+    def ask_without_line(self, prompt: AnyPrompt) -> AnyEnd:
+        """Show `prompt` in the running cell, without a line about the answer; return its end.
+
+        Only a turn that runs shows such a line, in its output.
+        """
         return self._show(self._active.settings.config, prompt, keeps_record=False)
 
     def ask(
@@ -82,7 +82,7 @@ class CellQuestions:
         run = CURRENT_RUN.get()
         if run is not None and run.is_over:  # a thread of a tool asks after the tool has ended
             reason = "the tool call has already ended"
-            asked = format_questions(questions, "was", "were")
+            asked = format_questions(questions, singular="was", plural="were")
             raise PromptUnavailable(f"{asked} asked too late: {reason}", reason=reason)
 
         config = self._active.settings.config
@@ -102,8 +102,10 @@ class CellQuestions:
     def _show(self, config: AppConfig, prompt: AnyPrompt, *, keeps_record: bool = True) -> AnyEnd:
         """Show `prompt` in the cell of the running turn, or in the caller's cell.
 
-        Without a running turn, the prompt waits for the turns of other threads, as a turn does. A
-        caller that prepares a turn holds the line of turns already.
+        With `keeps_record`, a line with the answer replaces the form in the caller's cell.
+
+        Without a running turn, the prompt waits for the turns of other threads, as a turn does
+        (`turn_line.py`). A caller that prepares a turn has waited already.
         """
         if self._active.is_running:
             return self._show_in_turn(prompt)
@@ -112,13 +114,13 @@ class CellQuestions:
             self._front_end.begin_question(config)
             return self._front_end.prompter.ask_in_cell(prompt, keeps_record=keeps_record)
 
-        line = self._active.line
-        if line.is_held_here:
+        turn_line = self._active.line
+        if turn_line.is_held_here:
             return ask()
-        return line.run(ask)
+        return turn_line.run(ask)
 
     def _show_in_turn(self, prompt: AnyPrompt) -> AnyEnd:
-        """Show `prompt` in the output of the turn, with a line about its end."""
+        """Show `prompt` in the output of the turn, with a line of text about its end."""
         output = self._runner.output.current
         with _show_wait(output, CURRENT_RUN.get()):
             end: AnyEnd = self._front_end.prompter.ask_in_cell(prompt, keeps_record=False)

@@ -253,8 +253,9 @@ class CodeQuestions:
             self._report_open(question, unavailable.reason)
 
         settings = ", ".join(self._format_answer_path(question.id) for question in missing)
+        asked = format_questions(questions, singular="needs", plural="need")
         raise PromptUnavailable(
-            f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
+            f"{asked} a user, and no user is available: "
             f"{unavailable.reason}. To answer without a user, set {settings}",
             reason=unavailable.reason,
         )
@@ -344,10 +345,10 @@ def _raise_problems(problems: Mapping[str, str]) -> NoReturn:
     raise ConfigError(message, path=path, others=more)
 
 
-def format_questions(questions: Sequence[Question], one: str, several: str) -> str:
-    """Return the texts of `questions`, and the verb for `one` or for `several`."""
+def format_questions(questions: Sequence[Question], *, singular: str, plural: str) -> str:
+    """Return the texts of `questions`, and the verb in the `singular` or the `plural`."""
     names = ", ".join(repr(question.text) for question in questions)
-    verb = several if len(questions) > 1 else one
+    verb = plural if len(questions) > 1 else singular
     return f"{names} {verb}"
 
 
@@ -358,5 +359,5 @@ def _format_expected(question: Question) -> str:
 def _make_unanswered_error(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
     """Return the error that required questions were declined, or ended in another way."""
     return PromptCancelled(
-        f"{format_questions(questions, 'was', 'were')} not answered", end=end.end
+        f"{format_questions(questions, singular='was', plural='were')} not answered", end=end.end
     )

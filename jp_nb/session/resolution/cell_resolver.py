@@ -155,7 +155,7 @@ class CellResolver:
             return self._agent.wait_for(work)
 
         line = self._active.line
-        wait = SourceWait(self._runner, line, config, discovery.list_starting_servers)
+        wait = SourceWait(self._runner, line, config, discovery.list_awaited_servers)
         try:
             return self._agent.wait_for(work, serve=wait.serve)
         finally:

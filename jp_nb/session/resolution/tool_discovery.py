@@ -94,9 +94,9 @@ class ToolDiscovery:
         """End the MCP server `name`; return False if it does not run."""
         return await self._sources.end(f"mcp.{name}")
 
-    def list_starting_servers(self) -> list[str]:
-        """Return the names of the servers that start now."""
-        return self._sources.list_starting()
+    def list_awaited_servers(self) -> list[str]:
+        """Return the names of the servers that start or list their tools now."""
+        return self._sources.list_awaited()
 
     async def aclose(self) -> None:
         """Close all sources."""

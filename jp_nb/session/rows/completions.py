@@ -1,27 +1,27 @@
 """Completions: the answers to prompts outside of a conversation, or reasons why there are none.
 
+`completion_frames.py` converts them to series and frames.
+
 Source: `docs/rows.md`.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.complete_responses import RefusalError
-from jp_nb.errors import AnswerError, ProviderError, UsageError
+from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.record.entries.token_usage import Usage
+from jp_nb.session.rows.completion_frames import make_frame, make_series
 
 FailureReason = Literal[
     "prompt", "refused", "invalid", "too_long", "incomplete", "rate_limit", "budget",
     "interrupted", "error",
 ]  # fmt: skip
-FRAME_LIBRARIES: Final = ("pandas", "polars")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +125,7 @@ class Completions(list[Completion | Failure]):
         Raises:
             UsageError: The prompts were no series or frame of pandas or polars.
         """
-        library = find_frame_library(self._source)
-        if library is None:
-            raise UsageError(
-                "`series` needs prompts from a series or a frame of pandas or polars. "
-                "Use `to_frame()`, or the list itself"
-            )
-
-        values = [_get_value(result) for result in self]
-        name = "answer"
-        is_series = not hasattr(self._source, "columns")
-        if is_series and self._source.name:
-            name = self._source.name
-
-        module = sys.modules[library]
-        if library == "polars":
-            plain_values = [_to_plain(value) for value in values]
-            return module.Series(name, plain_values, strict=False)
-        # Fewer answers than rows if the requests were interrupted.
-        return module.Series(values, index=self._source.index[: len(values)], name=name)
+        return make_series([_get_value(result) for result in self], self._source)
 
     def to_frame(self) -> Any:
         """Return the answers as a frame: a column for each field, or `answer`, and `error`.
@@ -156,44 +138,8 @@ class Completions(list[Completion | Failure]):
             UsageError: pandas is not installed.
         """
         rows = [_make_frame_row(result) for result in self]
-        names: dict[str, None] = {}
-        for row in rows:
-            names |= dict.fromkeys(row)
-
-        columns = {name: [row.get(name) for row in rows] for name in names}
-        free_names = (name for name in _list_failure_names() if name not in names)
-        columns[next(free_names)] = [_format_failure(result) for result in self]
-
-        library = find_frame_library(self._source) or "pandas"
-        if library == "polars":
-            return sys.modules["polars"].DataFrame(columns, strict=False)
-
-        try:
-            import pandas  # type: ignore[import-untyped,unused-ignore]
-        except ImportError as exc:
-            raise UsageError("`to_frame` needs pandas: `pip install pandas`") from exc
-        index = None if self._source is None else self._source.index[: len(rows)]
-        pandas_columns = {
-            name: _make_pandas_column(pandas, values) for name, values in columns.items()
-        }
-        return pandas.DataFrame(pandas_columns, index=index)
-
-
-def _list_failure_names() -> Iterator[str]:
-    """Yield the names of the column of failures, the best first."""
-    yield "error"
-    yield "failure"
-    for number in count(2):
-        yield f"failure_{number}"
-
-
-def find_frame_library(value: object) -> Literal["pandas", "polars"] | None:
-    """Return the library of `value` if it is a series or a frame of one; never import one."""
-    for library in FRAME_LIBRARIES:
-        module = sys.modules.get(library)
-        if module is not None and isinstance(value, (module.Series, module.DataFrame)):
-            return "pandas" if library == "pandas" else "polars"
-    return None
+        failures = [_format_failure(result) for result in self]
+        return make_frame(rows, failures, self._source)
 
 
 def _get_value(result: Completion | Failure) -> Any:
@@ -203,15 +149,6 @@ def _get_value(result: Completion | Failure) -> Any:
     if result.json is None and result.data is None:
         return result.text
     return result.data
-
-
-def _to_plain(value: Any) -> Any:
-    """Return a value that polars can store: its JSON instead of an object of a class."""
-    from pydantic import TypeAdapter
-
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    return TypeAdapter(Any).dump_python(value, mode="json")
 
 
 def _make_frame_row(result: Completion | Failure) -> dict[str, Any]:
@@ -225,16 +162,6 @@ def _make_frame_row(result: Completion | Failure) -> dict[str, Any]:
 
 def _format_failure(result: Completion | Failure) -> str | None:
     return f"{result.reason}: {result.message}" if isinstance(result, Failure) else None
-
-
-def _make_pandas_column(pandas: Any, values: list[Any]) -> Any:
-    """Return a column in which whole numbers stay whole numbers beside a row without an answer."""
-    numbers = [value for value in values if value is not None]
-    is_whole = all(isinstance(value, int) and not isinstance(value, bool) for value in numbers)
-    has_range = is_whole and all(abs(number) < 2**63 for number in numbers)
-    if numbers and has_range and len(numbers) < len(values):
-        return pandas.array(values, dtype="Int64")
-    return values
 
 
 def _get_field(result: Completion, name: str) -> Any:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import replace_surrogates
-from jp_nb.session.rows.completions import find_frame_library
+from jp_nb.session.rows.completion_frames import find_frame_library
 from jp_nb.session.rows.prompt_images import PromptError, read_images
 from jp_nb.session.rows.single_completion import RowPrompt
 

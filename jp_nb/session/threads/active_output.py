@@ -67,8 +67,11 @@ class ActiveOutput:
             self.early.finish()
             self.early = None
 
-    def begin(self, config: AppConfig) -> TurnOutput:
-        """Return the display of a turn in the running cell; later prompts appear in that cell."""
+    def choose(self, config: AppConfig) -> TurnOutput:
+        """Return the display of a turn in the running cell; later prompts appear in that cell.
+
+        It is the early one, if there is one. `showing_current` begins and ends it.
+        """
         if self.early is not None:
             self.current = self.early
             self.early = None
@@ -83,15 +86,15 @@ class ActiveOutput:
         return self.current
 
     @contextmanager
-    def show_current(self) -> Iterator[TurnOutput]:
+    def showing_current(self) -> Iterator[TurnOutput]:
         """Show the events of the `with` block. Interrupts can end only `CellLoop.serve` in it."""
         output = self.current
-        assert output is not None  # `begin` was called
+        assert output is not None  # `choose` was called
 
         with self._interrupts.defer():
             try:
                 self._interrupts.on_interrupt = lambda: output(InterruptReceived())
-                output.begin()
+                output.begin()  # an early display was begun before: it now shows the turn
                 yield output
             finally:
                 self._interrupts.on_interrupt = None

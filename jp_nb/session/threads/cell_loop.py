@@ -66,16 +66,17 @@ class CellLoop:
 
     It implements `CellThread` (`toolkit/cell_thread.py`), with which tools use the cell's thread.
     Jobs run in the order in which they were posted. Calls (`def` tools) run one at a time, in
-    order, each after the jobs posted so far. An interrupt *holds* the calls: jobs still run, but
-    no call starts until `release`.
+    order, each after the jobs posted so far. After an interrupt, `agent_runner.py` *holds* the
+    calls: jobs still run, but no call starts until `release`.
 
     Attributes:
-        interrupts: Only `serve` raises `KeyboardInterrupt` while they are deferred.
+        interrupts: Interrupts of the kernel. While `serve` runs, they are deferred: `serve` raises
+            them between two jobs.
         idle_s: Seconds that the cell's thread has waited without work. A job or a function that
             runs does not count. The time in which the process was stopped does not count either,
             because messages of that time are read only afterwards.
-        running_call: An object that is another one for each call; None between the calls. With it
-            as a key, `agent_runner.py` lists the cell's thread among the threads of tools.
+        running_call: A new object for each call; None between the calls. With it as a key,
+            `agent_runner.py` lists the cell's thread among the threads of tools.
     """
 
     def __init__(self) -> None:
@@ -160,7 +161,7 @@ class CellLoop:
 
     def interrupt(self) -> None:
         """Interrupt the turn, as the kernel's stop button does. Call it in a job of `serve`."""
-        self.interrupts.count()
+        self.interrupts.receive()
 
     def set_listener(self, listener: Listener | None) -> None:
         """Wait with `listener` from now on; None: the default one. Call it on the cell's thread."""
@@ -191,7 +192,7 @@ class CellLoop:
 
         The order is: a due timer or a job, the condition of `serve`, a call, a wait.
         """
-        self.interrupts.check()
+        self.interrupts.check()  # raises `KeyboardInterrupt` for a deferred interrupt
         if run_first_due(self._timers, monotonic()) or run_first(self._jobs):
             return False
 

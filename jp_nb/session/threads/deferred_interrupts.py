@@ -112,7 +112,7 @@ class DeferredInterrupts:
             return False
         return self.received == received
 
-    def count(self) -> None:
+    def receive(self) -> None:
         """Count an interrupt, which `check` raises later, and report it at once."""
         self._count += 1
         if self.on_interrupt is not None and not self._is_internal():
@@ -127,7 +127,7 @@ class DeferredInterrupts:
             handler()
             return
 
-        self.count()
+        self.receive()
         if not self.deferring or self._count >= MAX_INTERRUPTS:
             self._count = 0
             raise KeyboardInterrupt

@@ -32,7 +32,7 @@ class SourceWait:
 
     Args:
         config: The configuration with the sources, and with the settings of the display.
-        list_starting: Returns the names of the servers that start now.
+        list_awaited: Returns the names of the servers that start or list their tools now.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class SourceWait:
         runner: AgentRunner,
         line: TurnLine,
         config: AppConfig,
-        list_starting: Callable[[], Sequence[str]],
+        list_awaited: Callable[[], Sequence[str]],
     ) -> None:
         self._runner = runner
         self._line = line
         self._config = config
-        self._list_starting = list_starting
+        self._list_awaited = list_awaited
         self._timer: Timer | None = None  # the next update of the status line
         self._shown_status = ""
 
@@ -101,7 +101,7 @@ class SourceWait:
 
     def _show_progress(self) -> None:
         """Show the servers that start now, and again after the configured interval."""
-        names = [f"the server {one_line(name, limit=40)}" for name in self._list_starting()]
+        names = [f"the server {one_line(name, limit=40)}" for name in self._list_awaited()]
         text = ""
         if names:
             self._runner.output.begin_early(self._config)

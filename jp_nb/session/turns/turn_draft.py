@@ -2,6 +2,8 @@
 
 `%%jp -m MODEL -c FILE -t TOOL` has options that change the settings of the conversation. They are
 recorded only if the whole turn is possible: the model exists, its key is set, and the tools start.
+The settings that a new conversation inherits are recorded in it at once: if the turn is not
+possible, that conversation is dropped as a whole.
 
 Source: `docs/configuration.md`, `docs/turns.md`.
 """
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.offered_tools.tool_sources import SourceAttempt
-from jp_nb.agent.provider import ToolChoice
+from jp_nb.agent.provider import ToolChoice, find_chosen_tool
 from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.config.directives import Directive
 from jp_nb.record.changes.config_draft import Draft
@@ -35,7 +37,8 @@ class TurnDraft:
 
     Attributes:
         settings: The settings of the conversation in which it will run.
-        changes: The changes of its options, which `changes.record` records.
+        changes: The changes of the turn's options. `changes.record()` records them.
+        resolved: The model, the tools, and the instructions of the turn.
     """
 
     settings: Settings
@@ -71,7 +74,8 @@ class TurnDrafter:
         """Resolve the configuration of a turn in `next_conversation`, or in the active one.
 
         Raises:
-            ConfigError: An option or the configuration is not valid. Nothing has changed.
+            ConfigError: An option or the configuration is not valid. Nothing is recorded, but a
+                script that the user named stays allowed until the kernel ends.
             ProviderError: The key of the model is missing.
             UsageError: The model does not support the schema of the request, or `tool_choice` does
                 not fit the tools.
@@ -86,14 +90,15 @@ class TurnDrafter:
             paths = [*next_conversation.inherits]
             if model is not None and MODEL_PATH in paths:
                 paths.remove(MODEL_PATH)  # the turn has its own model
-            inherited_notices = list_inherited_notices(settings.inherit(active.settings, paths))
+            inherited = settings.inherit(active.settings, paths)  # recorded in the new stream
+            inherited_notices = list_inherited_notices(inherited)
 
         directives, notices = resolve_variables(
             directives, self._host.namespace, active.files.folder
         )
-        attempt = SourceAttempt()
+        attempt = SourceAttempt()  # each source is tried once for the turn, in all steps below
         changes = self._draft_with_tools(settings, directives, model, tool_choice, attempt)
-        changes.notices[:] = [*inherited_notices, *changes.notices, *notices]
+        changes.notices = [*inherited_notices, *changes.notices, *notices]
 
         # A script that the user names here needs no other consent, also if the model was the same
         # before and nothing changes.
@@ -131,7 +136,8 @@ class TurnDrafter:
             discover(settings.config, attempt, names=switched_on, only_named=True)
 
         draft = settings.draft(directives, model=model)
-        chosen_names = [] if tool_choice is None else [tool_choice.removeprefix("tool:")]
+        chosen_tool = None if tool_choice is None else find_chosen_tool(tool_choice)
+        chosen_names = [] if chosen_tool is None else [chosen_tool]
         has_new_tools = discover(draft.config(), attempt, names=chosen_names)
         if has_new_tools:
             draft = settings.draft(directives, model=model)

@@ -429,7 +429,7 @@ class TurnRunner:
 
     def _show_run(self, prepared: _PreparedTurn) -> _RunEnd:
         """Run the loop of a turn on the agent's thread, and show its events in the cell."""
-        with self.runner.output.show_current() as output:
+        with self.runner.output.showing_current() as output:
             if prepared.shown_request:
                 output(ShowRequest(prepared.shown_request))
 

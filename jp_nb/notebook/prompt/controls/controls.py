@@ -19,7 +19,7 @@ from jp_nb.notebook.prompt.controls.text_controls import (
     make_text_control,
 )
 from jp_nb.rendering.prompt_texts import prompt_text
-from jp_nb.rendering.prompt_texts.question_text import spell_option_labels
+from jp_nb.rendering.prompt_texts.option_labels import spell_option_labels
 from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     BooleanAnswer,

@@ -22,7 +22,7 @@ from jp_nb.notebook.prompt.controls.form_control import (
 )
 from jp_nb.notebook.prompt.controls.stock_choices import StockChoices
 from jp_nb.rendering.prompt_texts import prompt_text
-from jp_nb.rendering.prompt_texts.question_text import spell_option_labels
+from jp_nb.rendering.prompt_texts.option_labels import spell_option_labels
 from jp_nb.text import plain, spell_prose
 from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
 from jp_nb.toolkit.question_types.select_answer import OTHER_LABEL, Picks, SelectAnswer

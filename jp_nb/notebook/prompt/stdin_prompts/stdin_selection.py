@@ -21,7 +21,7 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     make_empty_confirmation,
 )
 from jp_nb.rendering.prompt_texts import prompt_text
-from jp_nb.rendering.prompt_texts.question_text import spell_option_labels
+from jp_nb.rendering.prompt_texts.option_labels import spell_option_labels
 from jp_nb.text import MAX_DIGITS, plain, spell_invisible
 from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
 from jp_nb.toolkit.question_types.select_answer import OTHER_LABEL, Picks, SelectAnswer

@@ -1,29 +1,21 @@
-"""Show a recorded question and its answer as a *card*: the answer in words, and lines below it.
+"""Read a recorded question and its answer into a *card*, which `card_text.py` shows.
 
-The input is recorded JSON. Parts that are missing, damaged or unknown are omitted. An *own text* is
-a text that the user typed in place of an option, or as the answer to a text question.
-
-    Which stores? → Redis, Postgres, "a file"
-        ☑ Postgres
-        ☑ Redis
-        ☐ SQLite
-        ✎ a file
+A card has the answer in words, and what is listed below it: options, an own text, and the fields of
+a form. The input is recorded JSON. Parts that are missing, damaged or unknown are omitted. An *own
+text* is a text that the user typed in place of an option, or as the answer to a text question.
 
 Source: `docs/prompts.md`, `docs/record.md`, `docs/guide.md`.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.json_reading import MAX_SHOWN_LEVELS, is_deeper
 from jp_nb.json_values import as_object, sorted_json
-from jp_nb.object_text import BAR
 from jp_nb.record.entries.outcomes import END_WORDS
 from jp_nb.record.reading.recorded_answers import (
     CONFIRMED_ANSWER,
@@ -31,22 +23,16 @@ from jp_nb.record.reading.recorded_answers import (
     EMPTY,
     NONE_OF_THESE,
 )
-from jp_nb.rendering.markdown import escape_markup, make_code_block, quote_markdown
-from jp_nb.rendering.report import (
-    MAX_CELL_CHARS,
-    MAX_LINE_CHARS,
-    limit_text,
-)
-from jp_nb.text import MAX_LISTED_LINES, make_lookalike_key, one_line, pluralize, spell_invisible
+from jp_nb.rendering.prompt_texts.option_labels import spell_option_labels
+from jp_nb.rendering.report import MAX_CELL_CHARS, MAX_LINE_CHARS, limit_text
+from jp_nb.text import MAX_LISTED_LINES, one_line, pluralize, spell_invisible
 
 NOT_ANSWERED: Final = END_WORDS["declined"].user
 UNREADABLE: Final = "(nested too deeply to be shown)"
 MAX_ALTERNATIVES: Final = 8
 """With more options, the card of an answer lists none, but has their number."""
-OWN_SIGN: Final = "✎ "
-_SIGNS: Final = {(False, False): "○ ", (False, True): "◉ ", (True, False): "☐ ", (True, True): "☑ "}
-"""Signs of options. Keys: several options may be chosen; this one was chosen."""
-_PICKS: Final = {"selected", "custom"}
+_PICK_KEYS: Final = {"selected", "custom"}
+"""Keys of a recorded answer with an own text."""
 
 
 class CardOption(NamedTuple):
@@ -58,7 +44,10 @@ class CardOption(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuestionCard:
-    """The display of a question and its answer.
+    """What is shown of a question and its answer.
+
+    Three properties have the answer as text: `words` is the whole answer, `headline` is beside the
+    question, and `field_text` beside the name of a field, if the question is a field of a form.
 
     Attributes:
         words: The answer in one line, "" without one. For a select question, the chosen labels in
@@ -124,8 +113,7 @@ def _make_plain_card(kind: dict[str, JsonValue], answer: JsonValue) -> QuestionC
 
     A text of several lines has its first line in the words, and all lines below.
     """
-    has_several_lines = isinstance(answer, str) and len(_split_own_text(answer)) > 1
-    if isinstance(answer, str) and has_several_lines:
+    if isinstance(answer, str) and _has_several_lines(answer):
         return QuestionCard(_cut_first_line(answer), own_text=answer, answered=True)
 
     if isinstance(answer, bool):
@@ -135,6 +123,10 @@ def _make_plain_card(kind: dict[str, JsonValue], answer: JsonValue) -> QuestionC
 
     words = one_line(_format_value(answer), limit=MAX_LINE_CHARS) or EMPTY
     return QuestionCard(words, answered=True)
+
+
+def _has_several_lines(own_text: str) -> bool:
+    return len(split_own_text(own_text)) > 1
 
 
 def _format_value(value: JsonValue) -> str:
@@ -168,8 +160,10 @@ def _make_select_card(
             words, allows_several=allows_several, own_text=picks.own_text, answered=True
         )
 
-    # A record may have an answer that was not offered.
+    # Only an open question can have more options than are listed, as `MAX_ALTERNATIVES` is smaller.
     listed = options[:MAX_LISTED_LINES]
+
+    # A record may have an answer that was not offered.
     not_offered = [
         CardOption(_format_label(value), chosen=True)
         for key, value in chosen.items()
@@ -196,7 +190,7 @@ def _read_picks(answer: JsonValue) -> _Picks:
     """Read the answer to a select question: a value, a list, or `{"selected", "custom"}`."""
     own_text = None
     values = answer
-    if isinstance(answer, dict) and answer and answer.keys() <= _PICKS:
+    if isinstance(answer, dict) and answer and answer.keys() <= _PICK_KEYS:
         values = answer.get("selected", [])
         custom = answer.get("custom")
         own_text = custom if isinstance(custom, str) else None
@@ -210,8 +204,9 @@ def _format_picks(
     """Return the picks in one line; `labels` and `chosen` have the values as JSON as keys."""
     words = [labels.get(key) or _format_label(value) for key, value in chosen.items()]
     if own_text is not None:
-        is_long = len(_split_own_text(own_text)) > 1
-        text = _cut_first_line(own_text) if is_long else spell_invisible(own_text)
+        text = spell_invisible(own_text)
+        if _has_several_lines(own_text):
+            text = _cut_first_line(own_text)
         words.append(f'"{text}"')
 
     if not words:
@@ -221,7 +216,7 @@ def _format_picks(
 
 def _cut_first_line(text: str) -> str:
     """Return the first line of an own text, with a sign that more follows."""
-    return f"{one_line(_split_own_text(text)[0], limit=MAX_CELL_CHARS)} …"
+    return f"{one_line(split_own_text(text)[0], limit=MAX_CELL_CHARS)} …"
 
 
 def _read_option_labels(options: JsonValue) -> dict[str, str]:
@@ -274,97 +269,6 @@ def _make_form_card(fields: list[JsonValue], answer: JsonValue, *, answered: boo
     return QuestionCard(words, fields=tuple(cards), answered=answered)
 
 
-def format_card_lines(card: QuestionCard) -> list[str]:
-    """Return the lines below a question as text, without indentation.
-
-    These are the options, the own text, and the fields of a form with their own lines.
-    """
-    lines = _list_options(card)
-
-    if card.own_text is not None:
-        own_lines = _split_own_text(card.own_text)
-        if len(own_lines) == 1:
-            lines.append(f"{OWN_SIGN}{own_lines[0]}")
-        else:
-            lines += [f"{BAR}{line}" for line in own_lines]
-
-    for name, inner in card.fields:
-        field = f"{name}: {inner.field_text}" if card.answered else name
-        lines.append(field)
-        lines += [f"    {line}" for line in format_card_lines(_shorten_field_card(inner))]
-
-    return lines
-
-
-def render_card(card: QuestionCard) -> str:
-    """Return the lines below a question as Markdown; "" if there are none."""
-    blocks = ["\n".join(f"- {escape_markup(line)}" for line in _list_options(card))]
-
-    if card.own_text is not None:
-        own_lines = _split_own_text(card.own_text)
-        if len(own_lines) == 1:
-            shown = escape_markup(f"{OWN_SIGN}{own_lines[0]}")
-        else:
-            shown = make_code_block("\n".join(own_lines))
-        blocks.append(quote_markdown(shown))
-
-    lines = []
-    for name, inner in card.fields:
-        answer = f": **{escape_markup(inner.field_text)}**" if card.answered else ""
-        lines.append(f"- {escape_markup(name)}{answer}")
-        if below := render_card(_shorten_field_card(inner)):
-            lines.append("")
-            for line in below.split("\n"):
-                indented = f"  {line}" if line else ""
-                lines.append(indented)
-
-    blocks.append("\n".join(lines))
-    return "\n\n".join(filter(None, blocks))
-
-
-def _shorten_field_card(card: QuestionCard) -> QuestionCard:
-    """Return the card below the line of a field.
-
-    The line of an answered field has its answer, so only a long text is below it.
-    """
-    return replace(card, options=(), omitted_options=0) if card.answered else card
-
-
-def _list_options(card: QuestionCard) -> list[str]:
-    """Return a line for each listed option, such as `☑ Redis`, and one for the omitted ones."""
-    lines = []
-    for option in card.options:
-        lines.append(f"{_SIGNS[card.allows_several, option.chosen]}{option.label}")
-
-    if card.omitted_options:
-        noun = pluralize("option", card.omitted_options)
-        lines.append(f"… {card.omitted_options} more {noun}")
-    return lines
-
-
-def _split_own_text(text: str) -> list[str]:
+def split_own_text(text: str) -> list[str]:
     """Return the lines of an own text, at most 50, and a line with the number of the others."""
     return limit_text(text, lines=50).split("\n") if text.strip() else [EMPTY]
-
-
-def spell_option_labels(options: tuple[str, ...]) -> list[str]:
-    """Return a distinct label for each of `options`.
-
-    Options that look alike get their JSON escapes, and equal labels a number.
-    """
-    labels: dict[str, None] = {}  # an ordered set
-    equal_counts = Counter[str]()  # how many labels had the same text before
-    lookalikes = Counter(map(make_lookalike_key, dict.fromkeys(options)))
-
-    for option in options:
-        text = spell_invisible(option) or EMPTY
-        if lookalikes[make_lookalike_key(option)] > 1 and not option.isascii():
-            text = f"{text} ({json.dumps(option)})"
-
-        label = text
-        while label in labels:  # widgets find an option by its label
-            equal_counts[text] += 1
-            label = f"{text} ({equal_counts[text] + 1})"
-        labels[label] = None
-
-    return list(labels)
