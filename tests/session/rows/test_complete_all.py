@@ -203,7 +203,7 @@ def test_template_inserts_values_as_text(server: RowServer) -> None:
 @pytest.mark.req("MAP-9", "MAP-10")
 def test_template_that_leaves_no_text_is_a_failure_and_is_not_sent(server: RowServer) -> None:
     numpy = pytest.importorskip("numpy")
-    empty = [None, "", " ", float("nan"), numpy.float32("nan"), numpy.datetime64("NaT")]
+    empty = [None, "", " ", float("nan"), numpy.float32("nan"), numpy.datetime64("NaT", "s")]
     rows = [{"text": value} for value in (*empty * 5, "a")]
     answers = jp.complete_all(rows, prompt="{text}", workers=1, **server.options)
     assert texts(answers) == ["prompt"] * 30 + ["A"]
