@@ -11,7 +11,7 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 
 import type { JsonObject } from './json';
 import { isCount, isObject, list } from './json';
-import { cellOf, setRunning } from './outputs';
+import { findCodeCell, setRunning } from './outputs';
 import type { Views } from './views';
 
 const OUTPUT_TYPES = ['stream', 'display_data', 'execute_result', 'error'];
@@ -61,7 +61,7 @@ function findCell(
   views: Views,
   { cell: id, source }: JsonObject
 ): ICodeCellModel | string {
-  const cell = cellOf(model, id);
+  const cell = findCodeCell(model, id);
   if (!cell) {
     return 'the cell was deleted';
   }
@@ -79,7 +79,7 @@ function findCell(
 
 /** Remove the `[*]` of a cell whose outputs are not stored. */
 function stopRunning(model: INotebookModel, views: Views, { cell: id }: JsonObject): void {
-  const cell = cellOf(model, id);
+  const cell = findCodeCell(model, id);
   if (cell && !views.isQueued(cell.id, '')) {
     setRunning(cell, false);
   }

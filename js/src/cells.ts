@@ -10,6 +10,7 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 
 import type { JsonObject } from './json';
 import { isObject, list, own } from './json';
+import type { IWithUndo } from './opendocument';
 import { isCodeCell } from './outputs';
 import { cut } from './report';
 import type { Views } from './views';
@@ -43,11 +44,6 @@ interface IExpected {
   source: string;
   editable: boolean;
   deletable: boolean;
-}
-
-/** The property of `YNotebook` that the interface of the shared model lacks. */
-interface IWithUndo {
-  undoManager?: { stopCapturing(): void };
 }
 
 /** All cells with their whole sources, and the last operation. */

@@ -4,7 +4,7 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 import type { IOutputAreaModel } from '@jupyterlab/outputarea';
 
 import { isCount } from './json';
-import { cellOf } from './outputs';
+import { findCodeCell } from './outputs';
 import type { Received } from './protocol';
 import type { Views } from './views';
 
@@ -46,7 +46,7 @@ export class EndLines {
 
   put(id: string, text: string): void {
     this.remove(id);
-    const outputs = cellOf(this.model, id)?.outputs;
+    const outputs = findCodeCell(this.model, id)?.outputs;
     if (!outputs) {
       return;
     }
@@ -90,10 +90,16 @@ export class EndLines {
     }
   }
 
+  dispose(): void {
+    for (const id of this.lines.keys()) {
+      this.remove(id);
+    }
+  }
+
   /** Forget the lines of cells that the user has deleted. */
   follow(): void {
     for (const [id, { outputs }] of this.lines) {
-      if (cellOf(this.model, id)?.outputs !== outputs) {
+      if (findCodeCell(this.model, id)?.outputs !== outputs) {
         this.remove(id);
       }
     }

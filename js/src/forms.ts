@@ -7,7 +7,7 @@ import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 
 import { CellInView } from './inview';
 import type { JsonObject } from './json';
-import { pick } from './json';
+import { filterKeys } from './json';
 import type { IForm, Showing } from './outputs';
 import { isCodeCell, isWidget, markOf, placeOf, show, WIDGET_VIEW } from './outputs';
 import type { Views } from './views';
@@ -52,6 +52,11 @@ export class FormKeeper {
     this.look();
   }
 
+  dispose(): void {
+    clearTimeout(this.soon);
+    this.stop();
+  }
+
   private look(): void {
     const form = this.showing?.form;
     if (!this.showing || !form) {
@@ -59,7 +64,7 @@ export class FormKeeper {
       this.timer = undefined;
       this.undrawn.clear();
     } else {
-      if (this.showing.ours) {
+      if (this.showing.isKeptHere) {
         this.showing.put(form.id);
       }
       if (this.model.collaborative) {
@@ -196,7 +201,7 @@ export class FormKeeper {
 
 /** `output`, which shows a widget, as its text. */
 export function asText({ output_type, data }: IOutput): IOutput {
-  const rest = pick((data ?? {}) as JsonObject, key => key !== WIDGET_VIEW);
+  const rest = filterKeys((data ?? {}) as JsonObject, key => key !== WIDGET_VIEW);
   return { output_type, data: rest, metadata: {} } as IOutput;
 }
 

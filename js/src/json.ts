@@ -38,7 +38,7 @@ function byKey([first]: [string, unknown], [second]: [string, unknown]): number 
 }
 
 /** A copy of `object` with the keys that `keep` accepts. */
-export function pick(object: JsonObject, keep: (key: string) => boolean): JsonObject {
+export function filterKeys(object: JsonObject, keep: (key: string) => boolean): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([key]) => keep(key)));
 }
 

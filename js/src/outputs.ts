@@ -12,7 +12,7 @@ import type { Views } from './views';
 export const WIDGET_VIEW = 'application/vnd.jupyter.widget-view+json';
 
 /** The content of a display. */
-export interface IContent {
+export interface IDisplayContent {
   data: JsonObject;
   metadata?: unknown;
 }
@@ -59,7 +59,7 @@ export function placeOf(outputs: IOutputAreaModel, id: unknown, data?: unknown):
   return alike;
 }
 
-export function cellOf(model: INotebookModel, id: unknown): ICodeCellModel | null {
+export function findCodeCell(model: INotebookModel, id: unknown): ICodeCellModel | null {
   for (const cell of model.cells) {
     if (cell.id === id && isCodeCell(cell)) {
       return cell;
@@ -75,10 +75,10 @@ export function insertCell(model: INotebookModel, id: string, code: string): ICo
   const isEmpty = last?.type === 'code' && !last.sharedModel.getSource();
   const place = cells.length - (isEmpty ? 1 : 0);
   sharedModel.insertCell(place, { cell_type: 'code', id, source: code, metadata: {} });
-  return cellOf(model, id);
+  return findCodeCell(model, id);
 }
 
-export function asOutput({ data, metadata }: IContent): IOutput {
+export function asOutput({ data, metadata }: IDisplayContent): IOutput {
   return {
     output_type: 'display_data',
     data,
@@ -98,7 +98,10 @@ export function asStream({ name, text }: IPrinted): IOutput {
  * Show what the kernel lists as the outputs of a running cell: also those of user code, which have
  * no ids. The error of a cell that has ended stays.
  */
-export function fill(outputs: IOutputAreaModel, listed: (IPrinted | IContent)[]): void {
+export function fillOutputs(
+  outputs: IOutputAreaModel,
+  listed: (IPrinted | IDisplayContent)[]
+): void {
   const before = outputs.toJSON();
   const errors = before.filter(output => output.output_type === 'error');
   const shown = listed
@@ -173,16 +176,16 @@ export class Showing {
   }
 
   /** By display id: the newest content. */
-  readonly outputs = new Map<string, IContent>();
+  readonly outputs = new Map<string, IDisplayContent>();
 
   /** The cell was queued once more. */
-  again = false;
+  isQueuedAgain = false;
 
   /** The outputs of the cell's model, which is new after an undo. */
-  watched: IOutputAreaModel | null = null;
+  watchedOutputs: IOutputAreaModel | null = null;
 
   get cellModel(): ICodeCellModel | null {
-    return cellOf(this.model, this.cell);
+    return findCodeCell(this.model, this.cell);
   }
 
   get outputsOfCell(): IOutputAreaModel | undefined {
@@ -190,7 +193,7 @@ export class Showing {
   }
 
   /** Whether JupyterLab does not update these outputs. */
-  get ours(): boolean {
+  get isKeptHere(): boolean {
     return this.isLost || !this.views.runs(this.request);
   }
 
@@ -211,11 +214,11 @@ export class Showing {
   /** Watch the outputs of the cell; return true if the cell has come back, as by an undo. */
   private watch(): boolean {
     const outputs = this.outputsOfCell ?? null;
-    if (outputs === this.watched) {
+    if (outputs === this.watchedOutputs) {
       return false;
     }
-    this.watched?.changed.disconnect(this.onChanged, this);
-    this.watched = outputs;
+    this.watchedOutputs?.changed.disconnect(this.onChanged, this);
+    this.watchedOutputs = outputs;
     outputs?.changed.connect(this.onChanged, this);
     return outputs !== null;
   }
@@ -233,9 +236,9 @@ export class Showing {
   }
 
   /** Set the content of the output `id`. */
-  update(id: string, content: IContent): void {
+  update(id: string, content: IDisplayContent): void {
     this.outputs.set(id, content);
-    if (this.ours) {
+    if (this.isKeptHere) {
       this.put(id);
     }
   }
@@ -265,7 +268,7 @@ export class Showing {
 
   /** Show the error of the cell, which JupyterLab shows only in the page that ran it. */
   onError({ ename, evalue, traceback }: JsonObject): void {
-    if (this.ours) {
+    if (this.isKeptHere) {
       const error = { output_type: 'error', ename, evalue, traceback } as IOutput;
       this.outputsOfCell?.add(error);
     }
@@ -273,7 +276,7 @@ export class Showing {
 
   /** A tool has cleared the cell: the kernel sends the outputs of the turn again. */
   onClear(wait: boolean): void {
-    if (!this.ours) {
+    if (!this.isKeptHere) {
       if (wait) {
         this.clearsNext = true;
       } else {
@@ -414,7 +417,7 @@ export class Showing {
     }
     const isRunning = cell.executionState === 'running';
     this.isLost = true;
-    this.again ||= isRunning && !this.views.runs(this.request);
+    this.isQueuedAgain ||= isRunning && !this.views.runs(this.request);
     if (!isRunning) {
       setRunning(cell, true); // the user chose "Clear Cell Output"
     }
@@ -423,21 +426,22 @@ export class Showing {
 
   /** The cell has ended. In a shared document, copies of its outputs may still arrive. */
   end(): void {
-    const { ours } = this;
+    const { isKeptHere } = this;
     const cell = this.cellModel;
-    this.again ||= this.views.isQueued(this.cell, this.request);
+    this.isQueuedAgain ||= this.views.isQueued(this.cell, this.request);
     this.isOver = true;
     if (!this.model.collaborative) {
-      this.release();
+      this.dispose();
     }
-    if (cell && ours && !this.again) {
+    if (cell && isKeptHere && !this.isQueuedAgain) {
       setRunning(cell, false);
     }
   }
 
-  release(): void {
-    this.watched?.changed.disconnect(this.onChanged, this);
-    this.watched = null;
+  dispose(): void {
+    clearTimeout(this.emptied);
+    this.watchedOutputs?.changed.disconnect(this.onChanged, this);
+    this.watchedOutputs = null;
   }
 
   /** JupyterLab does not update outputs that were cleared or moved. */
@@ -452,6 +456,6 @@ export class Showing {
 }
 
 /** Whether the kernel's list of the outputs of a cell can be shown. */
-export function areOutputs(outputs: unknown): outputs is (IPrinted | IContent)[] {
+export function areOutputs(outputs: unknown): outputs is (IPrinted | IDisplayContent)[] {
   return list(outputs).every(output => isPrinted(output) || isObject(own(output, 'data')));
 }

@@ -1,5 +1,6 @@
 /** The comm messages between kernel and page; see docs/protocol.md. */
 
+import { isCount } from './json';
 import type { KernelMessage, PageMessage } from './messages';
 
 export const PROTOCOL = 2;
@@ -24,7 +25,7 @@ export type Received<Type extends KernelMessage['type']> = Unchecked<
 type Unchecked<Message> = { [Field in keyof Message]?: unknown };
 
 /** A message of the page, without the fields that all of them have. */
-export type Answer = WithoutCommon<PageMessage>;
+export type OutgoingMessage = WithoutCommon<PageMessage>;
 
 type WithoutCommon<Message> = Message extends unknown ? Omit<Message, 'v' | 'page'> : never;
 
@@ -34,6 +35,11 @@ export const FEATURES = ['cells', 'input', 'ended', 'printed', 'edits', 'runs'];
 /** Whether a message can carry `text` in one piece. */
 export function isInline(text: string): boolean {
   return new TextEncoder().encode(text).length <= INLINE_BYTES;
+}
+
+/** The number of a message; 0 is that of none. */
+export function seqOf({ seq }: { seq?: unknown }): number {
+  return isCount(seq) ? seq : 0;
 }
 
 /** Split text, but no surrogate pairs. */

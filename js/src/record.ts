@@ -5,7 +5,7 @@
  */
 
 import type { JsonObject } from './json';
-import { isObject, list, own, pick } from './json';
+import { filterKeys, isObject, list, own } from './json';
 
 /** The key of the record in the notebook's metadata. */
 export const KEY = 'jp';
@@ -32,7 +32,7 @@ export function eventsOf(entry: unknown): unknown[] {
 }
 
 export function conversations(doc: unknown): unknown[] {
-  const shelved = isObject(doc) ? pick(doc, key => OF_A_CONVERSATION.includes(key)) : {};
+  const shelved = isObject(doc) ? filterKeys(doc, key => OF_A_CONVERSATION.includes(key)) : {};
   const active = eventsOf(doc).length ? [shelved] : [];
   return [...active, ...list(own(doc, 'others'))];
 }
@@ -87,5 +87,8 @@ function withSegments(entry: unknown, left: JsonObject): unknown {
     }
     parts.push(events);
   }
-  return { ...pick(entry, key => key !== 'sealed'), events: [...parts, eventsOf(entry)].flat() };
+  return {
+    ...filterKeys(entry, key => key !== 'sealed'),
+    events: [...parts, eventsOf(entry)].flat()
+  };
 }

@@ -9,7 +9,7 @@
 import type { INotebookModel } from '@jupyterlab/notebook';
 
 import type { JsonObject } from './json';
-import { hasSameText, isCount, isObject, list, own, pick } from './json';
+import { filterKeys, hasSameText, isCount, isObject, list, own } from './json';
 import type { Received } from './protocol';
 import { KEY, WIDGET_STATE } from './record';
 
@@ -29,7 +29,7 @@ const ACTIVE = -1;
 const MAX_STATE_CHARS = 200;
 
 /** What the kernel must know to compute the next content. */
-export interface IContent {
+export interface IStoredContent {
   keys: JsonObject;
   carriers: JsonObject;
 }
@@ -57,16 +57,20 @@ export class NotebookStore {
   ) {
     this.state = this.nameState();
     this.carriers = this.findCarriers();
-    model.metadataChanged.connect((_, { key }) => this.onMetadata(key));
+    model.metadataChanged.connect(this.onMetadataChanged, this);
+  }
+
+  dispose(): void {
+    this.model.metadataChanged.disconnect(this.onMetadataChanged, this);
   }
 
   /** The name of the present content. */
   state: string;
 
   /** Return the content, for `hello`. */
-  read(): IContent {
+  read(): IStoredContent {
     this.checkShared();
-    const keys = pick(this.model.metadata, isOwned);
+    const keys = filterKeys(this.model.metadata, isOwned);
     this.value = { isKnown: true, jp: keys[KEY] };
     return { keys, carriers: this.findCarriers() };
   }
@@ -192,7 +196,7 @@ export class NotebookStore {
     }
   }
 
-  private onMetadata(key: string): void {
+  private onMetadataChanged(_: unknown, { key }: { key: string }): void {
     if (this.isWriting) {
       return;
     }
@@ -240,13 +244,13 @@ export class NotebookStore {
     if (!isObject(states)) {
       return {};
     }
-    return pick(states, key => own(states[key], 'model_module') === CARRIER_MODULE);
+    return filterKeys(states, key => own(states[key], 'model_module') === CARRIER_MODULE);
   }
 
   /** Put carriers back that are missing; return whether there are any. */
   private restoreCarriers(): boolean {
     const present = this.findCarriers();
-    const lost = pick(this.carriers, key => !Object.hasOwn(present, key));
+    const lost = filterKeys(this.carriers, key => !Object.hasOwn(present, key));
     if (this.model.readOnly || !Object.keys(lost).length) {
       return false;
     }
@@ -269,8 +273,8 @@ export class NotebookStore {
     const stored = asObject(this.model.getMetadata(WIDGETS));
     const widgets = asObject(own(stored, WIDGET_STATE));
     const isKept = (key: string) => !dropped.has(key) || !Object.hasOwn(this.carriers, key);
-    const state = pick(asObject(widgets.state), isKept);
-    const result = pick(stored, key => key !== WIDGET_STATE);
+    const state = filterKeys(asObject(widgets.state), isKept);
+    const result = filterKeys(stored, key => key !== WIDGET_STATE);
     if (Object.keys(state).length) {
       result[WIDGET_STATE] = { ...widgets, state };
     }
@@ -320,7 +324,7 @@ function extended(jp: unknown, change: unknown): JsonObject | undefined {
   if (!fits) {
     return undefined;
   }
-  const rest = pick(jp, key => !removed.includes(key));
+  const rest = filterKeys(jp, key => !removed.includes(key));
   return { ...rest, ...head, events: [...list(events), ...list(added)] };
 }
 
@@ -344,7 +348,7 @@ function withCopies(next: unknown, copies: unknown, jp: unknown): JsonObject | u
     if (place === ACTIVE && areTexts(keys)) {
       byPosition.set(
         position,
-        pick(jp, key => keys.includes(key))
+        filterKeys(jp, key => keys.includes(key))
       );
     } else if (isCount(place) && place < others.length) {
       byPosition.set(position, others[place]);

@@ -34,7 +34,7 @@ export class Views {
   }
 
   /** The id of the cell in which JupyterLab shows the outputs of `request`, or undefined. */
-  cellOf(request: unknown): string | undefined {
+  findRunningCell(request: unknown): string | undefined {
     for (const [running, cell] of this.running()) {
       if (running === request) {
         return cell;
@@ -45,7 +45,7 @@ export class Views {
 
   /** JupyterLab gives the outputs of a cell to the last request that runs or will run it. */
   runs(request: unknown): boolean {
-    return this.cellOf(request) !== undefined;
+    return this.findRunningCell(request) !== undefined;
   }
 
   /** Whether another request than `request` runs or will run `cell`. */

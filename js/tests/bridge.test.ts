@@ -711,3 +711,28 @@ describe('edits', () => {
     expect(to).toMatch(/^[a-zA-Z0-9-_]{1,64}$/);
   });
 });
+
+describe('a document that closes', () => {
+  it('leaves its kernel, and no timer of an open form', async () => {
+    const page = new Page();
+    const { page: to } = await page.open();
+    const data = { 'application/vnd.jupyter.widget-view+json': { model_id: 'm' } };
+    const outputs = [{ display_id: 'id', data, metadata: { jp_nb: { display_id: 'id' } } }];
+    const shown = { request: 'r', cell: 'a', code: '%%jp', outputs };
+    page.tell({ type: 'show', to, ...shown });
+    expect(vi.getTimerCount()).toBeGreaterThan(0);
+
+    page.notebook.collaborative = true;
+    // As JupyterLab does it: the model has no cells after it is disposed.
+    Object.assign(page.notebook, { cells: null });
+    page.context.disposed.emit();
+    page.cell.outputs.clear();
+    page.context.pathChanged.emit();
+    window.dispatchEvent(new Event('beforeunload'));
+    page.notebook.contentChanged.emit();
+
+    expect(page.tell({ type: 'pull' })).toEqual([]);
+    expect(page.user.userChanged.disconnect).toHaveBeenCalledTimes(1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

@@ -2,12 +2,12 @@ import type { IOutput } from '@jupyterlab/nbformat';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import { FormKeeper } from '../src/forms';
-import type { IContent } from '../src/outputs';
+import type { IDisplayContent } from '../src/outputs';
 import { Showing, WIDGET_VIEW } from '../src/outputs';
 import { Views } from '../src/views';
 import { FakeCell, FakeNotebook } from './fakes';
 
-const FORM: IContent = {
+const FORM: IDisplayContent = {
   data: { [WIDGET_VIEW]: { model_id: 'm' }, 'text/plain': 'form' },
   metadata: { jp_nb: { display_id: 'id' } }
 };

@@ -1,11 +1,11 @@
 import type { IOutput } from '@jupyterlab/nbformat';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { IContent } from '../src/outputs';
+import type { IDisplayContent } from '../src/outputs';
 import {
   areOutputs,
-  cellOf,
-  fill,
+  findCodeCell,
+  fillOutputs,
   insertCell,
   placeOf,
   show,
@@ -16,7 +16,7 @@ import {
 import { Views } from '../src/views';
 import { asOutputs, FakeCell, FakeNotebook, fakePanel } from './fakes';
 
-const content = (text: string, id?: string): IContent => ({
+const content = (text: string, id?: string): IDisplayContent => ({
   data: { 'text/plain': text },
   metadata: id ? { jp_nb: { display_id: id } } : {}
 });
@@ -29,7 +29,9 @@ const form = (model: string) =>
     metadata: {}
   }) as IOutput;
 const texts = (cell: FakeCell) =>
-  cell.outputs.items.map(({ data, text }) => (data as IContent['data'])?.['text/plain'] ?? text);
+  cell.outputs.items.map(
+    ({ data, text }) => (data as IDisplayContent['data'])?.['text/plain'] ?? text
+  );
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -54,16 +56,20 @@ describe('cells', () => {
     expect(notebook.list.map(({ id }) => id)).toEqual(['a', 'c', 'b']);
     insertCell(notebook.model, 'd', 'newer');
     expect(notebook.list.map(({ id }) => id)).toEqual(['a', 'c', 'd', 'b']);
-    expect(cellOf(notebook.model, 'z')).toBeNull();
+    expect(findCodeCell(notebook.model, 'z')).toBeNull();
   });
 });
 
-describe('fill', () => {
+describe('fillOutputs', () => {
   it('shows what the kernel lists, and keeps the error', () => {
     const cell = new FakeCell('a');
     const error = { output_type: 'error', ename: 'E', evalue: '', traceback: [] } as IOutput;
     cell.outputs.items = [display('old'), error];
-    fill(asOutputs(cell.outputs), [{ name: 'stdout', text: 'hi' }, content('new'), { data: {} }]);
+    fillOutputs(asOutputs(cell.outputs), [
+      { name: 'stdout', text: 'hi' },
+      content('new'),
+      { data: {} }
+    ]);
     expect(cell.outputs.items.map(output => output.output_type)).toEqual([
       'stream',
       'display_data',
@@ -71,7 +77,7 @@ describe('fill', () => {
     ]);
     const changes = vi.fn();
     cell.outputs.changed.connect(changes);
-    fill(asOutputs(cell.outputs), [{ name: 'stdout', text: 'hi' }, content('new')]);
+    fillOutputs(asOutputs(cell.outputs), [{ name: 'stdout', text: 'hi' }, content('new')]);
     expect(changes).not.toHaveBeenCalled();
   });
 });
@@ -134,7 +140,7 @@ describe('Showing', () => {
 
   it('leaves the outputs to JupyterLab while it shows them', () => {
     const { cell, showing } = start({ a: 'r' });
-    expect(showing.ours).toBe(false);
+    expect(showing.isKeptHere).toBe(false);
     showing.update('id', content('one', 'id'));
     showing.onError({ ename: 'E', evalue: '', traceback: [] });
     showing.add(display('printed'));
@@ -149,7 +155,7 @@ describe('Showing', () => {
     vi.runAllTimers();
     expect(texts(cell)).toEqual(['one']);
     expect(cell.executionState).toBe('running');
-    expect(showing.ours).toBe(true);
+    expect(showing.isKeptHere).toBe(true);
   });
 
   it('keeps a cell running that was queued once more', () => {
@@ -159,7 +165,7 @@ describe('Showing', () => {
     running.a = 'later';
     cell.outputs.clear();
     vi.runAllTimers();
-    expect(showing.again).toBe(true);
+    expect(showing.isQueuedAgain).toBe(true);
     showing.end();
     expect(cell.executionState).toBe('running');
   });
@@ -195,7 +201,7 @@ describe('Showing', () => {
     showing.update('id', content('one', 'id'));
     notebook.list.pop();
     showing.follow();
-    expect(showing.watched).toBeNull();
+    expect(showing.watchedOutputs).toBeNull();
     const back = new FakeCell('a');
     notebook.list.push(back);
     showing.follow();
@@ -206,12 +212,12 @@ describe('Showing', () => {
   it('knows the form of the open prompt', () => {
     const { cell, showing } = start();
     expect(showing.form).toBeNull();
-    showing.update('id', form('m1') as unknown as IContent);
+    showing.update('id', form('m1') as unknown as IDisplayContent);
     expect(showing.form).toEqual({ id: 'id', model: 'm1' });
     showing.end();
     expect(showing.form).toBeNull();
     expect(cell.executionState).toBe('idle');
-    expect(showing.watched).toBeNull();
+    expect(showing.watchedOutputs).toBeNull();
   });
 
   it('removes copies that two pages have added', () => {

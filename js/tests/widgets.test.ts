@@ -8,7 +8,7 @@ import {
   describeCounts,
   isPicked,
   normalizeForSearch,
-  pick,
+  select,
   sift,
   splitSearch,
   stepAround
@@ -18,7 +18,7 @@ describe('a selection', () => {
   it('keeps the order of the clicks, and an option that is ticked again is the last', () => {
     let selection = { picks: [] as number[], custom: 'own' as string | null };
     const click = (index: number, checked: boolean) => {
-      selection = { ...selection, ...pick(selection, index, { multi: true, checked }) };
+      selection = { ...selection, ...select(selection, index, { multi: true, checked }) };
     };
     click(2, true);
     click(0, true);
@@ -32,7 +32,7 @@ describe('a selection', () => {
     const own = { picks: [1], custom: 'own' };
     expect(isPicked(own, 1, false)).toBe(false);
     expect(isPicked(own, 1, true)).toBe(true);
-    const changed = pick(own, 0, { multi: false, checked: true });
+    const changed = select(own, 0, { multi: false, checked: true });
     expect(changed).toEqual({ picks: [0], custom: null });
   });
 

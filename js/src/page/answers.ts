@@ -75,7 +75,7 @@ class AnswerView extends RenderedMarkdown {
     if (this.isDisposed || !this.isRendered) {
       return;
     }
-    const cell = cellOf(this);
+    const cell = findCellAround(this);
     const isAnswer = cell && (this.isMarked || showsAnswers(cell.model.sharedModel.getSource()));
     if (!isAnswer || !this.settings.isOn('codeButtons')) {
       this.node.querySelectorAll(`.${BAR}`).forEach(bar => bar.remove());
@@ -123,7 +123,7 @@ class AnswerView extends RenderedMarkdown {
 
   /** Insert a cell below the one of this answer, and select it. */
   private insert(source: string): boolean {
-    const cell = cellOf(this);
+    const cell = findCellAround(this);
     const notebook = cell?.parent;
     if (!cell || !(notebook instanceof Notebook) || !notebook.model) {
       return false;
@@ -150,7 +150,7 @@ export function selectCell(notebook: Notebook, index: number): void {
 }
 
 /** The code cell that shows `view` as one of its own outputs; not as a part of a form. */
-export function cellOf(view: Widget): CodeCell | undefined {
+export function findCellAround(view: Widget): CodeCell | undefined {
   let parent = view.parent;
   let areas = 0;
   while (parent && !(parent instanceof Cell)) {

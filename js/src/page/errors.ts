@@ -7,7 +7,7 @@ import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 
-import { cellOf, makeButton, selectCell } from './answers';
+import { findCellAround, makeButton, selectCell } from './answers';
 import { isExplained, requestWhy, usesJp } from './last_error';
 import { RunOrders } from './run_order';
 import type { IPageSettings } from './settings';
@@ -61,7 +61,7 @@ class ErrorView extends RenderedError {
       return;
     }
     this.node.querySelector(`:scope > .${BAR}`)?.remove();
-    const cell = cellOf(this);
+    const cell = findCellAround(this);
     const notebook = cell?.parent;
     if (!cell || !(notebook instanceof Notebook) || !notebook.model) {
       return;

@@ -2,10 +2,7 @@
 
 import type { INotebookModel } from '@jupyterlab/notebook';
 
-/** The property of `YNotebook` that the interface of the shared model lacks. */
-interface IWithUndo {
-  undoManager?: { stopCapturing(): void };
-}
+import type { IWithUndo } from '../opendocument';
 
 /**
  * Insert a code cell below the cell `id`, as one step of undo; return its index.

@@ -36,7 +36,7 @@ type NotLast =
   /** The errors are older than the page, and their numbers do not tell which one is the last. */
   | 'uncertain';
 
-export type Request =
+export type ErrorRequest =
   /** A cell below is inserted, and may run. */
   | { kind: 'inserted'; index: number }
   /** The cell below asks already. */
@@ -45,7 +45,7 @@ export type Request =
   | { kind: 'readonly' };
 
 /** Prepare the request about the error of the cell `id`. */
-export function requestWhy(model: INotebookModel, id: string, order: RunOrder): Request {
+export function requestWhy(model: INotebookModel, id: string, order: RunOrder): ErrorRequest {
   const cells = Array.from(model.cells);
   const index = cells.findIndex(cell => cell.id === id);
   const below = cells[index + 1];

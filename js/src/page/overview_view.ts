@@ -17,7 +17,7 @@ export function drawOpenQuestion(
   trans: TranslationBundle
 ): void {
   const open = model ? findOpenQuestion(model) : -1;
-  fill(sections.question.node, drawQuestion(open, actions, trans));
+  replaceContent(sections.question.node, drawQuestion(open, actions, trans));
 }
 
 /** Draw the parts that depend on the record. */
@@ -30,8 +30,8 @@ export function drawRecord(
   const overview = readOverview(model?.metadata ?? {});
   const state = describeState(overview, model, trans);
 
-  fill(sections.turns.node, state ? [line(state)] : drawTurns(overview, actions, trans));
-  fill(
+  replaceContent(sections.turns.node, state ? [line(state)] : drawTurns(overview, actions, trans));
+  replaceContent(
     sections.conversations.node,
     overview.conversations.map(each => drawConversation(each, actions, trans))
   );
@@ -42,7 +42,7 @@ export function drawRecord(
 }
 
 /** Replace the content of a section; keep the focus on the button that has the same name. */
-function fill(node: HTMLElement, content: HTMLElement[]): void {
+function replaceContent(node: HTMLElement, content: HTMLElement[]): void {
   const active = node.contains(document.activeElement) ? document.activeElement : null;
   const name = active?.getAttribute('aria-label');
   node.replaceChildren(...content);

@@ -9,7 +9,7 @@ import {
   describeCounts,
   isPicked,
   normalizeForSearch,
-  pick,
+  select,
   sift,
   splitSearch,
   stepAround,
@@ -220,7 +220,7 @@ class ChoiceList {
   private listen(): void {
     const { el, own, filter } = this;
     this.rows.forEach(({ input }, index) => {
-      input.addEventListener('change', () => this.pick(index));
+      input.addEventListener('change', () => this.onPick(index));
     });
 
     if (own) {
@@ -278,9 +278,9 @@ class ChoiceList {
     this.draw();
   }
 
-  private pick(index: number): void {
+  private onPick(index: number): void {
     const checked = this.rows[index].input.checked;
-    this.change(pick(this.selection, index, { multi: this.multi, checked }));
+    this.change(select(this.selection, index, { multi: this.multi, checked }));
   }
 
   private chooseOwn(isChosen: boolean): void {

@@ -8,7 +8,7 @@ export interface ISelection {
 }
 
 /** Return the change after the user selected or cleared the option `index`. */
-export function pick(
+export function select(
   before: ISelection,
   index: number,
   { multi, checked }: { multi: boolean; checked: boolean }

@@ -1,5 +1,5 @@
 // src/widgets/selection.ts
-function pick(before, index, { multi, checked }) {
+function select(before, index, { multi, checked }) {
   if (!multi) {
     return { picks: [index], custom: null };
   }
@@ -184,7 +184,7 @@ var ChoiceList = class {
   listen() {
     const { el, own, filter } = this;
     this.rows.forEach(({ input }, index) => {
-      input.addEventListener("change", () => this.pick(index));
+      input.addEventListener("change", () => this.onPick(index));
     });
     if (own) {
       this.listenToOwnText(own);
@@ -232,9 +232,9 @@ var ChoiceList = class {
     this.model.save_changes();
     this.draw();
   }
-  pick(index) {
+  onPick(index) {
     const checked = this.rows[index].input.checked;
-    this.change(pick(this.selection, index, { multi: this.multi, checked }));
+    this.change(select(this.selection, index, { multi: this.multi, checked }));
   }
   chooseOwn(isChosen) {
     this.change({ custom: isChosen && this.own ? this.own.box.value : null });
