@@ -22,7 +22,7 @@ TAKES_KEYS = """([id, count]) => {
     const element = document.activeElement;
     const form = element?.closest(".jp-nb-form[role='group']");
     if (form) {
-        // For 300 ms after it gets the focus, a form ignores keys (SETTLE_MS in form.ts).
+        // For 300 ms after it gets the focus, a form ignores keys (SETTLE_MS in formfocus.ts).
         form.takesKeysAt ??= performance.now() + 350;
         if (performance.now() < form.takesKeysAt) return "";
         if (element.tagName === "TEXTAREA" || element.type === "text") return "text";

@@ -237,7 +237,7 @@ def test_submit_that_is_refused_twice_does_not_say_that_the_kernel_is_busy(
     page.form().locator("input").fill("many")
     for _ in range(2):
         page.form().get_by_role("button", name="Submit").click()
-        page.page.wait_for_timeout(1000)  # more than `SENT_MS` of `form.ts`
+        page.page.wait_for_timeout(1000)  # more than `SENT_MS` of `formmessages.ts`
         assert "Sent" not in page.form().inner_text()
     page.form().get_by_role("button", name="Cancel").click()
     page.wait_for_kernel_status("idle")

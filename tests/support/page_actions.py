@@ -34,7 +34,7 @@ def stop(page: NotebookPage) -> None:
     page.form().get_by_text("Interrupted: ").wait_for()
 
 
-# For 300 ms after it gets the focus, a form ignores keys (SETTLE_MS in form.ts).
+# For 300 ms after it gets the focus, a form ignores keys (SETTLE_MS in formfocus.ts).
 TAKES_KEYS = """() => {
     const form = document.activeElement?.closest(".jp-nb-form");
     if (!form) return false;

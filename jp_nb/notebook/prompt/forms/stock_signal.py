@@ -90,7 +90,7 @@ class StockParts:
 
 
 def _render_note(form_id: str) -> str:
-    # The lab extension looks for this role, which `form.ts` sets, before it shows a form above the
-    # notebook too.
+    # The lab extension looks for this role, which `formlabels.ts` sets, before it shows a form
+    # above the notebook too.
     mark = f"jp-nb-form-{form_id}"
     return f'<span class="{mark}" role="group">{escape(form_text.STOCK_WIDGETS)}</span>'
