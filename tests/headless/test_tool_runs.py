@@ -107,7 +107,7 @@ LOOK = """
 [[replies]]
 tool_calls = [
   { name = "notebook_cells", arguments = {} },
-  { name = "notebook_cell", arguments = { cell = 2 } },
+  { name = "notebook_cell", arguments = { cell = 3 } },
   { name = "notebook_variables", arguments = {} },
   { name = "notebook_variable", arguments = { name = "fig" } },
   { name = "notebook_variable", arguments = { name = "rows", sample = 2 } },
@@ -142,11 +142,11 @@ def test_model_sees_the_cells_and_variables_of_a_headless_kernel(tmp_path: Path)
         tmp_path, *LOOKED_AT, ask, "assert len(Out) == 1 and _ == rows[:2]"
     )
     listed, cell, variables, figure, sample, found = read
-    assert listed.startswith("Cells 0 to 5 of 6. These are the cells of the notebook file in this")
+    assert listed.startswith("Cells 1 to 6 of 6. These are the cells of the notebook file in this")
     states = re.sub(r", id cell-\d, version \w{12}", "", listed)
-    assert "0 [code, ran as 1] %load_ext jp_nb" in states
-    assert "4 [code, running] %%jp -m scripted/look (+1 line)" in states
-    assert "5 [code, not run] assert len(Out) == 1" in states
+    assert "1 [code, ran as 1] %load_ext jp_nb" in states
+    assert "5 [code, running] %%jp -m scripted/look (+1 line)" in states
+    assert "6 [code, not run] assert len(Out) == 1" in states
     assert "rows[:2]\n" in cell
     assert "[{'id': 0}, {'id': 1}]" in cell
     assert "rows (list): list of 100 items" in variables
@@ -154,7 +154,7 @@ def test_model_sees_the_cells_and_variables_of_a_headless_kernel(tmp_path: Path)
     assert "imported modules, functions, and classes ---\nplt" in variables
     assert "with 1 image" in figure
     assert "[{'id': 0}, {'id': 50}]" in sample
-    assert "cell 1, source, line 1: rows = [" in found
+    assert "cell 2, source, line 1: rows = [" in found
     assert "confidential" not in str(entries)
     assert len([entry for entry in entries if entry["type"] == "image"]) == 1
 
@@ -170,7 +170,7 @@ def test_tools_see_cells_that_a_runner_keeps_out_of_the_history(tmp_path: Path) 
     """`pytest --nbval` asks the kernel to store no history."""
     pytest.importorskip("nbval", reason="pip install -e '.[tiers]'")
     looks = "import jp_nb as jp\nseen = jp.call('notebook_cells').content"
-    check = "assert '1 [code, failed] 1 / 0' in seen and '0 [code, ran] %load_ext' in seen, seen"
+    check = "assert '2 [code, failed] 1 / 0' in seen and '1 [code, ran] %load_ext' in seen, seen"
     path = write_scripted(tmp_path, "%load_ext jp_nb", "1 / 0", looks, check)
     written = nbformat.read(path, as_version=4)
     written.cells[1].metadata.tags = ["raises-exception"]
