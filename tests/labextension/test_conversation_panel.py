@@ -38,6 +38,7 @@ def scripts(lab: Lab) -> None:
 
 
 def open_panel(page: NotebookPage) -> Locator:
+    """Open the panel in a fresh page: later tests would find it open, and little room beside it."""
     page.command("jp-nb:show-conversations")
     panel = page.page.locator("#jp-nb-conversations")
     panel.wait_for()
@@ -54,7 +55,7 @@ def test_panel_shows_turns_and_types_commands_that_do_not_run(
     open_notebook: OpenNotebook, classic: bool
 ) -> None:
     cells = (LOAD, "%%jp -n -m scripted/ship\nGo.", "1", *["2"] * 30)
-    page = open_notebook(*cells, classic=classic)
+    page = open_notebook(*cells, classic=classic, fresh=True)
     load(page)
     panel = open_panel(page)
     panel.get_by_text("No question is open.").wait_for()
@@ -98,7 +99,7 @@ def test_panel_shows_turns_and_types_commands_that_do_not_run(
 def test_open_panel_is_there_after_a_reload_and_commands_follow_the_cell(
     open_notebook: OpenNotebook,
 ) -> None:
-    page = open_notebook("1", "2")
+    page = open_notebook("1", "2", fresh=True)
     with page.page.expect_response(
         lambda each: "api/workspaces" in each.url and each.request.method == "PUT"
     ):
@@ -133,7 +134,7 @@ def test_hostile_record_is_text_and_types_nothing(open_notebook: OpenNotebook) -
         {"conversation": {"id": "jp-c2", "title": "Good"}, "events": []},
     ]
     record = {"version": 1, "conversation": {"id": "jp-c3"}, "events": events, "others": others}
-    page = open_notebook("1", jp=record)
+    page = open_notebook("1", fresh=True, jp=record)
     panel = open_panel(page)
     panel.get_by_text("Good").wait_for()
     assert panel.get_by_text(HOSTILE).count() == 4
@@ -167,7 +168,7 @@ def long_record(turns: int, characters: int) -> dict[str, Any]:
 def test_panel_with_50_turns_and_a_long_record_reads_it_only_when_it_changes(
     open_notebook: OpenNotebook,
 ) -> None:
-    page = open_notebook("1", jp=long_record(50, 100_000))
+    page = open_notebook("1", fresh=True, jp=long_record(50, 100_000))
     panel = open_panel(page)
     panel.get_by_text("50  Request 50").wait_for()
     assert panel.locator(".jp-nb-bar").count() == 50
