@@ -90,7 +90,7 @@ class _LayerReader:
         return {**strategy, "value": self._read_plain(node, value["value"], keys)}
 
     def _read_plain(self, node: SchemaNode, value: Any, keys: PathKeys) -> Any:
-        """Read a `value` without strategies of its own; its parts may have some."""
+        """Read a `value` without own strategies; its parts may have some."""
         if node.kind == "table" and isinstance(value, dict):
             with suppress(ValueError):  # its fields are reported below
                 for expand in node.shorthands:  # short forms can be tables

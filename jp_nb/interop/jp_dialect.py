@@ -103,7 +103,7 @@ def _find_unreadable_entries(entries: Sequence[JsonObject]) -> dict[int, str]:
             if open_requests.get(view.id):
                 indexes = [open_requests[view.id].pop(0), index]
 
-            # If the request is omitted for a reason of its own, so is the response.
+            # If the request is omitted for its own reason, so is the response.
             why = reasons.get(indexes[0]) or _explain_unreadable_answer(view, entry)
             if why is not None:
                 reasons |= dict.fromkeys(indexes, why)

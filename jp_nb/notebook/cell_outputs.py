@@ -75,7 +75,7 @@ class CellOutputs:
     Those of user code are bounded: the oldest are omitted.
 
     Attributes:
-        has_own: True once jp_nb has displayed an output of its own.
+        has_own: True once jp_nb has displayed its own output.
     """
 
     lock: RLock = field(default_factory=RLock, repr=False)

@@ -95,7 +95,8 @@ def _list_cells(plan: EditPlan) -> Iterator[PromptCell]:
 def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
     """Yield the buttons of a review.
 
-    A model that proposes edits can be told a conflict or a reason. A command of the user cannot.
+    A model that proposes edits can get a message about a conflict or a reason. A command of the
+    user cannot.
     """
     count = len(plan.edits)
     can_change = review.document.can_change
@@ -182,7 +183,7 @@ def _make_edit_detail(planned: PlannedEdit, *, is_chosen: bool) -> PromptDetail:
 
 
 def list_shown_edits(review: EditReview, plan: EditPlan) -> list[PlannedEdit]:
-    """Return the edits of `plan`, and those that the user left out, by number."""
+    """Return the edits of `plan`, and those that the user did not choose, by number."""
     chosen = {planned.edit.number: planned for planned in plan.edits}
     left_out = [planned for planned in review.plan.edits if planned.edit.number not in chosen]
     return sorted([*plan.edits, *left_out], key=lambda planned: planned.edit.number)

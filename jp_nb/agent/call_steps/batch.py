@@ -280,7 +280,7 @@ class Batch:
     ) -> None:
         """Cancel all tasks, and give open questions the outcome `question_end`.
 
-        A task that has not ended after `CLEANUP_GRACE_S` is abandoned: it may go on, but cannot
+        A task that has not ended after `CLEANUP_GRACE_S` is abandoned: it may still run, but cannot
         change its call any more. Errors of the tasks are only logged.
         """
         all_tasks = [*(call.task for call in self._calls), self._interrupts.menu]

@@ -223,7 +223,7 @@ class EditRequests:
 
             match end.value:
                 case "apply" | "apply_run" if not choices.are_shown(shown):
-                    continue  # the user sees what changed with the edits that were left out
+                    continue  # the user sees what changed with the edits that were not chosen
                 case "apply" | "apply_run":
                     return choices.apply_chosen(may_run=end.value == "apply_run")
                 case "tell":

@@ -177,7 +177,7 @@ class PermissionRequests:
         return await self._ask_until_decided(ask, draft)
 
     async def _ask_until_decided(self, ask: SafeAsk, draft: CallDraft) -> _PermissionChoice:
-        """Show the prompt until the user decides. Each dialogue behind it may return to it."""
+        """Show the prompt until the user decides. Each dialogue that follows may return to it."""
         while True:
             end = await ask(draft.make_prompt())
             if not isinstance(end, Answered):

@@ -206,7 +206,7 @@ class ToolSources:
     def list_awaited(self) -> list[str]:
         """Return the names of the servers, or of the sources, that start or list their tools now.
 
-        A source that has no server of its own runs in this process.
+        A source that has no own server runs in this process.
         """
         return list(self._awaited.values())
 

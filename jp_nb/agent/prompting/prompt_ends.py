@@ -4,7 +4,7 @@ A prompt ends with an answer (`Answered`, or `FormEnd` for a form), without one 
 because no user is available (`Unavailable`).
 
 A question without an answer is either *declined* or *cancelled*. It is declined if the user left it
-open or pressed Decline, and the program goes on without this answer. It is cancelled if the user
+open or pressed Decline, and the program continues without this answer. It is cancelled if the user
 closed the whole prompt, or ended the turn in its menu.
 
 Source: `docs/prompts.md`, `docs/turns.md`.

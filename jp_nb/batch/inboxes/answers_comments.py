@@ -61,7 +61,7 @@ class AnswersText:
     """The comments of the valid answers file with this `text` and these `answers`.
 
     The file is read statement by statement. `_table` is the present table, and `_last_entry` the
-    entry that a statement without an answer of its own continues. Comments above a table wait in
+    entry that a statement without its own answer continues. Comments above a table wait in
     `_pending` until its first entry shows where they belong: to the table, or to this entry.
 
     Attributes:

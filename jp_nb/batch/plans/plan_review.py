@@ -27,7 +27,7 @@ MAX_REPLANNED_RUNS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PlanReview:
-    """What the plan of a batch does not have, and what it has again.
+    """The runs that the plan of a batch lacks, and those that it has again.
 
     Attributes:
         dropped: Ids of runs of the log that the batch does not plan any more.

@@ -20,7 +20,8 @@ _BLOCK_BYTES: Final = 65536
 class RunLogWriter:
     """Appends lines to the log at `path`. One process at a time writes: it has the folder's lock.
 
-    A notebook may remove the folder: the next line is then an error, because nobody could read it.
+    A notebook may remove the folder: the next line is then an error, because no program could read
+    it.
 
     Raises:
         StorageError: The log cannot be opened.

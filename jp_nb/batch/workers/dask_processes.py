@@ -1,6 +1,6 @@
 """The worker processes of a Dask worker, which execute the runs of its tasks.
 
-Dask executes tasks in threads, so the processes are on an event loop in a thread of its own. A
+Dask executes tasks in threads, so the processes are on an event loop in its own thread. A
 process stays for later runs until the batch or the Dask worker ends.
 
 Source: `docs/many-notebooks.md`.
@@ -54,7 +54,7 @@ class WorkerProcesses:
         return ExecutingRun(process, asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
-        """Run an event loop for the processes in a thread of its own."""
+        """Run an event loop for the processes in its own thread."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="jp-nb-workers", daemon=True)
         thread.start()

@@ -108,7 +108,7 @@ def _check_record(metadata: Any, keys: KeySearch) -> Iterator[Finding]:
 
 
 def _as_document(other: JsonValue) -> JsonObject:
-    """Return an inactive conversation as a record of its own, which has a version."""
+    """Return an inactive conversation as its own record, which has a version."""
     return {**as_other(as_object(other)), "version": RECORD_VERSION}
 
 

@@ -52,7 +52,7 @@ def export_notebook(
     if other is not None and is_readable:
         return save_directory(other, folder, dialect)
 
-    # Raises an error of its own if the record is of a newer version.
+    # Raises its own error if the record is of a newer version.
     identifiers = read_record(notebook, tolerant=True).ids()
     present = ", ".join(map(format_conversation_id, sorted(identifiers)))
     missing = format_conversation_id(conversation)

@@ -58,7 +58,7 @@ class RunCells:
             self._cells[self._make_key(number, cell)] = cell
 
     def _make_key(self, number: int, cell: Any) -> str:
-        """Return the id of a cell, or a text with its `number` if it has no id of its own."""
+        """Return the id of a cell, or a text with its `number` if it has no own id."""
         key = ""
         if self._has_ids:
             key = str(cell.get("id", ""))

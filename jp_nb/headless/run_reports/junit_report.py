@@ -69,7 +69,7 @@ def _add_suite(root: Element, report: RunReport) -> None:
     for cell in report.cells:
         _add_case(suite, report.notebook, cell)
 
-    # An error that no cell has gets a case of its own.
+    # An error that no cell has gets its own case.
     run_error = report.record_error
     failure = report.failure
     if failure is not None and not any(cell.status == "failed" for cell in report.cells):

@@ -55,7 +55,7 @@ def _list_pending(session: Session) -> list[str]:
 
 
 def _check_server(session: Session, name: str, server: McpServer) -> Iterator[str]:
-    """Yield remarks about a server: its state, and what is wrong with its settings."""
+    """Yield remarks about a server: its state, and the problems of its settings."""
     from jp_nb.mcp.transports.server_references import find_unset_listed_variables
 
     yield _describe_state(session, name, server)

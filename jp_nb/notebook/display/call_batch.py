@@ -6,7 +6,7 @@ from typing import Any
 
 
 class CallBatch:
-    """Calls that run at the same time, and what was displayed for them.
+    """Calls that run at the same time, and their displays.
 
     Attributes:
         is_over: True if all calls have ended.

@@ -1,4 +1,4 @@
-"""Send the messages of the kernel to the pages of a notebook, in a thread of its own.
+"""Send the messages of the kernel to the pages of a notebook, in its own thread.
 
 Source: `docs/protocol.md`.
 """

@@ -112,7 +112,7 @@ class InteractionsDecoder(ContinuedDecoder):
         # The end of a call whose arguments are empty or cut:
         self._pending_call: Flush | None = None
 
-        # The error of an output, which counts if the response has no error of its own:
+        # The error of an output, which counts if the response has no own error:
         self._output_error: Any = None
         # A status update with a final status. It has the fields of an interaction that
         # `_complete` reads, and replaces it if the stream ends without `interaction.completed`.

@@ -74,7 +74,7 @@ class OpenStep:
         signature: Pieces of the signature of a thought.
         arguments: The arguments of a call.
         inner: A step for contents of the other kind, for example the texts of an output that the
-            server sends within a thought. It is an output item of its own.
+            server sends within a thought. It is its own output item.
     """
 
     def __init__(self, index: int, wire: WireMessage) -> None:

@@ -45,7 +45,7 @@ def format_three_levels(reasoning: ParsedReasoning) -> WireMessage:
 
 
 def format_cerebras_reasoning(reasoning: ParsedReasoning) -> WireMessage:
-    """Return the members for Cerebras and Groq: the level, and reasoning in a field of its own.
+    """Return the members for Cerebras and Groq: the level, and reasoning in its own field.
 
     `auto` is no level of all their models, so the server uses the default of the model.
     """

@@ -287,7 +287,7 @@ class ResponsesDecoder(Decoder):
             self._answer.feed(item.texts[kind], text, out)
 
     def _flush_other_text(self, item: OutputItem, out: EventBuffer) -> None:
-        """End a text of another kind than the item, which is an item of its own in our events."""
+        """End a text of another kind than the item, which is its own item in our events."""
         for kind, index in item.texts.items():
             if kind == item.kind:
                 continue

@@ -59,7 +59,7 @@ class OutputItem:
         is_ended: True after this event.
         parts: The length of each part of its text so far.
         texts: The numbers of the items in our events that its texts are in, by the kind of the
-            text. A server can send a plain text within a reasoning: this is an item of its own.
+            text. A server can send a plain text within a reasoning: this is its own item.
         is_commentary: True for a message that is not part of the answer. It is known at the end.
         call: The call, if the item is one.
     """

@@ -1,4 +1,4 @@
-"""`ChangedPaths`: the paths at which a conversation has a value of its own.
+"""`ChangedPaths`: the paths at which a conversation has its own value.
 
 Source: `docs/record.md`.
 """
@@ -52,7 +52,7 @@ class ChangedPaths:
             self._changed |= {keys[:length]: number for length in range(1, len(keys) + 1)}
 
     def __contains__(self, path: str) -> bool:
-        """Return True if the conversation has a value of its own at `path`.
+        """Return True if the conversation has its own value at `path`.
 
         That is so if the path was changed and not uncovered since then. A step that does both
         uncovers the path first, and then sets it.

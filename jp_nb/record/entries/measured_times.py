@@ -111,7 +111,7 @@ def _read_spans(stored: JsonValue) -> tuple[MeasuredSpan, ...]:
 
 
 def _read_span(stored: JsonValue) -> MeasuredSpan | None:
-    """Return the stored span. A span without its two moments is none; other damage is left out."""
+    """Return the stored span. A span without its two moments is none; other damage is omitted."""
     if not isinstance(stored, dict):
         return None
 

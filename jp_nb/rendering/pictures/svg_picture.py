@@ -49,7 +49,7 @@ text{font:11px system-ui,sans-serif;fill:var(--text)}.dim{fill:var(--dim)}.back{
 fill-opacity:.35}.hollow{fill:var(--back)}\
 """
 _PATTERNS: Final = (
-    # Each has a shape of its own, so that it is known without its color.
+    # Each has its own shape, so that it is known without its color.
     ("first", 4, "M-1,1l2,-2M0,4l4,-4M3,5l2,-2", "request"),
     ("wait", 5, "M0,2.5h2.5", "user"),
     ("error", 5, "M0,0l5,5M5,0l-5,5", "failed"),

@@ -44,7 +44,7 @@ class CardOption(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuestionCard:
-    """What is shown of a question and its answer.
+    """The displayed parts of a question and its answer.
 
     Three properties have the answer as text: `words` is the whole answer, `headline` is beside the
     question, and `field_text` beside the name of a field, if the question is a field of a form.

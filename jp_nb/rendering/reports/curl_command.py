@@ -56,7 +56,7 @@ def format_curl_command(traced: TracedRequest) -> str:
 
 
 def _list_curl_arguments(sent: SentRequest) -> Iterator[str]:
-    """Yield the parts of the command line, each for a line of its own."""
+    """Yield the parts of the command line, each for its own line."""
     # -g: curl must not expand brackets in the address.
     yield f"curl -gsSN -X {sent.method} {shlex.quote(one_line(sent.url, limit=_HEADER_CHARS))}"
     for name, value in sent.headers.items():

@@ -268,7 +268,7 @@ def _make_question_row(tool: str, key: str, question: QuestionConfig) -> tuple[s
     above = ("conversation", "tools", tool, "questions", key)
 
     answered_by = "assistant" if question.is_answered_by_model else "user"
-    if not isinstance(question.target, str):  # an assistant with settings of its own
+    if not isinstance(question.target, str):  # an assistant with its own settings
         overrides: JsonValue = question.target.model_dump(mode="json", exclude_unset=True)
         answered_by += f", with {_format_value(overrides, above)}"
 

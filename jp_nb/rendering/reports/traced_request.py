@@ -82,7 +82,7 @@ class TracedRequest:
 
     @property
     def how_sent(self) -> str:
-        """Whether the request was sent in this form."""
+        """True if the request was sent in this form."""
         return self.remarks[0]
 
     @property

@@ -80,7 +80,7 @@ class TurnRetry:
 def find_own_tool_choice(
     active: ActiveConversation, request: ChatRequest, own_requests: AbstractSet[str]
 ) -> ToolChoice | None:
-    """Return the tool choice that a recorded `request` had of its own (`%%jp -u NAME`).
+    """Return the tool choice that the recorded `request` itself had (`%%jp -u NAME`).
 
     It is None if the choice is the configured one, or if someone else may have named the tool: the
     record is untrusted, and the request is none of `own_requests`, which has the `event_id` of each

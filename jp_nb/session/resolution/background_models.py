@@ -70,7 +70,7 @@ class BackgroundModels:
         """Return the backend for questions of `tools`. `own` is the conversation's model.
 
         `project` are the texts of the project in the system prompt of the conversation. Only the
-        default model gets them: a question with an assistant of its own has its own instructions.
+        default model gets them: a question with its own assistant has its own instructions.
         """
         assistant = build_inquiry_assistant(config)
         model = own

@@ -27,7 +27,7 @@ START_INTERRUPTED: Final = "Interrupted. Nothing was sent to a model."
 class SourceWait:
     """One wait for sources, on the cell's thread.
 
-    The front end is told to show prompts in the running cell before the wait begins. The status
+    Before the wait begins, the front end learns to show prompts in the running cell. The status
     line about a slow start appears after the configured delay, and is updated at intervals.
 
     Args:

@@ -145,7 +145,7 @@ def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
     except UsageError as exc:
         raise _make_unusable_error(name, str(exc)) from exc
 
-    # A part with an id of its own would change what the references inside of it mean.
+    # A part with its own id would change what the references inside of it mean.
     keyword = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
     for path, part in walk_schemas(schema).items():
         is_inside = bool(path)

@@ -272,7 +272,7 @@ class ConfigFiles:
         """Return the layers of `group`, the file at `path` with its includes, as they apply now.
 
         Settings that a file of a folder cannot have are dropped with a notice. Settings that need
-        the user's consent are left out without it, and the file becomes pending.
+        the user's consent are omitted without it, and the file becomes pending.
         """
         self.consents.forget(path)
         if path.is_relative_to(get_config_folder()):

@@ -139,7 +139,7 @@ class ConfigFile:
             if present is None:
                 if look_up(after, keys) is None:
                     return  # nothing to unset
-                # A table with only tables in it needs no header of its own.
+                # A table with only tables in it needs no own header.
                 table[str(key)] = tomlkit.table(is_super_table=depth + 1 < len(keys))
 
             table = table[str(key)]

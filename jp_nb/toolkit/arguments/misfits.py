@@ -68,7 +68,7 @@ def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
 def _find_errors(data: JsonValue, schema: Schema) -> list[ValidationError]:
     """Return the errors of `data`, the most relevant one first.
 
-    If the check itself fails, that is the only error, with a keyword of its own (`_EXPECTED`).
+    If the check itself fails, that is the only error, with its own keyword (`_EXPECTED`).
     """
     with delay_parsers():
         from jsonschema.exceptions import ValidationError, best_match

@@ -21,7 +21,7 @@ It is None if the cell was gone.
 
 
 class LaterChange(NamedTuple):
-    """A cell that is not as the model was told.
+    """A cell that is not as the model knows it.
 
     Attributes:
         number: Its present position; None if it is gone.

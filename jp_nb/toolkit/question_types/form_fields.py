@@ -188,7 +188,7 @@ def _describe(source: FormSource, schema: _FieldSchema, answer_type: AnswerType)
 
 
 def _make_title(source: FormSource, schema: _FieldSchema, name: str) -> str:
-    """Return the label of a field without a title of its own."""
+    """Return the label of a field without its own title."""
     if source.typed:
         return name_to_title(name) or name
     return source.read_keyword_text(schema.path, schema.node, "title") or name

@@ -111,7 +111,7 @@ class _LineDialogue:
 
 
 def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    """Return the dialogue of a text of several lines: each line has a dialogue of its own."""
+    """Return the dialogue of a text of several lines: each line has its own dialogue."""
     draft = prompt_text.make_editable_text(prompt)
     preset = prompt_text.get_preselected(prompt)
     lines = draft.shown.split("\n")
