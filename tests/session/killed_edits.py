@@ -3,6 +3,8 @@
 It runs as a program: `python -m tests.session.killed_edits`. The page outlives the process: its
 cells are in `page.json`, and the record is in `saved.json`. `DIES` is the step of the process's
 death: `consented` before the page gets the edits, and `applied` before the kernel gets the answer.
+`COMMAND` is the `%jp` command whose turn edits the cells, such as `fix`; without it, the toolset
+`cells` is on, and the user asks.
 """
 
 from __future__ import annotations
@@ -21,17 +23,18 @@ from tests.kit.sessions import directive
 from tests.session.killed_session import NOTEBOOK, environment
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter, yes
+from tests.support.sessions import run_line
 
 THIS = "%%jp\nTidy up."
 SOURCES = ("one", "two", "three", THIS)
 
 
-def run_killed_edits(folder: Path, dies: str, *choices: str) -> None:
+def run_killed_edits(folder: Path, dies: str, *choices: str, command: str = "") -> None:
     """Run this program in `folder`; the user makes these `choices` in the review."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.session.killed_edits", *choices],
         cwd=folder,
-        env={**environment(folder), "DIES": dies},
+        env={**environment(folder), "DIES": dies, "COMMAND": command},
         capture_output=True,
         text=True,
         timeout=120,
@@ -79,11 +82,19 @@ def main() -> None:
     host = FakeHost(user, FakeHome(folder / NOTEBOOK))
     host.edited = document
 
+    command = os.environ["COMMAND"]
     session = Session(host)
-    session.configure(directive("tool", "cells"))
+    if not command:
+        session.configure(directive("tool", "cells"))
+
     session.turns.run("First.", model="scripted/talk")
     (folder / "saved.json").write_text(json.dumps(session.document.to_json()))
-    session.turns.run("Tidy up.")
+
+    if command:
+        host.failed = make("last_error", NameError("one"), lambda file: None, "one", "a")
+        run_line(session, command)
+    else:
+        session.turns.run("Tidy up.")
 
 
 if __name__ == "__main__":

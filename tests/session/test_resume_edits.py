@@ -142,3 +142,19 @@ def test_lost_journal_leaves_the_mark_of_the_page(clean_folder: Path) -> None:
     assert restarted.cells.changes == 0
     assert "They were not applied again." in found.content
     assert "New cells: `made-0-1`." in found.content
+
+
+@pytest.mark.req("CELL-36", "CELL-45")
+def test_tools_that_were_on_for_a_killed_fix_only_are_off_after_it_is_resumed(
+    clean_folder: Path,
+) -> None:
+    run_killed_edits(clean_folder, "consented", "apply", command="fix")
+    restarted = Restarted(clean_folder, "apply")
+    conversation = restarted.session.config.conversation
+    assert conversation.get_tool_state("edit_cells")[0]
+
+    restarted.resume()
+    assert restarted.cells.sources == ["uno", "three", THIS, "new"]
+    conversation = restarted.session.config.conversation
+    assert not conversation.get_tool_state("edit_cells")[0]
+    assert not conversation.get_tool_state("notebook_search")[0]
