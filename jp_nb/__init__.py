@@ -535,12 +535,13 @@ def call(
         raise UsageError(f"given more than once: {', '.join(sorted(repeated))}")
 
     def run() -> CallOutcome:
-        name = tool if isinstance(tool, str) else ""
-        tools = session.bench.find_tools(*filter(None, [name]))
+        # The source of a named tool, such as a server, may have to start. A function needs none.
+        names = [tool] if isinstance(tool, str) and tool else []
+        tools = session.bench.find_tools(*names)
         return session.bench.call(tools, tools.find(tool), by_name | named)
 
     with session.report_errors():
-        return session.active.line.run(run)
+        return session.active.line.run(run)  # after the turns that wait in line
 
 
 def tools() -> tuple[PythonTool, ...]:

@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         options = parse_arguments(arguments)
+        # The command as `module:function`, with the module in `jp_nb`.
         module, _, function = options.command.partition(":")
         with exit_on_interrupt(), delay_parsers():  # nbformat loads jsonschema
             commands = import_module(f"jp_nb.{module}")

@@ -51,6 +51,8 @@ class ConfigProblem:
 
     Attributes:
         path: Dotted path of the setting; "" for the whole configuration.
+        kind: As in `ConfigError`.
+        message: The problem in words for the user, without the path.
         cause: The part of the message about the cause, or "".
         expected: The accepted values or keys in words, or "".
     """

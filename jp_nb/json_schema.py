@@ -194,7 +194,7 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
                 done.add(path)
             elif step in on_trail:
                 return path
-            elif step not in done and step in known:
+            elif step not in done and step in known:  # no boolean schema, which has no others
                 trail.append((step, _iter_next(root, step, known[step], same_value=same_value)))
                 on_trail.add(step)
 
@@ -205,7 +205,7 @@ def check_references(schema: Schema) -> None:
     """Check the references in `schema`.
 
     Raises:
-        UsageError: A reference is not valid, or refers only to itself.
+        UsageError: A reference is not valid, or leads back to itself for the same value.
     """
     if (path := find_loop(schema, same_value=True)) is not None:
         raise UsageError(f"{format_schema_path(path)}: {ONLY_ITSELF}")

@@ -16,8 +16,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.exact_form import format_exact_json, spell_lines
 from jp_nb.json_reading import MAX_SHOWN_LEVELS
-from jp_nb.text import format_exact_json, pluralize, spell_lines
+from jp_nb.text import pluralize
 
 BAR: Final = "│ "  # prefix of each line of a text
 MAX_INLINE_CHARS: Final = 100  # maximum characters of a list or an object in one line
@@ -36,8 +37,9 @@ def _format_entries(values: Mapping[str, JsonValue], indent: str, depth: int) ->
 
 
 def _format_entry(name: str, value: JsonValue, indent: str, depth: int) -> Iterator[str]:
-    if isinstance(value, str) and "\n" in value[:-1]:
-        count, lines = spell_lines(value)
+    has_several_lines = isinstance(value, str) and "\n" in value[:-1]
+    if isinstance(value, str) and has_several_lines:
+        count, lines = spell_lines(value)  # such as "2 lines", and each line in exact form
         yield f"{indent}{name}: {count}"
         yield from (f"{indent}  {BAR}{line}" for line in lines)
     elif not isinstance(value, (dict, list)) or not depth or _is_short(value):

@@ -1,5 +1,9 @@
 """Count the pages of a PDF.
 
+A PDF is a list of numbered objects: `12 0 obj << /Type /Pages /Count 3 >> endobj`. The pages are a
+tree, whose root has the number of all pages. Objects may also be compressed, which this module does
+not read.
+
 Source: `docs/providers.md` (images and PDFs), ISO 32000-1 (7.7.3.2, page tree nodes).
 """
 
@@ -17,12 +21,13 @@ _MARK: Final = re.compile(
     rb"|(?P<data>>>[\0\t\n\f\r ]{0,9}stream\r?\n)"
     rb"|(?P<end>endobj|endstream)"
 )
+"""The beginning of an object, the beginning of the data of its stream, or the end of either."""
 _TOKEN: Final = re.compile(
-    rb"%[^\r\n]*"
-    rb"|\((?:\\.|[^\\()])*\)"
+    rb"%[^\r\n]*"  # a comment
+    rb"|\((?:\\.|[^\\()])*\)"  # a text
     rb"|<<|>>"
-    rb"|/[^\0\t\n\f\r ()<>\[\]{}/%]*"
-    rb"|[^\0\t\n\f\r ()<>\[\]{}/%]+"
+    rb"|/[^\0\t\n\f\r ()<>\[\]{}/%]*"  # a name, such as `/Type`
+    rb"|[^\0\t\n\f\r ()<>\[\]{}/%]+"  # a number or a word
     rb"|[\[\]]",
     re.DOTALL,
 )
@@ -56,6 +61,7 @@ def _iter_objects(content: bytes) -> Iterator[tuple[bytes, bytes]]:
             continue
 
         if number:
+            # The mark of a stream begins with the `>>` of the object's dictionary.
             end = mark.start() + 2 if mark["data"] else mark.start()
             yield number, content[start:end]
         in_data = mark["data"] is not None
@@ -86,10 +92,11 @@ def _read_dictionary(fields: bytes) -> dict[bytes, bytes]:
             depth += 1
         elif token in (b">>", b"]"):
             depth -= 1
-            key = key if depth > 1 else b""
+            if depth <= 1:  # a nested value has ended, and with it the value of the key
+                key = b""
         elif depth != 1 or token.startswith(b"%"):
             continue
-        elif key and not values[key]:
+        elif key and not values[key]:  # the first token after a key is its value, also a name
             values[key] = token
         elif token.startswith(b"/"):
             key = token

@@ -46,7 +46,7 @@ class TypeSchema(GenerateJsonSchema):
 def without_infinite_numbers(schema: Schema) -> JsonObject:
     """Return `schema` without keywords and choices that JSON cannot express.
 
-    Such as the default `float("inf")` of a parameter: the parameter is optional without it.
+    An example is the default `float("inf")` of a parameter, which is optional without it as well.
     """
     result: JsonObject = {}
     for keyword, value in schema.items():

@@ -17,7 +17,8 @@ from jp_nb.agent.prompting.prompts import Action, ActionPrompt, QuestionPrompt, 
 from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
-from jp_nb.text import begin_line, spell_invisible
+from jp_nb.exact_form import spell_invisible
+from jp_nb.text import begin_line
 from jp_nb.toolkit.question import Question
 
 Phase = Literal["streaming", "tool_call"]

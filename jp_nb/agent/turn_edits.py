@@ -17,10 +17,11 @@ from pydantic import JsonValue
 from jp_nb.agent.display import Notice
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.errors import ToolError
+from jp_nb.exact_form import format_user_name
 from jp_nb.record.entries.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.reading.marks import make_note_to_model
 from jp_nb.record.reading.turn_reader import EDIT_CELLS_NAME
-from jp_nb.text import format_user_name, one_line
+from jp_nb.text import one_line
 
 if TYPE_CHECKING:  # most turns edit no cells
     from jp_nb.toolkit.editing.document_cells import DocumentCells

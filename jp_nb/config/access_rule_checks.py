@@ -4,6 +4,9 @@ A problem, such as a path that is no path, makes the configuration invalid. A wa
 valid rule, for example one that matches no setting. `jp_nb/config/access_rules.py` applies the
 rules.
 
+*Sensitive* settings are the access rules themselves: with them, a tool could extend its own access.
+A rule may only let a tool write them with `write = "insecure_allow"`.
+
 Source: `docs/configuration.md`.
 """
 
@@ -27,7 +30,10 @@ Approval = Literal["always", "sometimes", "never"]
 
 
 def iter_rules(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[ConfigRule]]]:
-    """Yield each tool in `partial` that has rules, with its rules. `partial` is in stored form."""
+    """Yield each tool in `partial` that has rules, with its rules.
+
+    `partial` is a layer whose settings are valid, so that each rule can be read.
+    """
     tools = get_path(partial, "conversation.tools")
     for name in tools if isinstance(tools, dict) else ():
         rules = get_path(partial, ("conversation", "tools", name, "access", "config"))
@@ -64,6 +70,7 @@ def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple
 def _find_star_outside_of_map(keys: PathKeys) -> PathKeys | None:
     """Return the path above the first `*` that stands for no key of a map, or None."""
     for depth, key in enumerate(keys):
+        # An unknown setting counts as free JSON, which is no map either.
         above = node_at(keys[:depth]) or JSON
         if key == STAR and above.kind != "map":
             return keys[:depth]
@@ -95,7 +102,7 @@ def find_rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
 
 
 def find_approval(rule: ConfigRule) -> Approval:
-    """Return how many of the changes that `rule` grants need the approval of the user.
+    """Return when the user has to approve a change that `rule` grants.
 
     The user always decides about settings with authority, such as commands. Of these, a rule with
     `insecure_allow` may only grant new access rules without the user.
@@ -123,7 +130,7 @@ def matches_nothing(rule: ConfigRule) -> bool:
     node: SchemaNode | None = ROOT
     for key in parse_path(rule.path):
         if node is None or (node.kind == "list" and not isinstance(key, Element)):
-            return True  # rules use names of items, not numbers
+            return True  # rules name an item in brackets (`Element`), not by its number
         node = node.child(key)
 
     return node is None

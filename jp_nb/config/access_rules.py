@@ -10,7 +10,8 @@ whole, such as a replaced list, is also subject to the rules below it (D30). For
 
 a tool may set `style.reasoning`, but neither `style.code` nor the whole of `style`.
 
-`jp_nb/config/access_rule_checks.py` checks the rules themselves.
+A key in brackets is an `Element`, which names an item of a list: the last key of
+`conversation.attachments["a.md"]`. `access_rule_checks.py` checks the rules themselves.
 
 Source: `docs/configuration.md`.
 """
@@ -53,6 +54,7 @@ class Grants:
         return isinstance(other, Grants) and self._rules == other._rules
 
     def __hash__(self) -> int:
+        # The rules themselves cannot be hashed: they contain tables.
         return hash(len(self._rules))
 
     def find_rule(self, keys: Sequence[str]) -> ConfigRule | None:
@@ -114,11 +116,11 @@ class Grants:
         """Return the part of the effective configuration `values` that the tool may read."""
         readable: Partial = {}
 
+        # Each setting with its keys, but a list item by item: the last key is then an `Element`.
         for keys, item in iter_changed_leaves(values):
             if not self.may_read(keys):
                 continue
 
-            # A list is read item by item; the key of an item is an `Element`.
             is_item = isinstance(keys[-1], Element)
             path = keys[:-1] if is_item else keys
             *above, last = map(str, path)
@@ -129,7 +131,8 @@ class Grants:
             if is_item:
                 table.setdefault(last, []).append(item)
             else:
-                # Not `item`: free JSON that looks like a value with a strategy is unwrapped there.
+                # Not `item`: of free JSON such as `{"value": 1, "strategy": "x"}`, which looks like
+                # a value with its merge strategy, `iter_changed_leaves` yields only the value.
                 table[last] = look_up(values, keys)
 
         return readable
@@ -145,8 +148,8 @@ def _allows_write(rule: ConfigRule, keys: PathKeys) -> bool:
 def _normalize(keys: Sequence[str]) -> PathKeys:
     """Return `keys` in the one spelling in which rules and settings are compared.
 
-    `parse_path` returns each key in brackets as an `Element`. Only items of lists stay so, with the
-    name of the item as text:
+    `parse_path` returns each key in brackets as an `Element`, also a key of a map. Only items of
+    lists stay so. An item that is a table is then named by its identity, such as its title:
 
         conversation.tools["build"]       becomes  conversation.tools.build
         conversation.attachments[{…}]     becomes  conversation.attachments["NAME OF THE ITEM"]

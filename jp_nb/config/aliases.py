@@ -1,6 +1,8 @@
 """Resolve model references: `provider/name`, or an alias of it.
 
-Any other reference, and a cycle of aliases, is a `ConfigError`, except in `resolve_references`.
+A text without `/` is an alias. An alias may name another alias, a text `provider/name`, or a table
+of the two. Any other reference, and a cycle of aliases, is a `ConfigError`, except in
+`resolve_references`.
 
 Source: `docs/configuration.md`.
 """
@@ -17,9 +19,9 @@ from pydantic import JsonValue
 from jp_nb.config.partials.partial import get_path, is_wrapper
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.setting_paths import PathKeys, format_path
-from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.config.tree.model_id import MODEL_NAME_PATTERN, ModelId, read_model_id
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES
+from jp_nb.config.tree.value_errors import shorten_for_error
 from jp_nb.errors import ConfigError
 
 MODEL_PATH = "assistant.model.id"
@@ -54,7 +56,10 @@ def resolve_model(reference: ModelId | str, aliases: Aliases, *, path: str = MOD
 
 
 def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
-    """Return the model of `reference`. The aliases form no cycle. `path` is for errors."""
+    """Return the model of `reference`. The aliases form no cycle.
+
+    `path` is the setting that an error names: that of the reference, or of the last alias.
+    """
     while isinstance(reference, str) and (reference := reference.strip()) in aliases:
         path = format_path([*_ALIAS_KEYS, reference])
         reference = aliases[reference]
@@ -73,9 +78,10 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
         return reference
 
     try:
-        table = read_model_id(reference)
+        table = read_model_id(reference)  # the table of a text `provider/name`; a table as it is
         if table.keys() != {"provider", "name"}:
             raise ValueError("expected a model id: a table of provider and name")
+        # Once more as a text, because the table of an alias may have invalid parts.
         return ModelId(**read_model_id(f"{table['provider']}/{table['name']}"))
     except ValueError as exc:
         raise ConfigError(str(exc), path=path) from exc
@@ -168,12 +174,20 @@ def map_models(
     replace_model: Callable[[PathKeys, Any], Any],
     keys: PathKeys = (),
 ) -> Any:
-    """Return `value` of `node` with the result of `replace_model` in place of each model."""
+    """Return `value` with the result of `replace_model` in place of each model.
+
+    Args:
+        node: The type of `value` in the schema: `ROOT` for a whole configuration. Free JSON and
+            unknown settings, which have no type, are not searched.
+        value: Settings, or a part of them.
+        replace_model: Called with the keys of a model, and its id as it is written.
+        keys: The keys of `value` in the configuration.
+    """
     if value is None or node is None or node.kind == "json":
         return value
     if node.table is ModelId:
         return replace_model(keys, value)
-    if is_wrapper(value, node):
+    if is_wrapper(value, node):  # a list, text, or map with its merge strategy
         return {**value, "value": map_models(node, value["value"], replace_model, keys)}
     if isinstance(value, list) and node.kind == "list":
         return [

@@ -33,7 +33,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.path_conditions import is_inside_folder
-from jp_nb.config.tree.base import describe_found
+from jp_nb.config.tree.value_errors import describe_found
 from jp_nb.json_values import is_finite, sorted_json
 
 Conditions = Mapping[str, JsonValue]
@@ -206,7 +206,11 @@ def _fits(value: JsonValue, condition: Mapping[str, JsonValue], call: JudgedCall
 
 
 def _is_same(value: JsonValue, expected: JsonValue) -> bool:
-    """Return True for equal values of equal types, also inside of lists and objects."""
+    """Return True for equal values of equal types.
+
+    The text of JSON also tells `1`, `1.0`, and `true` inside of lists and objects, where `==` of
+    Python does not.
+    """
     if type(value) is not type(expected) or not is_finite(value):
         return False
 
@@ -217,6 +221,7 @@ def _is_same(value: JsonValue, expected: JsonValue) -> bool:
 
 
 def _is_in_range(value: JsonValue, limits: Mapping[str, JsonValue]) -> bool:
+    """Return True if `value` is a number within `limits`, which `check_conditions` has checked."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not _is_number(value):
         return False
 
@@ -230,7 +235,8 @@ def _is_in_range(value: JsonValue, limits: Mapping[str, JsonValue]) -> bool:
 def _matches_glob(value: JsonValue, pattern: str) -> bool:
     """Return True if `value` is a text that fits `pattern`, in which `*` is any text.
 
-    Each part is searched once from the end of the previous one, so nothing is tried again.
+    The text begins with the first part of the pattern and ends with its last part. Each part
+    between is searched once, from the end of the previous one, so nothing is tried again.
     """
     if not isinstance(value, str):
         return False
@@ -264,7 +270,11 @@ def make_exact_conditions(arguments: Mapping[str, JsonValue]) -> dict[str, JsonV
 
 
 def make_exact_condition(value: JsonValue) -> JsonValue:
-    """Return the condition for this value."""
+    """Return the condition that only this value meets.
+
+    A text that looks like `inside:…` or `glob:…` needs the long form, and so do lists, objects, and
+    null.
+    """
     is_text = isinstance(value, str) and not value.startswith((INSIDE_PREFIX, GLOB_PREFIX))
     if is_text or isinstance(value, bool | int | float):
         return value

@@ -9,6 +9,13 @@
 | `path+=text`, `path:+=json` | as above | add to a list, a text, or a map |
 | `{…}` | JSON object with settings | merge into the configuration |
 
+The result is a `Change`: first its `unsets`, paths of settings, are unset, and then its `delta`, a
+table of settings, is merged into the configuration. A merge adds to a list or a map. To replace it,
+the delta has `{"value": […], "strategy": "replace"}`, or the path is also in `unsets`.
+
+The type of a setting is its *node* in the schema (`schema.py`). Some tables have a *short form*,
+such as the text `anthropic/claude` for a model id; `expand_shorthand` returns the table.
+
 Source: `docs/guide.md`, `docs/configuration.md`.
 """
 
@@ -26,14 +33,14 @@ from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import expand_shorthand
 from jp_nb.config.schema import JSON, SchemaNode, node_at, require_node
 from jp_nb.config.setting_paths import Element, find_path_end, format_path, is_index, parse_path
-from jp_nb.config.tree.base import shorten_for_error
+from jp_nb.config.tree.value_errors import shorten_for_error
 from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_reading import MAX_CONFIG_LEVELS, read_json
 
 ASSIGNMENT_FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 ASSIGNMENT_LAYER = "assignment"
-ONLY_IN_FILES: Final = "only a configuration file can set this"
+ONLY_IN_FILES_MESSAGE: Final = "only a configuration file can set this"
 FILE_ONLY_SETTINGS: Final = ("extends", "inherit", "id")
 """Settings of a configuration file itself, which have no meaning in other sources."""
 
@@ -44,7 +51,7 @@ def format_setting_value(value: object) -> str:
 
 
 def is_assignment(text: str) -> bool:
-    """Return True if `text` is an assignment, not a name."""
+    """Return True if `text`, the argument of `-c`, is an assignment, not the name of a file."""
     return text.lstrip().startswith("{") or "=" in text
 
 
@@ -53,10 +60,13 @@ def parse_assignment(text: str, current: Partial, *, layer: str = ASSIGNMENT_LAY
 
     The new value is validated alone, not together with other settings. `+=`, items of lists, and
     short forms depend on the `current` settings. `layer` names the source in errors.
+
+    Raises:
+        ConfigError: The text has none of the forms, or the path or the value is invalid.
     """
     if text.lstrip().startswith("{"):
         value = _read_json(text, "")
-        assert isinstance(value, dict)
+        assert isinstance(value, dict)  # JSON that begins with `{`
         return Change(read_partial(value, layer=layer))
 
     # For example, `style.code.theme :+= "x"` has the path, the operators `:+`, and the value.
@@ -118,7 +128,10 @@ def assign_setting(
 
 
 def _find_list_depth(keys: Sequence[str]) -> int | None:
-    """Return the number of keys of the first list above the last key; None if there is none."""
+    """Return the number of keys of the first list above the last key; None if there is none.
+
+    It is 2 for `assistant.instructions.0.title`: the list is `assistant.instructions`.
+    """
     for depth in range(1, len(keys)):
         above = node_at(keys[:depth])
         if above is not None and above.kind == "list":
@@ -128,19 +141,23 @@ def _find_list_depth(keys: Sequence[str]) -> int | None:
 
 def _check_no_file_settings(fields: Sequence[str], layer: str) -> None:
     wrong = [
-        ConfigProblem(key, "value", ONLY_IN_FILES) for key in fields if key in FILE_ONLY_SETTINGS
+        ConfigProblem(key, "value", ONLY_IN_FILES_MESSAGE)
+        for key in fields
+        if key in FILE_ONLY_SETTINGS
     ]
     if wrong:
-        raise ConfigError(wrong[0].message, path=wrong[0].path, layer=layer, others=wrong[1:])
+        first, *others = wrong
+        raise ConfigError(first.message, path=first.path, layer=layer, others=others)
 
 
 def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Change:
     """Return the change that replaces the value at `path`, whose node is `node`.
 
-    A list or map needs more than the value, because it would be merged with the current one.
+    A list or a map would be merged with the current one. So a list gets the strategy `replace`, and
+    a map is unset first.
     """
     if node.kind == "list":
-        plain = unwrap(value, node)
+        plain = unwrap(value, node)  # without a merge strategy, which the user may have written
         items: JsonValue = plain if isinstance(plain, list) else [plain]
         return Change(build_partial(path, {"value": items, "strategy": "replace"}))
 
@@ -153,23 +170,24 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
 
 
 def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
-    """Raise if the table of a field has a short form now that does not have its other fields.
+    """Raise if the table above `path` is now another value, from which no table can be made.
 
-    For example, `assistant.model.id` is the name of an alias, so its field `name` cannot be set.
+    For example, `assistant.model.id` is the alias `fast`. With its field `name` alone, the model
+    would have no provider.
     """
     *parent_keys, field = parse_path(path)
     parent = format_path(parent_keys)
     parent_node = node_at(parent_keys)
-    short_form = get_path(current, parent) if parent_keys else None
-
     if parent_node is None or parent_node.table is None:
         return
+
+    short_form = get_path(current, parent) if parent_keys else None
     if short_form is None or isinstance(short_form, dict):
         return
 
-    is_expandable = isinstance(expand_shorthand(parent_node, short_form), dict)
+    has_other_fields = isinstance(expand_shorthand(parent_node, short_form), dict)
     needs_no_other_field = set(parent_node.required_fields) <= {field}
-    if is_expandable or needs_no_other_field:
+    if has_other_fields or needs_no_other_field:
         return
 
     shown = shorten_for_error(json.dumps(short_form, ensure_ascii=False))
@@ -181,7 +199,11 @@ def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
 
 
 def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> JsonValue:
-    """Return the value that adds `value` to the setting at `path`, if it is merged into it."""
+    """Return the value that adds `value` to the setting at `path`, if it is merged into it.
+
+    The merge itself adds to a list or a table. Free JSON and most texts would be replaced, so the
+    result is then the whole new value.
+    """
     if node.kind == "list":
         return value if isinstance(value, list) else [value]
     if isinstance(value, dict) and node.kind in ("map", "json", "table"):
@@ -189,7 +211,7 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
 
     now = get_path(current, path)
     if node.kind == "text" and isinstance(value, str):
-        if node.merge.annotated:  # it appends to the text of lower layers
+        if node.merge.annotated:  # the text may have a strategy: append to that of lower layers
             return {"value": value, "strategy": "append"}
         return str(now or "") + value
 
@@ -230,7 +252,9 @@ def _set_in_list(
 
     item_node = node_at(keys[: list_depth + 1]) or JSON
     keys_below = keys[list_depth + 1 :]
-    items[int(key)] = _replace(item_node, items[int(key)], keys_below, value, extend, keys)
+    items[int(key)] = _replace(
+        item_node, items[int(key)], keys_below, value, extend=extend, path=format_path(keys)
+    )
     return Change(build_partial(path, {"value": items, "strategy": "replace"}))
 
 
@@ -239,12 +263,16 @@ def _replace(
     item: JsonValue,
     rest: Sequence[str],
     value: JsonValue,
+    *,
     extend: bool,
-    keys: Sequence[str],
+    path: str,
 ) -> JsonValue:
-    """Return `item` with `value` at the keys `rest` below it. `keys` is the path, for errors."""
+    """Return `item` with `value` set at, or added to, the keys `rest` below it.
+
+    `path` is the whole path, for errors.
+    """
     if not rest:
-        return _extend_item(node, item, value, format_path(keys)) if extend else value
+        return _extend_item(node, item, value, path) if extend else value
 
     key = rest[0]
     below = node.child(key) or JSON
@@ -254,14 +282,15 @@ def _replace(
         if not is_index(key) or int(key) >= len(item):
             raise ConfigError(
                 f"unknown index: items are numbered from 0, and the list has {len(item)}",
-                path=format_path(keys),
+                path=path,
                 kind="unknown_index",
             )
-        inner = _replace(below, item[int(key)], rest[1:], value, extend, keys)
+        inner = _replace(below, item[int(key)], rest[1:], value, extend=extend, path=path)
         return [*item[: int(key)], inner, *item[int(key) + 1 :]]
 
     table = item if isinstance(item, dict) else {}
-    return {**table, str(key): _replace(below, table.get(key), rest[1:], value, extend, keys)}
+    inner = _replace(below, table.get(key), rest[1:], value, extend=extend, path=path)
+    return {**table, str(key): inner}
 
 
 def _extend_item(node: SchemaNode, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
@@ -288,7 +317,11 @@ def _read_json(text: str, path: str) -> JsonValue:
 
 
 def parse_setting_value(node: SchemaNode, text: str, path: str) -> JsonValue:
-    """Return `text` as a value of the type of `node`, not validated. A map has no text form."""
+    """Return `text` as a value of the type of `node`, not yet validated.
+
+    A map has no form as a text, which is an error. A text in no form of the type is returned as it
+    is, so that the validation reports it.
+    """
     if node.kind == "list":
         pieces = [piece.strip() for piece in text.split(",")]
         return [parse_setting_value(node.item, piece, path) for piece in pieces if piece]

@@ -11,6 +11,9 @@ Three sources are not the user:
 - A tool that proposes changes. Rules of the user limit the settings that it may change
   (`jp_nb/config/access_rules.py`).
 
+A path in the table is a *pattern*: `*` matches any key. It *covers* keys if it is at or above them
+(`covers_keys`), and *overlaps* them if it is at, above, or below them (`overlaps_keys`).
+
 Source: `docs/configuration.md`.
 """
 
@@ -51,7 +54,7 @@ def _none(_: JsonValue) -> bool:
     return False
 
 
-def _one_of(*values: JsonValue) -> Accepts:
+def _only(*values: JsonValue) -> Accepts:
     """Return a test that accepts only `values`. True and 1 differ."""
 
     def accepts(value: JsonValue) -> bool:
@@ -87,7 +90,7 @@ _OFF_ONLY: Final = (
 )
 _ASKS: Final = "A mode that asks: nothing happens without the user."
 _GRANTED: Final = "Only where a rule of the user grants this path to a tool."
-_asks: Final = _one_of("ask", "edit")
+_ONLY_ASKING: Final = _only("ask", "edit")
 _LOCAL_PROVIDERS: Final = ("llamacpp", "ollama", "scripted")
 
 
@@ -95,7 +98,9 @@ def names_remote_model(model: JsonValue) -> bool:
     """Return True if `model` is neither of a local server nor a script of the notebook's folder.
 
     Any user of the computer could listen at the address of a local server, and a script may be a
-    file that came with the notebook. A server of the configuration may be a local one.
+    file that came with the notebook. A server that the user has configured may be a local one, so
+    only an alias and a built-in remote provider count as remote. The built-in script also does: it
+    reaches nothing.
     """
     if isinstance(model, dict):
         provider = str(model.get("provider"))
@@ -113,6 +118,7 @@ def names_remote_model(model: JsonValue) -> bool:
 
 
 def _is_frequent(interval: JsonValue) -> bool:
+    """Accept an interval of at most a second, in milliseconds."""
     return isinstance(interval, int) and interval <= 1000
 
 
@@ -126,7 +132,7 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
     "assistant.tool_choice": Allowance(
         "A conversation keeps its tool choice. A named tool is not allowed, because the model "
         "would get it although it is off. A folder could set `none`, so that the model cannot ask.",
-        _one_of("auto", "none", "required"),
+        _only("auto", "none", "required"),
     ),
     "assistant.model": Allowance(_GRANTED),  # free parameters, which may cost or reach anything
     "assistant.model.id": Allowance(
@@ -139,43 +145,41 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
     "assistant.model.parameters.max_tokens": Allowance(_SAMPLING, _any, _any),
     "assistant.model.parameters.reasoning": Allowance(_SAMPLING, _any, _any),
     "assistant.model.parameters.reasoning.exclude": Allowance(
-        "True would hide the reasoning.", _one_of(False), _one_of(False)
+        "True would hide the reasoning.", _only(False), _only(False)
     ),
     "assistant.model.parameters.temperature": Allowance(_SAMPLING, _any, _any),
     "assistant.model.parameters.top_p": Allowance(_SAMPLING, _any, _any),
     "assistant.model.parameters.top_k": Allowance(_SAMPLING, _any, _any),
     "assistant.model.parameters.stop_words": Allowance(_SAMPLING, _any, _any),
     "assistant.request": Allowance(_GRANTED),
-    "conversation.tools.*.enable": Allowance(_OFF_ONLY, _one_of(False)),
+    "conversation.tools.*.enable": Allowance(_OFF_ONLY, _only(False)),
     "conversation.tools.*.enable.allow_toggle": Allowance(_GRANTED),
-    "conversation.tools.*.enable.state": Allowance(_OFF_ONLY, _one_of(False)),
-    "conversation.toolsets.*": Allowance(_OFF_ONLY, _one_of(False)),
-    "conversation.toolsets.*.state": Allowance(_OFF_ONLY, _one_of(False)),
+    "conversation.tools.*.enable.state": Allowance(_OFF_ONLY, _only(False)),
+    "conversation.toolsets.*": Allowance(_OFF_ONLY, _only(False)),
+    "conversation.toolsets.*.state": Allowance(_OFF_ONLY, _only(False)),
     "conversation.toolsets.*.allow_toggle": Allowance(_GRANTED),
-    "conversation.tools.*.run": Allowance(_ASKS, folder=_asks, tool=False),
-    "conversation.tools.*.format": Allowance(_ASKS, folder=_asks, tool=False),
-    "conversation.tools.*.result": Allowance(_ASKS, folder=_asks, tool=False),
+    "conversation.tools.*.run": Allowance(_ASKS, folder=_ONLY_ASKING, tool=False),
+    "conversation.tools.*.format": Allowance(_ASKS, folder=_ONLY_ASKING, tool=False),
+    "conversation.tools.*.result": Allowance(_ASKS, folder=_ONLY_ASKING, tool=False),
     "conversation.tools.*.summary": Allowance(_GRANTED),
     "conversation.tools.*.description": Allowance(_GRANTED),
     "conversation.tools.*.examples": Allowance(_GRANTED),
     "conversation.tools.*.cancellation_response": Allowance(_GRANTED),
     "conversation.tools.*.questions.*.prompt_label": Allowance(_GRANTED),
-    "conversation.tools.*.style.hidden": Allowance(
-        "Shows the calls.", _one_of(False), _one_of(False)
-    ),
+    "conversation.tools.*.style.hidden": Allowance("Shows the calls.", _only(False), _only(False)),
     "conversation.tools.*.style.inline_results": Allowance(
-        "Shows all of a result.", _one_of("full"), _one_of("full")
+        "Shows all of a result.", _only("full"), _only("full")
     ),
     "conversation.tools.*.style.error.inline_results": Allowance(
-        "Shows all of an error.", _one_of("full"), _one_of("full")
+        "Shows all of an error.", _only("full"), _only("full")
     ),
     "conversation.tools.*.style.parameters": Allowance(
         "Shows the arguments; any other text is a command.",
-        folder=_one_of("json", "function_call"),
+        folder=_only("json", "function_call"),
         tool=False,
     ),
-    "style.reasoning.display": Allowance("Shows all of it.", _one_of("full"), _one_of("full")),
-    "style.tool_call.show": Allowance("Shows the calls.", _one_of(True), _one_of(True)),
+    "style.reasoning.display": Allowance("Shows all of it.", _only("full"), _only("full")),
+    "style.tool_call.show": Allowance("Shows the calls.", _only(True), _only(True)),
     "style.update_interval_ms": Allowance(
         "The display is still updated at least once a second.", _is_frequent, _is_frequent
     ),
@@ -260,9 +264,11 @@ def strip_untrusted(
     """Return `partial` without values that an untrusted `source` may not set, and these by path."""
     refused: dict[str, JsonValue] = {}
 
+    # Called for each setting and table. None is for a table: then its settings are tested.
     def is_allowed(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
         pattern, allowance = _find_row(keys)
         is_whole = allowance.whole and len(pattern) == len(keys)
+        # A list, text, or map with its merge strategy, `{value, strategy}`, is one value.
         is_table = isinstance(value, dict) and bool(value) and not is_wrapper(value, node)
         if is_table and not is_whole:
             return None
@@ -287,6 +293,7 @@ def strip_own_settings(partial: Partial) -> tuple[Partial, Sequence[str]]:
     """
     refused: list[str] = []
 
+    # As in `strip_untrusted`: None is for a table whose settings are tested.
     def is_allowed(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
         is_own = any(
             len(pattern) == len(keys) and covers_keys(pattern, keys) for pattern in OWN_SETTINGS
@@ -339,7 +346,11 @@ def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
 
 
 def _is_harmless(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWorkspace) -> bool:
-    """Return True if this `value` at `keys` does not need the user. See `_BY_VALUE`."""
+    """Return True if this `value` at `keys` does not need the user.
+
+    It depends on the value for the settings in `_BY_VALUE`: a file of the workspace may be
+    attached, and a mode may be set that asks the user before a tool runs.
+    """
     if _find_row(keys)[1].tool:
         return True
 

@@ -1,5 +1,8 @@
 """`ConfigSnapshot`: the configuration at the start of a cycle, which the calls of a batch share.
 
+A *cycle* is one request to the model, and the calls of tools that it answers with. Each of them
+sees the same configuration, also if one of them changes it.
+
 Source: `docs/turns.md`.
 """
 
@@ -23,6 +26,7 @@ class ConfigSnapshot:
     """The configuration at the start of a cycle: the merged layers, and the validated `config`."""
 
     partial: Partial = field(default_factory=dict)
+    """The merged layers: only settings that are set, in the form in which they are written."""
     defaults: Partial = field(default_factory=dict)
     """Values that are restored where something is unset."""
     config: AppConfig = field(default_factory=AppConfig)
@@ -38,13 +42,19 @@ class ConfigSnapshot:
 
 
 def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
-    """Return `delta` with complete model ids; missing parts come from the current model."""
+    """Return `delta`, settings to merge, with complete model ids.
+
+    For example, `{name = "claude-opus"}` gets the provider of the current model. The merge itself
+    could not do that if the current id is an alias, or only the default.
+    """
 
     def complete(keys: PathKeys, value: JsonValue) -> JsonValue:
-        was = look_up(basis.partial, keys)
-        now = look_up(basis.values, keys)
-        if isinstance(value, dict) and not isinstance(was, dict) and isinstance(now, dict):
-            return {**now, **value}
+        written = look_up(basis.partial, keys)
+        current = look_up(basis.values, keys)
+        can_merge = isinstance(written, dict)
+        if isinstance(value, dict) and not can_merge and isinstance(current, dict):
+            return {**current, **value}
         return value
 
+    # Calls `complete` with the keys and the id of each model in `delta`.
     return map_models(ROOT, delta, complete)  # type: ignore[no-any-return]

@@ -3,6 +3,9 @@
 A record may be from another release, and a file may also be read by JP, the program whose
 configuration this one extends. Their other settings are removed, and the rest still applies.
 
+A *node* is the type of a setting in the schema, and a value may be *wrapped* with the strategy of
+its merge: `{value, strategy}` (`partial.py`).
+
 Source: `docs/configuration.md`.
 """
 
@@ -13,10 +16,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.layer_reading import read_layer, remove_unstorable
+from jp_nb.config.layer_reading import read_layer
 from jp_nb.config.partials.partial import Partial, is_wrapper
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.setting_paths import PathKeys
+from jp_nb.config.storable_settings import remove_unstorable
 from jp_nb.config.tree.ignored_settings import IGNORED_PATTERNS
 from jp_nb.errors import ConfigProblem
 
@@ -30,6 +34,7 @@ def _remove_patterns(table: Mapping[str, JsonValue], patterns: Sequence[Sequence
     """Return `table` without the settings at `patterns`; `*` in a pattern matches any key."""
     kept: Partial = {}
     for key, value in table.items():
+        # The rest of each pattern that matches so far.
         patterns_below = [rest for first, *rest in patterns if first in ("*", key)]
         is_removed = [] in patterns_below  # a pattern ends at this key
         if is_removed:
@@ -44,14 +49,15 @@ def _remove_patterns(table: Mapping[str, JsonValue], patterns: Sequence[Sequence
 def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
     """Return the settings of a stored `partial` that are valid in this release, and the problems.
 
-    The settings are in stored form. An invalid value is removed alone; a table without a required
-    field is removed as a whole. Settings that only JP has are removed without a problem.
+    The settings are returned as JSON with short forms expanded. An invalid value is removed alone;
+    a table without a required field is removed as a whole. Settings that only JP has are removed
+    without a problem.
     """
     kept, problems = remove_unstorable(remove_ignored(partial))
 
     # A removed value may leave a table without a required field, which is then removed too.
     while True:
-        result, located = read_layer(kept)
+        result, located = read_layer(kept)  # `located`: each problem with the keys of its setting
         if not located:
             return result, problems
 

@@ -4,6 +4,10 @@ In a layer, each setting can be absent or null, with the same meaning. Lists, te
 can also be *wrapped* with the strategy of their merge: `{value, strategy, …}`. Items of lists are
 complete. The valid settings are returned in stored form: as JSON, with short forms expanded.
 
+A *node* is the type of a setting in the schema (`schema.py`): a table has named fields, a map free
+keys. A problem has a `message` for the user. If the value is wrong for a reason of its own, this
+`cause` is also kept apart, and so are the `expected` values, in words.
+
 `validation.py` adds the checks of the whole configuration, and `known_settings.py` reads settings
 of records.
 
@@ -15,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue, ValidationError
@@ -24,10 +27,10 @@ from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_merge import TEXT_SEPARATORS
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, describe_keys, node_at
 from jp_nb.config.setting_paths import PathKeys, format_path
-from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, UnexpectedValueError, describe_found
+from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM
 from jp_nb.config.tree.named_servers import SERVERS_PATH, declare_servers
+from jp_nb.config.tree.value_errors import UnexpectedValueError, describe_found
 from jp_nb.errors import ConfigProblem
-from jp_nb.json_reading import MAX_CONFIG_LEVELS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -44,7 +47,8 @@ def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedP
 
     Settings that only JP has are invalid here: see `remove_ignored`.
     """
-    # First, because the names of these servers are valid in the model ids of the same layer.
+    # First, because the names of these servers are valid in the model ids of the same layer. This
+    # process then knows them.
     declare_servers(get_path(partial, SERVERS_PATH))
 
     reader = _LayerReader()
@@ -142,7 +146,10 @@ class _LayerReader:
         return node.adapter.dump_python(valid, mode="json", exclude_unset=True, exclude_none=True)
 
     def add_errors(self, exc: ValidationError, node: SchemaNode, above: PathKeys) -> None:
-        """Add the problems that `exc` reports for a value of `node` at the keys `above`."""
+        """Add the problems that `exc` reports for a value of `node` at the keys `above`.
+
+        The setting of an error may be below this value, for example a key in an item of a list.
+        """
         for error in exc.errors(include_url=False):
             keys = (*above, *_find_keys(error, node))
             if error["type"] == "extra_forbidden":
@@ -262,9 +269,10 @@ def _is_one_of(value: Any, choices: tuple[str | bool, ...]) -> bool:
 def _find_keys(error: ErrorDetails, top: SchemaNode) -> PathKeys:
     """Return the keys of the invalid setting, below the value of `top` that was validated.
 
-    The location of an error also has parts that are no keys: the tag of a union member
-    (`TABLE_FORM`), and `[key]` if the key of a map is invalid. Where the union itself is not a
-    table, a setting may have the name of a tag or be called `[key]`, so the schema decides.
+    The location of an error also has parts that are no keys. Of a setting that is a table or a
+    plain value, it has the tag of the form that was read (`TABLE_FORM`, `PLAIN_FORM`). And it ends
+    in `[key]` if the key of a map itself is invalid. A setting may have such a name, so the schema
+    decides: a tag comes once, directly after a setting with two forms, and `[key]` after a map.
     """
     is_unknown_key = error["type"] == "extra_forbidden"
     keys: list[str] = []
@@ -304,39 +312,3 @@ _EXPECTED = {
     "invalid-json-value": "text, numbers, true, false, lists, or tables",
 }
 """Expected values by the type of a pydantic error, or the first part of the type."""
-
-
-def remove_unstorable(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
-    """Return `partial` without the values that a notebook cannot store, and a problem for each.
-
-    These are infinite numbers, NaN, and values that are nested too deeply.
-    """
-    problems: list[ConfigProblem] = []
-    return _select_storable(dict(partial), (), problems), problems
-
-
-def _select_storable(value: JsonValue, above: PathKeys, problems: list[ConfigProblem]) -> Any:
-    """Return `value`, which is at the keys `above`, without unstorable parts; add `problems`."""
-    if not isinstance(value, (dict, list)):
-        return value
-
-    kept: dict[str, JsonValue] = {}
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for name, item in items:
-        keys = (*above, str(name))
-        problem = _find_storage_problem(item, len(keys))
-        if problem is None:
-            kept[str(name)] = _select_storable(item, keys, problems)
-        else:
-            problems.append(ConfigProblem(format_path(keys), "value", problem))
-
-    return kept if isinstance(value, dict) else list(kept.values())
-
-
-def _find_storage_problem(value: JsonValue, level: int) -> str | None:
-    """Return the reason why a notebook cannot store `value` at this level, or None."""
-    if isinstance(value, float) and not isfinite(value):
-        return f"expected a finite number, found {value}"
-    if isinstance(value, (dict, list)) and level >= MAX_CONFIG_LEVELS:
-        return f"more than {MAX_CONFIG_LEVELS} tables and lists are nested here"
-    return None

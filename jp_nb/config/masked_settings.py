@@ -1,5 +1,8 @@
 """Hide the secrets in settings that are shown, by the names of the settings.
 
+The settings of MCP servers have rules of their own (`server_secrets.py`): in their commands and
+headers, a key may be a part of a text.
+
 Source: `docs/configuration.md`, `docs/decisions.md` D49.
 """
 
@@ -27,7 +30,7 @@ def is_secret_path(keys: Sequence[str]) -> bool:
     The keys above do not count: settings of a tool with the name `token` are shown.
     """
     keys = tuple(keys)
-    if keys and isinstance(keys[-1], Element):
+    if keys and isinstance(keys[-1], Element):  # a key in brackets, of a list or a map
         above = node_at(keys[:-1])
         if above is not None and above.kind == "list":  # the text of an item is not a name
             keys = keys[:-1]
@@ -41,7 +44,8 @@ def is_secret_path(keys: Sequence[str]) -> bool:
 
 def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
     """Return `value`, which is at `keys`, with `(set, not shown)` in place of secrets."""
-    if len(keys) > len(MCP_PATH) and tuple(keys[: len(MCP_PATH)]) == MCP_PATH:
+    is_of_server = len(keys) > len(MCP_PATH) and tuple(keys[: len(MCP_PATH)]) == MCP_PATH
+    if is_of_server:  # the keys are those of the table of servers, a name, and a setting
         return hide_server_settings(value, keys[len(MCP_PATH) + 1 :])
     if isinstance(value, dict):
         return {key: mask_secrets(item, (*keys, key)) for key, item in value.items()}

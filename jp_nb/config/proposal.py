@@ -6,6 +6,9 @@ A *leaf* is the path of one setting with its new value, the smallest part that a
 allow. A table is a leaf only if it replaces a plain value as a whole. All checks use the same
 leaves. The changes of a batch are combined in `change_squash.py`.
 
+`basis` is the present configuration, and a *node* is the type of a setting in the schema. A change
+has `unsets`, paths to unset, and `delta`, settings to merge; `Change.leaves` are those of `delta`.
+
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """
 

@@ -1,5 +1,9 @@
 """Read the configuration change of a tool: its settings, and the paths that it unsets.
 
+`basis` is the present configuration, and a *node* is the type of a setting in the schema. A key in
+brackets is an `Element`; after `mark_items`, only items of lists are Elements, and keys of maps are
+plain.
+
 The readers add each error to a list of problems, so that the tool gets all of them at once.
 `proposal.py` then checks whether the tool may make the change.
 
@@ -17,7 +21,7 @@ from jp_nb.config.aliases import ALIASES_PATH, resolve_references
 from jp_nb.config.assignments import (
     ASSIGNMENT_LAYER,
     FILE_ONLY_SETTINGS,
-    ONLY_IN_FILES,
+    ONLY_IN_FILES_MESSAGE,
     read_partial,
 )
 from jp_nb.config.config_snapshot import ConfigSnapshot
@@ -35,7 +39,7 @@ from jp_nb.config.setting_paths import (
     try_parse_path,
 )
 from jp_nb.config.tree.app import REMOTE_IMAGES
-from jp_nb.config.tree.base import describe_found, shorten_for_error
+from jp_nb.config.tree.value_errors import describe_found, shorten_for_error
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.text import MAX_LISTED_LINES
 
@@ -57,13 +61,14 @@ def read_proposed_config(
         problems += [_convert_problem(problem, config) for problem in exc.problems]
         return {}
 
+    # Each host gets the addresses of images, so a tool could send it data.
     hosts = get_path(delta, REMOTE_IMAGES)
     if hosts is not None:
         problems.append(Problem(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
         return {}
 
     aliases = get_path(basis.partial, ALIASES_PATH) or {}
-    if get_path(delta, ALIASES_PATH):
+    if get_path(delta, ALIASES_PATH):  # the change may use an alias that it defines itself
         aliases = get_path(merge_partials(basis.partial, delta), ALIASES_PATH)
     delta, unresolved = resolve_references(delta, aliases)
 
@@ -80,16 +85,20 @@ def read_proposed_config(
 
 
 def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> Problem:
-    """Return an error of the configuration in the words for a tool."""
+    """Return an error of the configuration in the words for a tool.
+
+    Of `problem`, the `message` is for the user. It is made of a `cause`, which is "" if the value
+    itself is wrong, and of `expected`, the accepted values.
+    """
     path = problem.path
     expected = problem.expected
     value = look_up(config, try_parse_path(path) or (path,))
     if problem.kind == "unknown_key":
         return Problem(path, "unknown field", value, expected, short_message="no such setting")
 
-    # The message for the user omits a value that may be a secret. Then this one omits it too.
-    user_message = problem.cause or describe_found(value, path)
-    is_shown = repr(value) in user_message
+    # The text for the user omits a value that may be a secret. Then this one omits it too.
+    text_for_user = problem.cause or describe_found(value, path)
+    is_shown = repr(value) in text_for_user
     if isinstance(value, str) and is_shown and expected.startswith("one of "):
         return Problem(
             path,
@@ -130,7 +139,7 @@ def _find_unset_problem(path: str, keys: PathKeys) -> Problem | None:
         return Problem(path, message, expected=expected, unset=True)
 
     if keys[0] in FILE_ONLY_SETTINGS:
-        return make_problem(ONLY_IN_FILES)
+        return make_problem(ONLY_IN_FILES_MESSAGE)
 
     parent: SchemaNode = ROOT
     for position, key in enumerate(keys):

@@ -117,6 +117,7 @@ class Redactor:
         for form in self._forms:
             yield from _find_all(form, text)
         if self._may_have_escaped_secret(text):
+            # `starts` has the index in `text` of each character without escapes, and of the end.
             for unescaped, starts in iter_unescaped(text):
                 for form in self._unescaped_forms:
                     for start, stop in _find_all(form, unescaped):
@@ -147,6 +148,8 @@ def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
 class RedactedStream:
     """Removes secrets from a text that arrives in pieces.
 
+    It looks only for the forms of secrets, not for secrets with escapes in them.
+
     The end of the text so far is held back if it may be the beginning of a secret, from
     `_MIN_PARTIAL_CHARS` characters on. Fewer characters of a secret may therefore be shown, and the
     rest of it is removed: to recognize it, the last shown characters are searched again.
@@ -156,7 +159,8 @@ class RedactedStream:
         self._redactor = redactor
         self._forms = forms
         beginnings = {re.escape(form[:_MIN_PARTIAL_CHARS]) for form in forms}
-        self._beginning = re.compile("|".join(sorted(beginnings)) or "(?!)")
+        nothing = "(?!)"  # a pattern that never matches
+        self._beginning = re.compile("|".join(sorted(beginnings)) or nothing)
         self._longest = max(map(len, forms), default=0)
         self._tail = ""  # the last characters that were shown
         self._held = ""  # the characters that are held back
@@ -172,6 +176,8 @@ class RedactedStream:
 
         starts = [start for start in map(text.find, self._forms) if start >= 0]
         if starts:
+            # A secret may begin before `shown_end`. Then its rest is hidden, and what was shown of
+            # it is not repeated.
             first = min(starts)
             text = text[shown_end:first] + self._redactor.hide(text[first:])
             shown_end = 0

@@ -55,10 +55,14 @@ class Problem:
     """A problem with one path of a proposal."""
 
     path: str
+    """"" for a problem of the whole proposal."""
     message: str
     value: JsonValue = None
+    """The proposed value."""
     expected: str = ""
+    """The accepted values, in words. The tool reads them, the user does not."""
     unset: bool = False
+    """True if the tool wants to unset the path, so that there is no value."""
     short_message: str = ""
     """Message for the line that the user reads, if it differs."""
 

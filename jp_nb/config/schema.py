@@ -1,5 +1,9 @@
 """Look up the types of settings in the schema of the configuration, by their paths.
 
+The schema is made of the pydantic models in `tree/`. A `SchemaNode` is the type of one setting,
+with its rule for merges. `ROOT` is the node of the whole configuration, and `JSON` that of free
+JSON. A key in brackets, which may name an item of a list, is an `Element`.
+
 Source: `docs/configuration.md`, `docs/record.md`.
 """
 
@@ -81,7 +85,7 @@ class SchemaNode:
 
     @cached_property
     def item(self) -> SchemaNode:
-        """The node of the items of a list, or of the values of a map."""
+        """The node of the items of a list, or of the values of a map or of free JSON."""
         item_type = JsonValue if self.kind == "json" else self._type_arguments[-1]
         return JSON if item_type is JsonValue else SchemaNode(item_type)
 
@@ -92,7 +96,10 @@ class SchemaNode:
 
     @cached_property
     def shorthands(self) -> list[Callable[[Any], Any]]:
-        """Functions that normalize all accepted forms, in the order of their use."""
+        """Functions that normalize all accepted forms, in the order of their use.
+
+        Pydantic runs the last one first.
+        """
         validators = [item for item in self._metadata if isinstance(item, BeforeValidator)]
         return [cast(Callable[[Any], Any], item.func) for item in reversed(validators)]
 
@@ -193,7 +200,10 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _split_annotation(annotation: Any) -> tuple[list[Any], list[Any]]:
-    """Return the members of a union, or the only type, and all metadata, the outermost last."""
+    """Return the members of a union, or the only type, and all metadata, the outermost last.
+
+    For `Annotated[Annotated[int, A] | None, B]`, these are `[int, None]` and `[A, B]`.
+    """
     own: Sequence[Any] = ()
     if get_origin(annotation) is Annotated:
         annotation, *own = get_args(annotation)
@@ -224,7 +234,10 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
 
 
 def mark_items(keys: Sequence[str]) -> PathKeys:
-    """Return `keys` as plain strings, except those that are items of lists."""
+    """Return `keys`, of which only those that are items of lists remain an `Element`.
+
+    `parse_path` also returns an `Element` for a key of a map that is written in brackets.
+    """
     marked: list[str] = []
     for depth, key in enumerate(keys):
         node = node_at(keys[:depth])

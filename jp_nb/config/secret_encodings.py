@@ -18,17 +18,21 @@ from typing import Final
 from urllib.parse import quote
 
 _SHORTEST_BASE64 = 8
+"""Shorter Base64 of a secret is not searched: it could be a part of any text."""
 
 
 def iter_encoded_forms(secret: str) -> Iterator[str]:
     """Yield the forms in which texts can have `secret`. They may repeat."""
     data = secret.encode(errors="replace")
-    units = secret.encode("utf-16-be", "surrogatepass")
-    surrogates = "".join(chr(a << 8 | b) for a, b in zip(units[::2], units[1::2], strict=True))
 
-    for text in (secret, data.decode("latin-1"), surrogates):  # as URLs, bytes, or JSON have it
+    # The escapes of bytes in a URL give Latin-1, and those of JSON give surrogates.
+    as_latin1 = data.decode("latin-1")
+    units = secret.encode("utf-16-be", "surrogatepass")
+    as_surrogates = "".join(chr(a << 8 | b) for a, b in zip(units[::2], units[1::2], strict=True))
+
+    for text in (secret, as_latin1, as_surrogates):
         yield text
-        yield text.replace(" ", "+")
+        yield text.replace(" ", "+")  # in the query of a URL
 
     quoted = quote(data, safe="")
     yield quoted  # also found if it is in pieces
@@ -48,7 +52,7 @@ def _iter_base64_forms(data: bytes) -> Iterator[str]:
         encoded = b64encode(b"\0" * bytes_before + data + b"\0\0").decode()
 
         # Each character has 6 bits. The first and the last one only count if all bits are ours.
-        first = -(-8 * bytes_before // 6)
+        first = -(-8 * bytes_before // 6)  # rounded up
         end = 8 * (bytes_before + len(data)) // 6
         core = encoded[first:end]
         if len(core) >= _SHORTEST_BASE64:
@@ -113,7 +117,10 @@ def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
     pieces: list[str] = []
     starts = array("Q")
     end = 0  # of the last escape
-    backslashes = -1  # index of those that belong to the next escape; -1 if there are none
+
+    # Backslashes directly before an escape belong to it: in `\\\\u0041`, the A begins at the first.
+    # This is the index of the first one, or -1.
+    backslashes = -1
 
     for escape in escapes.finditer(text):
         if backslashes < 0 or escape.start() > end:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.base import shorten_for_error
+from jp_nb.config.tree.value_errors import shorten_for_error
 from jp_nb.errors import ConfigError
 from jp_nb.json_reading import MAX_CONFIG_LEVELS, is_deeper
 from jp_nb.json_values import sorted_json
@@ -31,7 +31,7 @@ _PLAIN_KEY = re.compile(r"[^.\[\]]+")
 _BRACKETED = re.compile(r"\[([^\]]*)\]")
 _DECODER = json.JSONDecoder()
 
-MAX_INDEX_LENGTH: Final = 100_000
+MAX_SETTING_PATH_CHARS: Final = 100_000
 """Maximum characters of a path. A path can contain an item of a list as JSON."""
 
 
@@ -60,7 +60,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     keys: list[str] = []
     position = 0
 
-    while position < len(path) <= MAX_INDEX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
+    while position < len(path) <= MAX_SETTING_PATH_CHARS and len(keys) <= MAX_CONFIG_LEVELS:
         if path[position] == "[":
             element, position = _read_bracket(path, position)
             keys.append(element)
@@ -115,7 +115,10 @@ def _read_bracket(path: str, start: int) -> tuple[Element, int]:
 
 
 def find_path_end(text: str) -> int:
-    """Return the position of the first `=` of `text` outside of brackets, or -1."""
+    """Return the position of the first `=` outside of brackets in `text`, or -1.
+
+    `text` is an assignment such as `conversation.attachments["a=b"]=…`.
+    """
     position = 0
 
     while position < len(text) and text[position] != "=":
@@ -146,7 +149,10 @@ def format_path(keys: Sequence[str]) -> str:
 
 
 def look_up(value: Any, keys: Sequence[str]) -> Any:
-    """Return the value at `keys` in nested objects and lists, or None."""
+    """Return the value at `keys` in nested objects and lists, or None.
+
+    An item of a list is found by its number, not by its name.
+    """
     for key in keys:
         if isinstance(value, Mapping):
             value = value.get(str(key))

@@ -86,6 +86,7 @@ def _find_named_tools(conversation: ConversationConfig, name: str, *, on: bool) 
         path = f"conversation.tools.{of_source[0]}.enable"
         return _NamedTools(of_source, _RULES_FOR_NAME, path, tool_subject)
 
+    # The tools of the toolset; to switch it on, also tools of other toolsets that it needs.
     tools = conversation.list_switched_tools(name, on=on)
     path = f"conversation.toolsets.{name}"
     toolset_subject = f"the toolset `{name}`: all its tools are"
@@ -109,7 +110,8 @@ def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
     named = _find_named_tools(conversation, name, on=on)
     switchable = _select_switchable(conversation, named.tools, named.rules, on=on)
 
-    # If one of the tools has the wanted state already, there is perhaps nothing to do.
+    # If one of the tools has the wanted state already, the user's wish may be met, and there is
+    # nothing to report.
     are_all_other = all(conversation.get_tool_state(tool).is_on != on for tool in named.tools)
     if named.tools and not switchable and are_all_other:
         verb, now = ("enable", "off") if on else ("disable", "on")
@@ -144,7 +146,8 @@ def _toggle_source(
     """Return the change that switches the toolset of a source, such as `mcp.books`.
 
     It is switched as a whole, by its own state and rule, because its tools may not be known yet.
-    Those of its `tools` that have their own state are switched too.
+    Those of its `tools` that have their own state, which overrides that of the toolset, are
+    switched too.
     """
     toolset = conversation.toolsets[name]
     if toolset.allow_toggle is not None and toolset.allow_toggle not in _RULES_FOR_TOOLSET:

@@ -16,9 +16,10 @@ from functools import lru_cache
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.access_rule_checks import find_rule_problems, iter_rules
-from jp_nb.config.layer_reading import list_problems, read_layer, remove_unstorable
+from jp_nb.config.layer_reading import list_problems, read_layer
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_strategies import strip_strategies
+from jp_nb.config.storable_settings import remove_unstorable
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.named_servers import SERVERS_PATH, declare_servers
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR, Access, ToolConfig
@@ -31,7 +32,7 @@ NAMELESS_CHOICES = ("auto", "none", "required")
 def validate_layer(
     partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None
 ) -> Partial:
-    """Return the settings of one layer in stored form.
+    """Return the settings of one layer in stored form: as JSON, with short forms expanded.
 
     Raises:
         ConfigError: The layer has problems, which are in `problems` of the error.
@@ -82,7 +83,7 @@ def validate_plain_config(
     return config
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # by the text of JSON: tables are no keys, and `True == 1` in Python
 def _validate_text(settings: str) -> AppConfig:
     return AppConfig.model_validate(json.loads(settings))
 

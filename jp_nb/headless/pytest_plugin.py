@@ -60,7 +60,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
     variables = {environment.PATH_VARIABLE: str(item.path.resolve())}
     if _is_enabled(item.config):
-        from jp_nb.config.layers import format_variables
+        from jp_nb.config.environment_layer import format_variables
         from jp_nb.headless.pytest_notebooks import make_file_settings
 
         variables |= format_variables(make_file_settings(item.path, record=False))

@@ -20,7 +20,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from pydantic import JsonValue
 
-from jp_nb.config.layers import format_variables
+from jp_nb.config.environment_layer import format_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, refuse_unsafe_target, write_notebook
 from jp_nb.headless.kernels.cell_ends import CellEnd, CellFailure

@@ -4,7 +4,8 @@ The file is the configuration itself, or `{"base": {…}, "init": [{…}, …]}`
 first configuration changes of the conversation, which `jp_nb` stores as its first entries.
 
 The *spelling* of the file (`json_spelling.py`) is stored with the configuration. It keeps the order
-of keys and the notation, so that an unchanged file is written back byte for byte.
+of keys and the notation, so that an unchanged file is written back byte for byte. The *usual* value
+is the one with its keys in the order of JP.
 
 Source: `docs/record.md`.
 """
@@ -53,7 +54,7 @@ def read_base_config(text: str) -> BaseConfig:
     Raises:
         StorageError: It is not a configuration.
     """
-    source = read_value(text, BASE_CONFIG_FILE)
+    source = read_value(text, BASE_CONFIG_FILE)  # the value, and its text without white space
     value = require_object(source.value, BASE_CONFIG_FILE)
     config = value
     init: list[JsonObject] = []
@@ -68,7 +69,8 @@ def read_base_config(text: str) -> BaseConfig:
         if extra:
             spelling["extra"] = extra
 
-    # The rest of the spelling is the notation of the value that these make.
+    # The rest of the spelling is the notation of the value that these make. It is the whole `text`
+    # if the notation cannot be expressed otherwise.
     usual = sort_keys(_make_value(config, init, spelling))
     spelling |= find_spelling(source, usual)
 

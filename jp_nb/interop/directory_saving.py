@@ -75,13 +75,14 @@ def _write_files(folder: Path, files: FileContents) -> list[str]:
     others: list[str] = []
 
     for name in DIRECTORY_FILES:
-        if name in files:
-            changed |= _write_file(folder / name, files[name])
+        if name in files and _write_file(folder / name, files[name]):
+            changed = True
 
     for name in sorted(files.keys() - set(DIRECTORY_FILES)):
         # An existing file may have newer content.
         if is_other_name(name) and not os.path.lexists(folder / name):
-            changed |= _write_file(folder / name, files[name])
+            _write_file(folder / name, files[name])
+            changed = True
             others.append(name)
 
     if changed:

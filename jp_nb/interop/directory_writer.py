@@ -1,7 +1,12 @@
 """Write a `jp` object as the files of a JP directory, in one of two dialects. No I/O.
 
-`native` reproduces imported entries byte for byte (`origin`: see `directory_reader.py`), and writes
-new ones in JP's form. `jp-head` is the dialect that the newest JP loads (`jp_dialect.py`).
+`native` reproduces imported entries byte for byte, and writes new ones in JP's form. `jp-head` is
+the dialect that the newest JP loads (`jp_dialect.py`).
+
+An imported conversation has details of JP's files in its `origin` (`directory_reader.py`): the
+*spelling* of the base configuration, which holds the differences of its text from JP's usual form,
+and `leading`, the first entry of an older layout that has no `base_config.json`. An entry has its
+own `spelling`, with the *gap*: the text before it.
 
 Source: `docs/record.md`; `docs/decisions.md` D7, D28.
 """

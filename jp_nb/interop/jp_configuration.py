@@ -4,6 +4,11 @@ JP refuses unknown keys in the settings of a tool, needs a model that it knows, 
 to unset a setting. So a change is exported as the difference between the settings that JP has and
 those that it should have after the change. The settings of JP are in `jp_settings.py`.
 
+`SupportedSettings(…).select` returns the part of some settings that JP has, and reports the rest.
+`find_difference` returns the settings with which JP gets the wanted ones. The value of a setting
+that JP cannot unset remains there, which it reports with `UNSETTABLE_NOTE`. The *spelling* of an
+entry is the notation of its text in JP's file, which no longer fits a changed entry.
+
 Source: `docs/configuration.md`.
 """
 
@@ -86,6 +91,7 @@ class JpConfiguration:
         # not support of ours was reported when it was set.
         wanted = SupportedSettings(self._ours, lambda *_: None).select(JP_SHAPE, self._ours, ())
         difference = find_difference(self._jp, wanted, touched=touched, note=report)
+        # An entry that never had content stays, so that the entries are the same after an import.
         had_content = bool(delta or unsets or entry.get("op") == "reset")
         if had_content and not difference:
             return None

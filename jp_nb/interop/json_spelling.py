@@ -43,7 +43,7 @@ def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObje
 
     orders: list[JsonValue] = []
     _add_orders(source.value, usual, orders)
-    while orders and orders[-1] == 0:
+    while orders and orders[-1] == 0:  # without an order, the keys are in JP's order
         orders.pop()
 
     spelling: JsonObject = {}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from jp_nb.text import MAX_USER_NAME_CHARS, spell_invisible
+from jp_nb.exact_form import MAX_USER_NAME_CHARS, spell_invisible
 
 if TYPE_CHECKING:
     from jp_nb.rendering.status import TurnCounts

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jp_nb.errors import StorageError, ToolError
+from jp_nb.exact_form import format_user_name
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.display.run_outputs import MAX_STORED_CHARS, RunOutputs
 from jp_nb.notebook.document_answers import (
@@ -25,7 +26,6 @@ from jp_nb.notebook.document_answers import (
     read_page_state,
 )
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.text import format_user_name
 from jp_nb.toolkit.editing.conflicts import find_merged
 from jp_nb.toolkit.editing.document_cells import DocumentCells
 from jp_nb.toolkit.editing.document_change import CellChange, ChangeResult

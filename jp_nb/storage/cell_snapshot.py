@@ -28,7 +28,15 @@ RAN_EVENT: Final = "ran"
 
 
 class SnapshotCell(TypedDict):
-    """One cell of the file."""
+    """One cell of the file.
+
+    Attributes:
+        type: `code`, `markdown`, or `raw`.
+        editable: False if the user has forbidden to change the cell.
+        deletable: False if the user has forbidden to delete it.
+        record: True if the cell carries the record of a conversation, which no tool may change.
+        tags: The tags of the cell.
+    """
 
     id: str
     type: str
@@ -40,7 +48,11 @@ class SnapshotCell(TypedDict):
 
 
 class CellSnapshot(TypedDict):
-    """The content of the file."""
+    """The content of the file.
+
+    Attributes:
+        run_inserted: True if the runner also runs code cells that a tool inserts.
+    """
 
     cells: list[SnapshotCell]
     run_inserted: bool
@@ -62,7 +74,10 @@ def read_snapshot() -> CellSnapshot | None:
 
 
 def read_started_cells() -> list[str]:
-    """Return the ids of the cells that the runner has started, in order."""
+    """Return the ids of the cells that the runner has started, in order.
+
+    They are in the events of the run, as lines `{"cell": 2, …, "key": ID}`.
+    """
     path = os.environ.get(environment.EVENTS_VARIABLE)
     if not path:
         return []

@@ -22,7 +22,7 @@ _LONGEST_PAUSE_S: Final = 0.02
 if sys.platform == "win32":
     import msvcrt
 
-    _FLAGS_FOR_LOCK = os.O_RDWR
+    _FLAGS_FOR_LOCK = os.O_RDWR  # `msvcrt` locks only a file that is open for writing
 
     def _lock(descriptor: int) -> None:
         """Lock an open file. Raise `PermissionError` if it is locked."""
@@ -64,6 +64,7 @@ def hold_file_lock(
     flags = _FLAGS_FOR_LOCK
     if make:
         flags |= os.O_RDWR | os.O_CREAT
+    # Opening must not wait, as it does for a pipe that someone has put in the place of the file.
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
     try:

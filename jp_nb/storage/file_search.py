@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from jp_nb.errors import JpNbError
-from jp_nb.text import escape_invisible
+from jp_nb.exact_form import escape_invisible
 
 
 class FileSearchError(JpNbError):

@@ -56,7 +56,7 @@ class KeyFile:
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise _refused(path, f"cannot be read: {exc.strerror or exc}") from exc
+            raise _make_error(path, f"cannot be read: {exc.strerror or exc}") from exc
 
     def obtain(self) -> SecretBytes:
         """Return the key, and create it if there is no file. Concurrent calls get the same key.
@@ -72,10 +72,10 @@ class KeyFile:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make(path)
         except OSError as exc:
-            raise _refused(path, f"cannot be created: {exc.strerror or exc}") from exc
+            raise _make_error(path, f"cannot be created: {exc.strerror or exc}") from exc
 
         if (made := self.read()) is None:
-            raise _refused(path, "cannot be created: it is a broken link, or was deleted")
+            raise _make_error(path, "cannot be created: it is a broken link, or was deleted")
         return made
 
 
@@ -83,22 +83,22 @@ def _read(path: Path) -> SecretBytes:
     try:
         descriptor = open_regular(path)
     except (NotRegularFileError, IsADirectoryError) as exc:
-        raise _refused(path, "is not a file") from exc
+        raise _make_error(path, "is not a file") from exc
 
     try:
         # The opened file is checked, because the path may lead to another file a moment later.
-        if why := _why_no_key(os.fstat(descriptor)):
-            raise _refused(path, why)
+        if why := _find_key_problem(os.fstat(descriptor)):
+            raise _make_error(path, why)
         key = SecretBytes(os.read(descriptor, KEY_BYTES))
         if len(key) < KEY_BYTES:
-            raise _refused(path, "changed while it was read")
+            raise _make_error(path, "changed while it was read")
         return key
     finally:
         os.close(descriptor)
 
 
-def _why_no_key(status: os.stat_result) -> str | None:
-    """Return why a file with this `status` must not be used as a key; None if it can be."""
+def _find_key_problem(status: os.stat_result) -> str | None:
+    """Return the reason why a file with this `status` is not used as a key; None if it is."""
     if sys.platform != "win32":
         if status.st_uid != os.geteuid():
             return "belongs to another user"
@@ -144,7 +144,8 @@ def _write(path: Path) -> None:
         raise
 
 
-def _refused(path: Path, why: str) -> NoKeyError:
+def _make_error(path: Path, why: str) -> NoKeyError:
+    """Return the error about the key file at `path`, which is shown relative to the home folder."""
     with suppress(ValueError, RuntimeError):
         path = Path("~") / path.relative_to(Path.home())
     return NoKeyError(f"the key file {path} {why}")

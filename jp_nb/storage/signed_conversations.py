@@ -127,7 +127,10 @@ def forget_workspaces(folders: Iterable[Path]) -> list[Path]:
     forgotten: list[Path] = []
 
     def change(workspaces: _Workspaces) -> None:
-        forgotten.extend(folder for name, folder in names.items() if workspaces.pop(name, None))
+        for name, folder in names.items():
+            removed = workspaces.pop(name, None)
+            if removed is not None:
+                forgotten.append(folder)
 
     if names.keys() & _load():
         _change(change)

@@ -106,17 +106,17 @@ class FolderTrust:
         except StorageError:  # the next attempt to consent reports the problem
             return False
 
-    def agree(self, files: Iterable[PendingConsent]) -> None:
-        """Store the user's consent to `files`. A folder keeps the last `MAX_FOLDER_CONSENTS` ones.
+    def agree(self, pending: Iterable[PendingConsent]) -> None:
+        """Store the consents. A folder keeps the last `MAX_FOLDER_CONSENTS` ones.
 
         Raises:
             StorageError: The stored consents cannot be read or written.
         """
         consents = dict(self._load())
-        for file in files:
-            key = _make_key(file.folder)
-            others = [digest for digest in consents.get(key, ()) if digest != file.digest]
-            consents[key] = [*others, file.digest][-MAX_FOLDER_CONSENTS:]
+        for consent in pending:
+            key = _make_key(consent.folder)
+            others = [digest for digest in consents.get(key, ()) if digest != consent.digest]
+            consents[key] = [*others, consent.digest][-MAX_FOLDER_CONSENTS:]
         self._store(consents)
 
     def revoke(self, folder: Path) -> list[Path]:
@@ -127,8 +127,11 @@ class FolderTrust:
         """
         consents = dict(self._load())
         resolved = folder.resolve()
-        folders = (resolved, *resolved.parents)
-        revoked = [path for path in folders if consents.pop(str(path), None)]
+        revoked: list[Path] = []
+        for path in (resolved, *resolved.parents):
+            digests = consents.pop(str(path), None)
+            if digests:
+                revoked.append(path)
 
         if revoked:
             self._store(consents)

@@ -2,8 +2,10 @@
 
 The range of a large array is computed from a sample, and a tensor on a device is not copied.
 
-A describer gets the `limits` of the value (`base.py`): `limits.inner` describes a part of the value
-within `limits.part(chars)`, and `limits.expression` returns Python code for a part of it.
+A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
+`limits.brief`, the text is one line. `limits.inner` describes a part of the value within
+`limits.part(chars)`, and `limits.expression("[0]")` returns Python code for a part. `hide_value`
+and `hide_part` return the text that replaces a secret; None for other values (`privacy.py`).
 
 Source: `docs/values.md`.
 """
@@ -17,7 +19,7 @@ from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES, name_type
-from jp_nb.values.cut_text import count, cut_end
+from jp_nb.values.cut_text import cut_end, format_count
 from jp_nb.values.privacy import hide_part, hide_value
 
 MAX_SAMPLED: Final = 200_000
@@ -65,7 +67,7 @@ def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     if not is_whole:
         dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
         lines.append(
-            f"… {count(value.size, 'element')} in total; "
+            f"… {format_count(value.size, 'element')} in total; "
             f"{limits.expression(f'[{dimensions}]')} has the first of them"
         )
 
@@ -87,7 +89,7 @@ def _format_array_range(value: Any) -> str:
 
     if sample.dtype.kind == "b":
         of = f" of {sample.size:,}" if is_all else note
-        return f"{count(int(sample.sum()), 'element')} True{of}"
+        return f"{format_count(int(sample.sum()), 'element')} True{of}"
     if sample.dtype.kind == "c":
         return ""
 
@@ -196,17 +198,20 @@ def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
 
     is_whole = size <= WHOLE_ARRAY
     shown = _format_elements(value, limits, limits.chars - TENSOR_HEAD_CHARS, is_whole=is_whole)
+
+    # The elements are cut if the lines above them need more room than was kept.
     room = limits.chars - sum(map(len, lines)) - TENSOR_NOTE_CHARS
     lines.append(cut_end(shown, max(room, 20)))
 
     if not is_whole:
-        lines.append(f"… {count(size, 'element')} in total")
+        lines.append(f"… {format_count(size, 'element')} in total")
     return "\n".join(lines)
 
 
 def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
+    """Describe an `array.array` or a `memoryview`, with its first 20 elements."""
     if isinstance(value, array.array):
-        title = f"array.array of {value.typecode!r}, {count(len(value), 'element')}"
+        title = f"array.array of {value.typecode!r}, {format_count(len(value), 'element')}"
         shown = value[:20].tolist()
     else:
         title = f"memoryview, shape {_format_shape(value.shape or ())}, format {value.format!r}"
@@ -219,7 +224,11 @@ def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
     text = f"{title}: {_describe_part(shown, limits, max(room, 20))}"
 
     left = len(value) - len(shown)
-    return text if left <= 0 else f"{text} {limits.more(left, 'element', '[20:40] has the next')}"
+    if left <= 0:
+        return text
+
+    # For example: `… 80 more elements; data[20:40] has the next`
+    return f"{text} {limits.more(left, 'element', '[20:40] has the next')}"
 
 
 ARRAY_KINDS: Final[ValueKinds] = (

@@ -1,5 +1,8 @@
 """Descriptions of values: their limits, their results, and their describers.
 
+A *describer* is a function that returns the description of a value within `DescriptionLimits`. Each
+module of this folder lists its describers by class as `ValueKinds`, and `describe.py` chooses one.
+
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """
 
@@ -12,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jp_nb.images import Image
 from jp_nb.text import plain
-from jp_nb.values.cut_text import count
+from jp_nb.values.cut_text import format_count
 from jp_nb.values.privacy import Privacy
 
 DEFAULT_CHARS = 20_000
@@ -21,7 +24,14 @@ DEFAULT_SIDE = 768
 
 @dataclass(frozen=True, slots=True)
 class ValueBudget:
-    """Limits of a description: characters, pixels of the longest side of an image, and images."""
+    """Limits of a description.
+
+    Attributes:
+        chars: Maximum length of the text.
+        side: Maximum number of pixels of the longest side of an image.
+        images: Maximum number of images.
+        privacy: Rules that hide secrets; None for those of the description around this one.
+    """
 
     chars: int = DEFAULT_CHARS
     side: int = DEFAULT_SIDE
@@ -46,6 +56,7 @@ class Description:
         return "\n".join([plain(self.text, limit=sys.maxsize), *map(plain, shown)])
 
     def _ipython_display_(self) -> None:
+        # Called by IPython, which is therefore loaded.
         display = sys.modules["IPython.display"].display
         display({"text/plain": repr(self)}, raw=True)
         for image in self.images:
@@ -54,6 +65,7 @@ class Description:
 
 
 BRIEF_CHARS = 160
+"""Usual length of a description in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +76,8 @@ class DescriptionLimits:
         chars: Maximum length of the text.
         side: Maximum number of pixels of the longest side of an image.
         images: Maximum number of images.
-        name: Expression for the value; "" without one.
-        inner: Function that describes a part of the value.
+        name: Expression for the value, such as the name of a variable; "" without one.
+        inner: Function that describes a part of the value, within the result of `part`.
         brief: True for a description in one line.
     """
 
@@ -89,18 +101,24 @@ class DescriptionLimits:
     def more(self, number: int, word: str, end: str, many: str = "") -> str:
         """Return a note about omitted items: `… 80 more rows; df[20:40] has the next`.
 
-        `word` is the noun, and `many` its plural if that is irregular. `end` follows the name of
-        the value.
+        This is `more(80, "row", "[20:40] has the next")` for the value with the name `df`. `many`
+        is the plural of the noun `word`, if that is irregular.
         """
         plural = f"more {many}" if many else ""
-        return f"… {count(number, f'more {word}', plural)}; {self.expression(end)}"
+        return f"… {format_count(number, f'more {word}', plural)}; {self.expression(end)}"
 
 
 Describer = Callable[[Any, DescriptionLimits], "str | Description"]
 
 
 class ValueKind(NamedTuple):
-    """Describer for values, and True if such values in a container are described separately."""
+    """A kind of values.
+
+    Attributes:
+        describe: The describer.
+        is_rich: True if such values, for example frames and figures, are described separately in a
+            container, each with its own lines and images.
+    """
 
     describe: Describer
     is_rich: bool = False

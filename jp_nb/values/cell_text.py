@@ -1,5 +1,7 @@
 """Format the cells and labels of tables and series: short, on one line, and without secrets.
 
+`hidden` is the text that replaces the cells of a column or row of a secret; None if they are shown.
+
 Source: `docs/values.md`.
 """
 
@@ -16,7 +18,7 @@ CELL_CHARS: Final = 40
 
 def format_table_cell(value: object) -> str:
     """Return the text of a cell, a label, or a name."""
-    kind = type(value)
+    kind = type(value)  # exactly: a subclass has code of its own, and is formatted by it
     if (hidden := hide_value(value)) is not None:
         return to_one_line(hidden, CELL_CHARS)
 

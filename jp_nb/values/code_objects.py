@@ -1,5 +1,8 @@
 """Describe functions, methods, classes, and modules.
 
+A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
+`limits.brief`, the text is one line. A text that is too long is cut by the caller.
+
 Source: `docs/values.md`.
 """
 
@@ -12,7 +15,7 @@ from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES, name_type
-from jp_nb.values.cut_text import count, cut_end, cut_middle, to_one_line, without_addresses
+from jp_nb.values.cut_text import cut_end, cut_middle, format_count, to_one_line, without_addresses
 from jp_nb.values.repr_text import format_repr
 from jp_nb.values.source_locations import format_location, is_cell_file
 
@@ -131,7 +134,8 @@ def _list_names(names: list[str], limits: DescriptionLimits) -> str:
     if len(shown) == len(names):
         return text
 
-    return f"{text}, … {count(len(names) - len(shown), 'more name')}; dir({limits.name}) has all"
+    omitted = format_count(len(names) - len(shown), "more name")
+    return f"{text}, … {omitted}; dir({limits.name}) has all"
 
 
 CODE_KINDS: Final[ValueKinds] = (

@@ -4,6 +4,9 @@ A container is described in one line if it fits, else by its first items. Descri
 nothing, compute no lazy values, and consume no iterators. The user's code runs only in mappings of
 other classes, and for parts with their own `repr` or a describer.
 
+`list_contents` (`contents.py`) returns the items of a container, with their keys. `NestedText`
+(`nested_text.py`) writes them, similar to `repr`, within a number of characters.
+
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """
 
@@ -17,7 +20,7 @@ from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits
 from jp_nb.values.class_facts import name_type
 from jp_nb.values.contents import Contents, ItemKey, list_contents
-from jp_nb.values.cut_text import count, cut_end
+from jp_nb.values.cut_text import cut_end, format_count
 from jp_nb.values.nested_text import NestedText, compute_share
 from jp_nb.values.privacy import hide_part
 
@@ -48,12 +51,13 @@ def describe_container(
         if any(is_rich(part) for _, part in parts) and not inside.unordered:
             return _describe_parts(value, parts, limits)
 
-    # In one line, if all of it fits.
+    # In one line, if all of it fits: a greedy text gives the first parts all the room.
     whole = NestedText(limits, greedy=True)
     text = whole.write(value, limits.chars)
     if not whole.is_cut:
         return text
 
+    # Otherwise the parts share the room. Texts of parts that were written are used again.
     nested = whole.sharing_room()
     if limits.brief or limits.chars < 2 * _NOTE_CHARS:
         return nested.write(value, limits.chars)
@@ -61,7 +65,7 @@ def describe_container(
 
 
 def _format_title_of(value: object, length: int) -> str:
-    return f"{name_type(type(value))} of {count(length, 'item')}"
+    return f"{name_type(type(value))} of {format_count(length, 'item')}"
 
 
 def _describe_first_items(
@@ -108,9 +112,10 @@ def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str
     left = inside.length - shown
     if inside.unordered:
         inner = limits.expression("") or "…"
-        return f"… {count(left, 'more item')}; sorted({inner})[{shown}:{shown + 20}] has the next"
+        note = f"… {format_count(left, 'more item')}"
+        return f"{note}; sorted({inner})[{shown}:{shown + 20}] has the next"
     if inside.begin.endswith("{"):
-        return f"… {count(left, 'more key')}; list({limits.name or '…'}) has all keys"
+        return f"… {format_count(left, 'more key')}; list({limits.name or '…'}) has all keys"
     return limits.more(left, "item", f"[{shown}:{shown + 20}] has the next")
 
 
@@ -128,11 +133,11 @@ def _describe_parts(
         label = f"{end}: "
         share = room // (len(parts) - index) - len(label) - 2
         if share < 20:
-            lines.append(f"… {count(len(parts) - index, 'more item')}")
+            lines.append(f"… {format_count(len(parts) - index, 'more item')}")
             break
 
         hidden = hide_part(key and key.value, part)
-        if hidden is not None:
+        if hidden is not None:  # a secret: this text is shown in its place
             part = hidden
 
         name = limits.expression(end) if limits.name else ""

@@ -42,7 +42,7 @@ class Contents:
         length: Number of items.
         items: Function that returns the items. It is None for a set that is too large to sort.
         empty: The text of an empty container, if it is not `begin` and `end`.
-        unordered: True if the items must be sorted.
+        unordered: True for a set, whose items the caller sorts, so that equal sets look equal.
         is_keyed: True if the items have keys or names.
     """
 

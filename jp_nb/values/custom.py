@@ -1,5 +1,8 @@
 """Descriptions that the user's code provides: registered describers, and `_ai_repr_`.
 
+`_ai_repr_` is a method that a class may have, also one of a library. It returns a text, or data by
+MIME type, and may be `async`.
+
 Source: `docs/values.md`, https://github.com/jupyter/enhancement-proposals/pull/129.
 """
 
@@ -7,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextvars
 import inspect
 import json
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
+from jp_nb.daemon_threads import start_thread
 from jp_nb.errors import UsageError
 from jp_nb.image_headers import MEDIA_TYPES, PDF, detect_media_type
 from jp_nb.images import Image
@@ -31,7 +32,6 @@ _TEXTS: Final = ("text/markdown", "text/plain", "text/html", "application/json")
 
 Registered = Callable[[Any, ValueBudget], Any]
 _Function = TypeVar("_Function", bound=Registered)
-_Result = TypeVar("_Result")
 _DESCRIBERS: dict[type, Registered] = {}
 """The registered describers, by the type of the values."""
 
@@ -86,7 +86,10 @@ def has_custom_description(value: object) -> bool:
 def make_custom_description(
     value: object, budget: ValueBudget
 ) -> tuple[Description | None, list[str]]:
-    """Return the description by a describer or `_ai_repr_`, or None, and the errors of both."""
+    """Return the description by a describer or `_ai_repr_`, or None, and the errors of both.
+
+    The errors are sentences for the description: the user's code may raise anything.
+    """
     problems: list[str] = []
     for name, describe in (("describer", _call_describer), (AI_REPR, _call_ai_repr)):
         try:
@@ -184,28 +187,6 @@ def _wait_for(awaitable: Any) -> object:
         return start_thread(lambda: asyncio.run(wait()), AI_REPR).result(AI_REPR_SECONDS + 1)
     except TimeoutError:
         raise TimeoutError(f"no answer within {AI_REPR_SECONDS:g} s") from None
-
-
-def start_thread(function: Callable[[], _Result], name: str) -> Future[_Result]:
-    """Run `function` in a new thread, with a copy of the current context."""
-    future: Future[_Result] = Future()
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            result = context.run(function)
-        except BaseException as exc:
-            # A future cannot raise these in a coroutine.
-            is_stop = isinstance(exc, (StopIteration, GeneratorExit))
-            error = RuntimeError(f"{name} raised {exc!r}") if is_stop else exc
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    threading.Thread(target=work, name=f"jp_nb {name}", daemon=True).start()
-    return future
 
 
 def _read_bundle(bundle: Any) -> Description | None:

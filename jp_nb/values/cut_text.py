@@ -1,6 +1,7 @@
 """Shorten texts of descriptions, and remove memory addresses from them.
 
 Secrets are hidden before a text is cut, because only a complete secret is recognized.
+`without_hidden` returns a text without the secrets in it (`privacy.py`).
 
 Source: `docs/values.md`.
 """
@@ -17,6 +18,7 @@ MAX_CLEANED: Final = 1_000_000
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+| id='?\d{5,}'?(?=[>), ])")
 _HEX_AT_START = re.compile(r"[0-9a-fA-Fx]*")
+"""The rest of an address at the beginning of a text, whose first part was cut off."""
 
 
 def cut_middle(text: str, limit: int, expression: str = "") -> str:
@@ -33,8 +35,9 @@ def cut_middle(text: str, limit: int, expression: str = "") -> str:
     longest = len(_format_omission(len(text), len(text), len(text), expression))
     room = limit - longest
 
+    # Too little for a beginning and an end: without the expression, then without the end.
     if room < 20:
-        return cut_end(text, limit) if not expression else cut_middle(text, limit)
+        return cut_middle(text, limit) if expression else cut_end(text, limit)
 
     head = room * 2 // 3
     tail = len(text) - (room - head)
@@ -54,6 +57,7 @@ def cut_end(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
 
+    # The note gives the number of omitted characters, which has a digit more if it is longer.
     note = f"… (+{len(text) - limit:,})"
     room = limit - len(note) - 4
     if room < 8:
@@ -78,7 +82,7 @@ def without_addresses(text: str) -> str:
     return _ADDRESS.sub("", text)
 
 
-def count(number: int, word: str, many: str = "") -> str:
+def format_count(number: int, word: str, many: str = "") -> str:
     """Return number and noun, such as `1,000 rows`."""
     if number != 1:
         word = many or f"{word}s"

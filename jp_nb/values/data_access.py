@@ -7,6 +7,9 @@ frames do not contain them.
 
 Properties and `__getitem__` of the value's class run, so this happens in the cell's thread.
 
+A step of a path is an attribute or an item, with its `key` (`value_path.py`). `hide_part` and
+`hide_value` return the text that replaces a secret; None for what may be shown (`privacy.py`).
+
 Source: `docs/notebook-tools.md`.
 """
 

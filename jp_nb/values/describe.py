@@ -1,7 +1,11 @@
 """Describe a Python value for the model, within a size budget.
 
 The class of a value is compared with classes in loaded modules. Nothing is imported, and a class
-that only has the same name is not accepted.
+that only has the same name is not accepted. A description by the user's code (`custom.py`) comes
+first, then one by the class, by the parts of a container, or by `repr`.
+
+`hide_value` returns the text that replaces a secret; None for other values. `without_hidden`
+returns a text without the secrets in it. Both follow the rules of `apply_privacy` (`privacy.py`).
 
 Source: `docs/values.md`.
 """
@@ -150,7 +154,7 @@ def describe_result(result: object, budget: ValueBudget) -> Description:
 
 
 def has_rich_items(value: object) -> bool:
-    """Return True for a container with frames, figures, arrays, or values with a description."""
+    """Return True for a container with *rich* items: see `is_rich`."""
     inside = list_contents(value)
     if inside is None or inside.items is None or not 0 < inside.length <= MAX_DESCRIBED_PARTS:
         return False

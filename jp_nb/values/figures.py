@@ -3,6 +3,9 @@
 A figure is neither displayed nor resized, and the current figure of `pyplot` stays the same. Equal
 figures have equal images: the images contain no date and no name of a program.
 
+A *describer* returns the text of a value for the model, perhaps with images, within its `limits`
+(`base.py`). With `limits.brief`, the text is one line, without images.
+
 Source: `docs/values.md`.
 """
 
@@ -16,7 +19,7 @@ from typing import Any, Final
 from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES
-from jp_nb.values.cut_text import count, cut_end, to_one_line
+from jp_nb.values.cut_text import cut_end, format_count, to_one_line
 
 MAX_PIXELS: Final = 60_000_000
 """Maximum size of a picture that is resized."""
@@ -35,7 +38,7 @@ def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description
     heading = getattr(value, "_suptitle", None)
     named = f", titled {_quote(heading.get_text())}" if heading is not None else ""
 
-    lines = [f"{title}, {count(len(axes), 'axes', 'axes')}{named}"]
+    lines = [f"{title}, {format_count(len(axes), 'axes', 'axes')}{named}"]
     lines += [f"{number}. {_format_axes(one_axes)}" for number, one_axes in enumerate(axes[:20], 1)]
 
     if len(axes) > 20:
@@ -56,6 +59,7 @@ def _describe_axes(value: Any, limits: DescriptionLimits) -> str | Description:
 def _add_image(
     text: str, limits: DescriptionLimits, draw: Callable[[], bytes]
 ) -> str | Description:
+    """Return `text` with the PNG that `draw` returns, if the limits permit an image."""
     if limits.images < 1:
         return text
 
@@ -107,9 +111,9 @@ def _format_axes(axes: Any) -> str:
 def _count_artists(axes: Any) -> Iterator[str]:
     for attribute, word in (("lines", "line"), ("images", "image"), ("collections", "collection")):
         if number := len(getattr(axes, attribute)):
-            yield count(number, word)
+            yield format_count(number, word)
     if number := len(axes.patches):
-        yield count(number, "patch", "patches")
+        yield format_count(number, "patch", "patches")
 
 
 def _quote(text: object) -> str:
@@ -147,7 +151,7 @@ def _resize(value: Any, side: int) -> bytes:
 
 
 def _describe_image(value: Image, limits: DescriptionLimits) -> str | Description:
-    title = f"{value.media_type} of {count(len(value.content), 'byte')}"
+    title = f"{value.media_type} of {format_count(len(value.content), 'byte')}"
     named = f"{title}, {_quote(value.name)}" if value.name else title
     is_shown = limits.images > 0 and not limits.brief
     images = (value,) if is_shown else ()
@@ -156,7 +160,7 @@ def _describe_image(value: Image, limits: DescriptionLimits) -> str | Descriptio
 
 def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description:
     traces = list(value.data)
-    title = f"plotly.Figure, {count(len(traces), 'trace')}"
+    title = f"plotly.Figure, {format_count(len(traces), 'trace')}"
     layout = value.layout
     if text := getattr(layout.title, "text", None):
         title = f"{title}, titled {_quote(text)}"
@@ -183,7 +187,7 @@ def _format_trace(trace: Any) -> str:
     for letter in "xyz":
         values = getattr(trace, letter, None) if letter in trace else None
         if values is not None:
-            words.append(f"{letter}: {count(len(values), 'value')}")
+            words.append(f"{letter}: {format_count(len(values), 'value')}")
     return ", ".join(words)
 
 

@@ -1,7 +1,13 @@
 """Describe frames of pandas and polars, and lazy tables, which are not computed.
 
 Each library has a function that reads a frame into a `Table`, whose layout is in `table_text.py`.
-`FRAME_KINDS` lists the classes that are described here.
+Its rows are read later, only those that are shown: `read_cells(low, high, width)` returns the cells
+of rows from `low` to `high` in the first `width` columns. `FRAME_KINDS` lists the classes that are
+described here.
+
+A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
+`limits.brief`, the text is one line. `hide_part(name)` returns the text that replaces a
+column or row of a secret; None for other names (`privacy.py`).
 
 Source: `docs/values.md`.
 """
@@ -14,7 +20,7 @@ from typing import Any, Final
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.cell_text import format_table_cell, format_type
 from jp_nb.values.class_facts import name_type
-from jp_nb.values.cut_text import count, cut_end, without_addresses
+from jp_nb.values.cut_text import cut_end, format_count, without_addresses
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.series import MAX_COUNTED_CELLS, describe_series, list_label_names
 from jp_nb.values.table_text import Table, format_table, list_columns
@@ -32,9 +38,10 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
         named = f" {', '.join(names)}" if names else ""
         title += f"; index {index}{named} ({value.index.dtype})"
 
+    # Missing values are counted in as many rows as the limit for cells permits.
     counted = min(rows, MAX_COUNTED_CELLS // max(columns, 1))
     start = value if counted == rows else value.iloc[:counted]
-    hidden = hide_part(list_label_names(value.index))
+    hidden = hide_part(list_label_names(value.index))  # a text in place of the labels, or None
 
     def read_cells(low: int, high: int, width: int) -> Iterable[Sequence[object]]:
         # Column by column, because a row of mixed types would convert its values.
@@ -67,7 +74,7 @@ def _format_title(value: Any, kind: str) -> str:
     rows, columns = value.shape
     is_subclass = type(value).__name__ != kind.rpartition(".")[2]
     name = f"{name_type(type(value))} (a {kind})" if is_subclass else kind
-    return f"{name}, {count(rows, 'row')} x {count(columns, 'column')}"
+    return f"{name}, {format_count(rows, 'row')} x {format_count(columns, 'column')}"
 
 
 def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
@@ -109,7 +116,7 @@ def _describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     schema = value.collect_schema()
     columns = [f"{format_table_cell(name)}: {kind}" for name, kind in schema.items()]
     plan = without_addresses(value.explain(optimized=False))
-    title = f"polars.LazyFrame, not computed, {count(len(columns), 'column')}"
+    title = f"polars.LazyFrame, not computed, {format_count(len(columns), 'column')}"
 
     room = limits.chars - len(title) - 20
     listed = list_columns(columns, room * 2 // 3, limits.expression(".collect_schema()"))
@@ -131,7 +138,7 @@ def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
 
     room = limits.chars - len(title) - 20
     listed = list_columns(names, room, limits.expression(".columns"))
-    return f"{title}, {count(len(names), 'column')}: {listed}"
+    return f"{title}, {format_count(len(names), 'column')}: {listed}"
 
 
 def _get_column_type(stored: Any) -> Any:

@@ -2,6 +2,10 @@
 
 They are not read, advanced, awaited, or written.
 
+A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
+`limits.brief`, the text is one line. `limits.inner` describes a part of the value within
+`limits.part(chars)`.
+
 Source: `docs/values.md`.
 """
 
@@ -14,7 +18,7 @@ from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES, list_types, name_type
-from jp_nb.values.cut_text import count, cut_end, to_one_line
+from jp_nb.values.cut_text import cut_end, format_count, to_one_line
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.repr_text import format_repr
 
@@ -69,7 +73,10 @@ def _describe_generator(value: Any, limits: DescriptionLimits) -> str:
 
 def _describe_future(value: Any, limits: DescriptionLimits) -> str:
     name = name_type(type(value))
-    code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
+    # A task has a coroutine, a future has none.
+    get_coroutine = getattr(value, "get_coro", None)
+    coroutine = None if get_coroutine is None else get_coroutine()
+    code = getattr(coroutine, "__qualname__", "")
     named = f" of {code}" if code else ""
 
     if value.cancelled():
@@ -117,7 +124,7 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
     except FAILURES:
         children = getattr(value, "children", ())
         if isinstance(children, tuple) and children:
-            words.append(count(len(children), "child", "children"))
+            words.append(format_count(len(children), "child", "children"))
 
     return cut_end(", ".join(words), limits.chars)
 

@@ -1,5 +1,8 @@
 """Convert a result that is plain data to JSON, with sets in a reproducible order.
 
+Pydantic makes the JSON. It writes a set in the order of its elements, which differs between runs,
+so sets are sorted afterwards, by the texts of their elements (`NestedText.sort_elements`).
+
 Source: `docs/values.md` (results of tools).
 """
 
@@ -53,6 +56,9 @@ def as_json(result: object) -> str | None:
     return None
 
 
+_END: Final = object()
+
+
 def _find_sets(value: object) -> bool | None:
     """Return True if `value` contains a set; None if it is too large or contains an iterator.
 
@@ -87,9 +93,6 @@ def _find_sets(value: object) -> bool | None:
         if items > MAX_JSON_ITEMS or chars > MAX_JSON_CHARS or len(open_parts) > MAX_JSON_LEVELS:
             return None
     return has_sets
-
-
-_END: Final = object()
 
 
 def _is_set(value: object) -> bool | None:

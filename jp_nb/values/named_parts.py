@@ -1,8 +1,8 @@
 """Read the named parts of Python values, for the search for secrets in the user's variables.
 
-The readers run no properties and consume no iterators. The rules of `privacy.py` say which names
-are those of secrets. `_READERS` has the reader of each class. Each takes the value and
-`with_plain_cells` (see `PartReader`).
+The readers run no properties and consume no iterators. `hide_part(name)` returns the text that
+replaces a part with the name of a secret; None for other names (`privacy.py`). `_READERS` has the
+reader of each class. Each takes the value and `with_plain_cells` (see `PartReader`).
 
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """
@@ -23,8 +23,6 @@ MAX_READ_ITEMS: Final = 10_000
 """Maximum number of items of one container that are read."""
 MAX_READ_CELLS: Final = 1_000
 """Maximum number of objects in one column of a frame that are read."""
-MAX_READ_BYTES: Final = 1_000_000
-"""Maximum size of an array that is read as text."""
 PLAIN_TYPES: Final = frozenset((bool, int, float, complex, type(None)))
 """Types of values that have neither parts nor a text."""
 
@@ -46,52 +44,6 @@ class PartReader(Protocol):
 def find_part_reader(value: object) -> PartReader:
     """Return the reader for values of the type of `value`."""
     return _READERS.find(value) or _read_object
-
-
-def decode_as_text(value: object) -> str | None:
-    """Return the text of a string, of bytes, of a buffer, or of pydantic's secret types."""
-    kind = type(value)
-    if issubclass(kind, str):
-        return str.__str__(value)
-    if kind in (bytes, bytearray):
-        return bytes(value).decode(errors="replace")  # type: ignore[call-overload, no-any-return]
-
-    if is_a(value, "pydantic", "SecretStr") or is_a(value, "pydantic", "SecretBytes"):
-        return decode_as_text(object.__getattribute__(value, "_secret_value"))
-    if kind is memoryview or is_a(value, "array", "array") or is_a(value, "numpy", "ndarray"):
-        return _decode_buffer(value)
-
-    return None
-
-
-def _decode_buffer(value: Any) -> str | None:
-    """Return the text of a buffer of bytes or characters; None for numbers of several bytes."""
-    try:
-        kind = getattr(value, "dtype", None)
-        if kind is not None and (kind.kind not in "uibSU" or kind.itemsize > 64):
-            return None
-        if getattr(value, "nbytes", len(value)) > MAX_READ_BYTES:
-            return None
-        if kind is not None and kind.kind in "ui" and kind.itemsize > 1:
-            return None
-
-        encoding = "utf-32-le" if kind is not None and kind.kind == "U" else "utf-8"
-        return str(value.tobytes(), encoding, "replace").replace("\0", "")
-    except FAILURES:
-        return None
-
-
-def join_characters(value: list[object] | tuple[object, ...]) -> str | None:
-    """Return the text of a list of single characters or of bytes; None for another list."""
-    if not 1 < len(value) <= MAX_READ_ITEMS:
-        return None
-
-    if all(type(item) is str and len(item) == 1 for item in value):
-        return "".join(value)  # type: ignore[arg-type]
-    if all(type(item) is int and 0 <= item < 256 for item in value):
-        return bytes(value).decode(errors="replace")  # type: ignore[arg-type]
-
-    return None
 
 
 def read_secret_content(value: Any, *, with_plain_cells: bool) -> NamedParts:
@@ -192,6 +144,7 @@ def _read_pandas_series(value: Any, *, with_plain_cells: bool) -> NamedParts:
 
 
 def _read_pandas_rows(value: Any) -> NamedParts:
+    """Yield the cells of the rows whose labels are names of secrets, and the labels."""
     for number in find_hidden_rows(value.index):
         row = value.iloc[number]
         cells = row if row.ndim == 0 else row.tolist()
@@ -233,6 +186,7 @@ def _read_polars_series(value: Any, *, with_plain_cells: bool) -> NamedParts:
 
 
 def _read_array(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    """Yield the fields of a structured array or row, or the cells of another array."""
     if value.dtype.names:
         for name in value.dtype.names:
             part = value[name]
@@ -249,6 +203,7 @@ def _read_array(value: Any, *, with_plain_cells: bool) -> NamedParts:
 
 
 def _read_objects(cells: list[object]) -> NamedParts:
+    """Yield the cells that may have parts of their own, such as dicts."""
     return (
         (None, cell) for cell in cells if type(cell) is not str and type(cell) not in PLAIN_TYPES
     )

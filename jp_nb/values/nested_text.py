@@ -1,6 +1,8 @@
 """`NestedText`: the text of a value with its parts, similar to `repr`, in a limited length.
 
-The parts of a container share its room: `{'a': [1, 2, 3], 'b': 'long te… (+900)'}`.
+The parts of a container share its room: `{'a': [1, 2, 3], 'b': 'long te… (+900)'}`. `list_contents`
+returns the items of a container with its brackets (`contents.py`). `hide_value` and `hide_part`
+return the text that replaces a secret; None for other values (`privacy.py`).
 
 Source: `docs/values.md`.
 """
@@ -11,7 +13,7 @@ from typing import Final
 
 from jp_nb.values.base import BRIEF_CHARS, DescriptionLimits
 from jp_nb.values.class_facts import name_type
-from jp_nb.values.contents import Contents, KeyedItems, is_uniform, list_contents
+from jp_nb.values.contents import Contents, ItemKey, KeyedItems, is_uniform, list_contents
 from jp_nb.values.custom import has_custom_description
 from jp_nb.values.cut_text import cut_end, to_one_line
 from jp_nb.values.privacy import hide_part, hide_value, read_bytes_without_hidden, without_hidden
@@ -106,7 +108,10 @@ class NestedText:
         return repr(value)
 
     def _format_other(self, value: object, room: int) -> str:
-        """Return the description of a value that is no built-in container, text, or number."""
+        """Return the description of a value that is no built-in container, text, or number.
+
+        It is in one line. A greedy text, which may be the whole description, gives it all the room.
+        """
         texts = self._texts
         limits = self._limits
 
@@ -147,13 +152,7 @@ class NestedText:
         first_item: object = None
 
         for index, (key, item) in enumerate(self.iter_items(inside)):
-            label = ""
-            if key is not None and key.is_field:
-                label = f"{key.value}="
-            elif key is not None:
-                key_room = room - used if self._greedy else _KEY_CHARS
-                label = f"{self.write(key.value, key_room)}: "
-
+            label = self._format_label(key, room - used)
             is_last = index == inside.length - 1
             room_after = 0 if is_last else _MIN_CHARS  # for the number of the other items
             left = room - used - len(label) - room_after
@@ -177,6 +176,14 @@ class NestedText:
         is_single_tuple = (inside.begin, inside.end, inside.length) == ("(", ")", 1)
         comma = "," if is_single_tuple else ""
         return f"{inside.begin}{', '.join(texts)}{comma}{inside.end}"
+
+    def _format_label(self, key: ItemKey | None, room: int) -> str:
+        """Return the key or the name of an item with its sign; "" for an item of a list."""
+        if key is None:
+            return ""
+        if key.is_field:
+            return f"{key.value}="
+        return f"{self.write(key.value, room if self._greedy else _KEY_CHARS)}: "
 
     def write_part(self, key: object, item: object, room: int) -> str:
         """Return the text of `item`, whose key or name is `key`, in at most `room` characters."""

@@ -1,5 +1,9 @@
 """Describe texts, bytes, numbers, dates, paths, and other plain values.
 
+A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
+`limits.brief`, the text is one line. `limits.inner` describes a part of the value within
+`limits.part(chars)`.
+
 Source: `docs/values.md`.
 """
 
@@ -14,14 +18,16 @@ from jp_nb.image_headers import detect_media_type
 from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import list_types, name_type
-from jp_nb.values.cut_text import count, cut_end, cut_middle, without_addresses
+from jp_nb.values.cut_text import cut_end, cut_middle, format_count, without_addresses
 from jp_nb.values.nested_text import format_int
 from jp_nb.values.privacy import read_bytes_without_hidden
 
 MAX_VALUE_IMAGE_BYTES = 5_000_000
 """Maximum size of an image or a PDF that the model gets. Of a larger one, only the format."""
 _NOTE_CHARS: Final = 60
+"""Room for the note about omitted bytes."""
 _CHARS_PER_BYTE: Final = 4
+"""Longest `repr` of a byte: `\\x00`."""
 
 
 def _describe_text(value: str, limits: DescriptionLimits) -> str:
@@ -34,18 +40,18 @@ def _describe_text(value: str, limits: DescriptionLimits) -> str:
 def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str | Description:
     length = len(value)
     kind = detect_media_type(bytes(value[:16]))
-    title = f"{type(value).__name__}, {count(length, 'byte')}"
+    title = f"{type(value).__name__}, {format_count(length, 'byte')}"
 
     if kind is not None:
         shown = limits.images > 0 and length <= MAX_VALUE_IMAGE_BYTES
         images = (Image(kind, bytes(value), limits.name),) if shown else ()
         return Description(f"{title}: {kind}", images)
 
-    # A byte may take four characters, as `\x00`. The title and a note need some room, too.
     room = max((limits.chars - len(title) - _NOTE_CHARS) // _CHARS_PER_BYTE, 8)
     if length <= room:
         return repr(bytes(value))
 
+    # For example: `… 80 more bytes; data[20:] has the rest`
     left = limits.more(length - room, "byte", f"[{room}:] has the rest")
     return f"{title}: {read_bytes_without_hidden(value)[:room]!r} {left}"
 
@@ -75,7 +81,7 @@ def _describe_path(value: Any, limits: DescriptionLimits) -> str:
 
     if stat.S_ISDIR(status.st_mode):
         return f"{text} (a folder)"
-    return f"{text} (a file of {count(status.st_size, 'byte')}, not read)"
+    return f"{text} (a file of {format_count(status.st_size, 'byte')}, not read)"
 
 
 def _describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:
@@ -85,6 +91,7 @@ def _describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:
 
 
 def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Description:
+    """Describe an object of `IPython.display`, such as `Markdown` and `Image`, by its data."""
     data = value.data
     if isinstance(data, str):
         return data

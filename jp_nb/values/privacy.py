@@ -1,6 +1,7 @@
 """Rules that hide secrets in the descriptions of values.
 
-`describe` sets the rules in a context variable, and every describer uses them.
+`describe` sets the rules in a context variable, and every describer uses them. The rules for a
+user's notebook are in `jp_nb/toolkit/secrets/notebook_secrets.py`.
 
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """

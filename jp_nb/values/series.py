@@ -1,5 +1,9 @@
 """Describe series of pandas and polars, and indexes of pandas, with their first and last values.
 
+A description keeps within its `limits` (`base.py`). With `limits.brief`, it is one line.
+`hide_part(name)` returns the text that replaces a value with the name of a secret; None for other
+names (`privacy.py`).
+
 Source: `docs/values.md`.
 """
 
@@ -11,7 +15,7 @@ from typing import Any, Final
 from jp_nb.values.base import DescriptionLimits
 from jp_nb.values.cell_text import format_or_hide, format_table_cell, format_type
 from jp_nb.values.class_facts import FAILURES
-from jp_nb.values.cut_text import count
+from jp_nb.values.cut_text import format_count
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.table_text import WHOLE_ROWS, count_chars
 
@@ -36,7 +40,7 @@ def describe_series(value: Any, limits: DescriptionLimits) -> str:
         name = f" {format_table_cell(value.name)}"
 
     hidden = hide_part(list_label_names(value))
-    title = f"{kind}{name}, {count(length, 'value')}, {format_type(value.dtype, hidden)}"
+    title = f"{kind}{name}, {format_count(length, 'value')}, {format_type(value.dtype, hidden)}"
 
     if limits.brief:
         return title
@@ -58,10 +62,10 @@ def describe_series(value: Any, limits: DescriptionLimits) -> str:
 
 def _count_nulls(value: Any, rows: Any, length: int) -> str:
     if hasattr(type(value), "null_count"):
-        return count(int(value.null_count()), "null")
+        return format_count(int(value.null_count()), "null")
 
     counted = min(length, MAX_COUNTED_CELLS)
-    nulls = count(int(rows[:counted].isna().sum()), "null")
+    nulls = format_count(int(rows[:counted].isna().sum()), "null")
     return nulls if counted == length else f"{nulls} among the first {counted:,}"
 
 
@@ -80,6 +84,7 @@ def _fit_values(
 
         top = _format_values(rows[0:ends], index, 0)
         bottom = _format_values(rows[length - ends : length], index, length - ends)
+        # For example: `… 80 more values; prices[5:25] has the next`
         note = limits.more(length - 2 * ends, "value", f"[{ends}:{ends + 20}] has the next")
         lines = [*top, "…", *bottom, note]
         if count_chars(lines) <= room:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.layers import format_variables
+from jp_nb.config.environment_layer import format_variables
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from tests.kit.settings import Settings, value_at
 

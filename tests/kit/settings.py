@@ -10,13 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import jp_nb as jp
-from jp_nb.config import config_snapshot, known_settings, layers, proposal, refusal, validation
+from jp_nb.config import (
+    config_snapshot,
+    environment_layer,
+    known_settings,
+    layers,
+    proposal,
+    refusal,
+    validation,
+)
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partials import (
     change_squash,
     partial,
     partial_change,
+    partial_diff,
     partial_merge,
     partial_strategies,
 )
@@ -68,7 +77,7 @@ class Settings:
         if isinstance(source, str):
             return layers.parse_layer(source, layer, file).partial
         if layer == "environment":
-            return layers.read_environment(source).partial
+            return environment_layer.read_environment(source).partial
         return validation.validate_layer(
             known_settings.remove_ignored(source), layer=layer, file=file
         )
@@ -131,7 +140,7 @@ class Settings:
 
     def difference(self, after: Layer) -> Change:
         """Return the change that leads to `after`. Both layers have no merge strategies."""
-        return _as_pair(partial_change.diff_partials(self._layer, after))
+        return _as_pair(partial_diff.diff_partials(self._layer, after))
 
     def squash(self, changes: Sequence[Change], defaults: Layer) -> Change:
         """Return one change in place of `changes`."""

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jp_nb import object_text, text
+from jp_nb import exact_form, object_text, text
 from jp_nb.headless import cell_printing, terminal_text
 from jp_nb.rendering import markdown, markdown_sanitizer
 from jp_nb.toolkit.command_tools import templates
@@ -22,15 +22,15 @@ def _print_notebook(notebook: Any) -> str:
 TEXT_FORMS: Mapping[str, Callable[..., str]] = {
     "plain": text.plain,
     "one_line": text.one_line,
-    "exact": text.escape_invisible,
-    "spelled": text.spell_invisible,
-    "prose": text.spell_prose,
+    "exact": exact_form.escape_invisible,
+    "spelled": exact_form.spell_invisible,
+    "prose": exact_form.spell_prose,
     "object": lambda value: "\n".join(object_text.format_object(value)),
-    "edit_box": text.spell_editable,
-    "edited": text.unspell,
+    "edit_box": exact_form.spell_editable,
+    "edited": exact_form.unspell,
     "template": lambda value, **variables: templates.render(value, variables),
     "recorded_url": web_address.remove_details,
-    "user_name": text.format_user_name,
+    "user_name": exact_form.format_user_name,
     "in_markdown": text.escape_markdown,
     "markdown": markdown_sanitizer.sanitize_markdown,
     "code_block": markdown.make_code_block,

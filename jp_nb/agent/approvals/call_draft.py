@@ -16,8 +16,8 @@ from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompt_ends import Channel
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail, format_label_name
 from jp_nb.config.tree.tool_settings import RuleCoverage
+from jp_nb.exact_form import escape_invisible, spell_invisible
 from jp_nb.json_values import JsonObject
-from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.arguments.text_arguments import TextArgument, list_text_arguments
 from jp_nb.toolkit.base import CommandLine
 from jp_nb.toolkit.outcome import ToolFailure

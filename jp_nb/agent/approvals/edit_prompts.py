@@ -20,7 +20,8 @@ from jp_nb.agent.prompting.prompts import (
     PromptItem,
     QuestionPrompt,
 )
-from jp_nb.text import one_line, pluralize, spell_invisible
+from jp_nb.exact_form import spell_invisible
+from jp_nb.text import one_line, pluralize
 from jp_nb.toolkit.editing.confusing_characters import describe_hidden_characters
 from jp_nb.toolkit.editing.document_cells import DocumentCell
 from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit

@@ -29,8 +29,9 @@ from jp_nb.config.argument_rules import (
     make_exact_conditions,
     matches_conditions,
 )
+from jp_nb.exact_form import escape_invisible, spell_invisible
 from jp_nb.json_values import as_object, compact_json
-from jp_nb.text import escape_invisible, one_line, spell_invisible
+from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS
 from jp_nb.toolkit.question_types.select_answer import Option

@@ -16,7 +16,7 @@ from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Un
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
 from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.errors import StorageError
-from jp_nb.text import spell_invisible
+from jp_nb.exact_form import spell_invisible
 
 RULE_PROMPT: Final = "Always allow these calls of `{}`?"
 RULE_CAPTION: Final = "Rule: calls that meet all conditions run without a question"

@@ -33,7 +33,8 @@ from jp_nb.agent.prompting.prompt_ends import (
 from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
-from jp_nb.text import escape_invisible, one_line, spell_invisible
+from jp_nb.exact_form import escape_invisible, spell_invisible
+from jp_nb.text import one_line
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.tool_context import ToolContext

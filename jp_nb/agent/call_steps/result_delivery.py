@@ -16,8 +16,8 @@ from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, 
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail, QuestionPrompt
 from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
+from jp_nb.exact_form import spell_invisible
 from jp_nb.images import Image
-from jp_nb.text import spell_invisible
 from jp_nb.toolkit.question import Question
 
 DELIVERY_ACTIONS = (

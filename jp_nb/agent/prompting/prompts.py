@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, PromptEnd, T, Unavailable
-from jp_nb.text import one_line, spell_invisible
+from jp_nb.exact_form import spell_invisible
+from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 
 if TYPE_CHECKING:  # most turns edit no cells

@@ -17,7 +17,8 @@ from jp_nb.batch.results.open_decisions import (
     AskedContext,
     DecisionGroup,
 )
-from jp_nb.text import one_line, pluralize, spell_invisible
+from jp_nb.exact_form import spell_invisible
+from jp_nb.text import one_line, pluralize
 
 _ANSWER_SCOPES: Final = {
     "permission": "exactly this call of {}",

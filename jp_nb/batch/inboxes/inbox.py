@@ -21,8 +21,9 @@ from jp_nb.batch.inboxes.inbox_answers import ANSWERS_NAME, InboxAnswer, InboxAn
 from jp_nb.batch.results.open_decisions import DecisionGroup, group_open_decisions
 from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 from jp_nb.errors import ConfigError, UsageError
+from jp_nb.exact_form import spell_invisible
 from jp_nb.storage.files import describe_foreign
-from jp_nb.text import one_line, pluralize, spell_invisible
+from jp_nb.text import one_line, pluralize
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 
 EXCLUSIVE_NOTE: Final = "exclusive: only you or an answers file can answer it, not a model"

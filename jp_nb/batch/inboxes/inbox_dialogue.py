@@ -48,7 +48,8 @@ from jp_nb.batch.results.open_decisions import (
     filter_groups,
 )
 from jp_nb.errors import PromptUnavailable
-from jp_nb.text import one_line, pluralize, spell_invisible, upper_first
+from jp_nb.exact_form import spell_invisible
+from jp_nb.text import one_line, pluralize, upper_first
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.question_types.answer_types import TextAnswer
 from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from jp_nb.exact_form import spell_invisible
 from jp_nb.headless.terminal_text import format_one_line
-from jp_nb.text import spell_invisible
 
 MAX_ERROR_CHARS: Final = 2_000
 """Maximum length of an error, or of a decision, in a report."""

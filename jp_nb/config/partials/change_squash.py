@@ -44,8 +44,9 @@ def squash_changes(
 ) -> Change:
     """Return one change that has the same effect on `before` as `changes` in their order.
 
-    No path is both set and unset. If merge strategies cannot express the result, the value is set.
-    `defaults` are restored where something is unset.
+    A `Change` unsets its paths `unsets`, and then merges its settings `delta`; its `leaves` are the
+    settings that the merge may change. If merge strategies cannot express the result, the value is
+    set. `defaults` are restored where something is unset.
     """
     combined = Change()
     for change in changes:
@@ -120,10 +121,10 @@ def _append_unset(change: Change, keys: PathKeys) -> Change:
 
 
 def _set_field(change: Change, keys: PathKeys, before: Partial, after: Partial) -> Change:
-    """Return `change`, which also sets the field at `keys` to its value in `after`.
+    """Return `change`, which also gives the field at `keys` its value in `after`.
 
-    Another value is unset first, so that nothing of it remains. A group is only created, with an
-    empty table.
+    A group is only created, with an empty table: its fields are set by themselves. Any other field
+    is unset first, so that nothing of the value before remains.
     """
     node = _get_node(keys)
     value = _get_value(after, keys)

@@ -5,6 +5,10 @@ means "not set". A list, text, or map may be *wrapped* with the strategy of its 
 
     {"assistant": {"instructions": {"value": [{"title": "…"}], "strategy": "prepend"}}}
 
+Other keys beside `value` are *annotations*, such as `dedup`. A *node* is the type of a setting in
+the schema (`schema.py`): its kind, its fields or items, and its rule for merges (`Merge`). An item
+of a list has an *identity* if a text names it: the item itself, or a field such as its title.
+
 Merging is in `partial_merge.py`, unsetting and comparing in `partial_change.py`. A text that is not
 a path is a `ConfigError`.
 
@@ -52,10 +56,14 @@ def unwrap(value: JsonValue, node: SchemaNode | None) -> JsonValue:
 def rewrap(
     node: SchemaNode, old: JsonValue, value: JsonValue, *, replaces: bool = False
 ) -> JsonValue:
-    """Return `value`, wrapped as `old` is, or with the strategy `replace` if it `replaces`."""
+    """Return `value`, the new value of `old`, wrapped as `old` is.
+
+    If it `replaces` the values of lower layers, it is always wrapped, with the strategy `replace`.
+    """
     if not is_wrapper(old, node):
         return {"value": value, "strategy": "replace"} if replaces else value
 
+    # `discard_when_merged` marks a default that any other value replaces: `value` is none.
     annotations: Partial = {k: v for k, v in old.items() if k != "discard_when_merged"}
     if replaces:
         annotations["strategy"] = "replace"
@@ -189,7 +197,11 @@ def select_settings(
     node: SchemaNode | None = ROOT,
     above: PathKeys = (),
 ) -> Partial:
-    """Return the wanted values of `partial`. `is_wanted` returns None for a table to look into."""
+    """Return the wanted values of `partial`.
+
+    `is_wanted` is called with the node, the keys, and the value of each setting. It returns None
+    for a table whose settings it wants to decide one by one. A table is omitted if none is wanted.
+    """
     selected: Partial = {}
 
     for key, value in partial.items():
@@ -239,7 +251,7 @@ def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
             if isinstance(name := item.get(key), str):
                 return name
 
-        # A table that can also be written as a text has that text as its name.
+        # A table that can also be written as a text, such as a model id, has that text as its name.
         if node.item.table is not None and node.item.takes_any_text:
             with suppress(ValidationError):
                 table = node.item.adapter.validate_python(item)

@@ -1,7 +1,10 @@
-"""Change partial configurations: unset paths and merge a delta; find the change between two.
+"""Change partial configurations: unset paths, and merge a delta.
 
 A path may name an item of a list, such as `conversation.attachments["a.md"]`. Its last key is then
-an `Element`.
+an `Element`. The *identity* of an item is the text that names it: the item itself, or a field such
+as its title. A value may be *wrapped* with the strategy of its merge, `{value, strategy}`; `unwrap`
+and `rewrap` remove and restore this wrapper (`partial.py`). `partial_diff.py` finds the change
+between two partial configurations.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -24,9 +27,9 @@ from jp_nb.config.partials.partial import (
     rewrap,
     unwrap,
 )
-from jp_nb.config.partials.partial_merge import combine_values, expand_shorthand, merge_partials
+from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
-from jp_nb.config.setting_paths import Element, PathKeys, format_path, look_up, parse_path
+from jp_nb.config.setting_paths import Element, PathKeys, look_up, parse_path
 from jp_nb.json_values import sorted_json
 
 
@@ -234,63 +237,3 @@ def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: PathKeys) 
         elif rest and isinstance(item, dict):
             kept.append(unset_path(item, rest, node=node.item))
     return kept
-
-
-def diff_partials(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
-    """Return the smallest change with `apply_change(before, change) == after`.
-
-    Neither may contain merge strategies: remove them with `strip_strategies`.
-    """
-    unsets: list[str] = []
-    delta = _find_delta(ROOT, before, after, (), unsets)
-    return Change(delta, tuple(unsets))
-
-
-def _find_delta(
-    node: SchemaNode,
-    before: Mapping[str, JsonValue],
-    after: Mapping[str, JsonValue],
-    above: PathKeys,
-    unsets: list[str],
-) -> Partial:
-    """Return the values of `after` that differ, and add the paths that it lacks to `unsets`.
-
-    Both are tables of `node` at the keys `above`.
-    """
-    for key, old in before.items():
-        if old is not None and after.get(key) is None:
-            unsets.append(format_path((*above, key)))
-
-    delta: Partial = {}
-    for key, new in after.items():
-        old = before.get(key)
-        child = node.child(key) or JSON
-        if new is None or new is old:
-            continue
-        if expand_shorthand(child, new) == expand_shorthand(child, old):
-            continue
-
-        # Half of a model id, which is a table or a text, would be hard to read.
-        is_whole = child.table is not None and child.takes_any_text and child.required_fields
-        if isinstance(new, dict) and isinstance(old, dict) and not is_whole:
-            if inner := _find_delta(child, old, new, (*above, key), unsets):
-                delta[key] = inner
-        else:
-            delta[key] = _find_shortest_form(child, old, new)
-
-    return delta
-
-
-def _find_shortest_form(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
-    """Return a form of `new` that gives `new` if it is merged into `old`: itself, if it can be."""
-    forms: list[JsonValue] = [new, {"value": new, "strategy": "replace"}]
-
-    if isinstance(new, list):
-        forms.append({"value": new, "strategy": "replace", "dedup": False})
-        if isinstance(old, list) and new[: len(old)] == old:
-            forms.insert(0, new[len(old) :])  # only the appended items
-
-    for form in forms:
-        if form != [] and unwrap(combine_values(node, old, form), node) == new:
-            return form
-    return new

@@ -5,6 +5,9 @@ relation to the list below it. The setting's own rule (`Merge`, in its schema no
 with which a value is wrapped (`partial.py`) decides how values combine: `["a"]` merged over `["b"]`
 is `["b", "a"]` for a list that appends.
 
+A *wrapped* value is `{value, strategy, …}`. `unwrap` returns its content, and `rewrap(node, old,
+value)` gives a new value the strategy and the other options of `old`, if `old` has them.
+
 Source: `docs/configuration.md`.
 """
 
@@ -97,7 +100,7 @@ def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
     try:
         table = node.adapter.validate_python(value)
     except ValidationError:
-        return value  # `validate` reports it with its path
+        return value  # the validation of the merged configuration reports it
     if isinstance(table, BaseModel):
         return table.model_dump(mode="json", exclude_unset=True)
     return value
@@ -108,9 +111,9 @@ def _combine_lists(node: SchemaNode, lower: JsonValue, upper: JsonValue) -> Json
     lower_items = unwrap(lower, node)
     upper_items = unwrap(upper, node)
     if not isinstance(upper_items, list):
-        return upper  # `validate` reports it
+        return upper  # the validation of the merged configuration reports it
     if node.merge.strategy == "preserve" and lower_items is not None:
-        return lower
+        return lower  # such as `extends`, which belongs to one file
 
     default = "replace" if node.merge.strategy == "replace" else "append"
     own = upper.get("strategy") if is_wrapper(upper, node) else None

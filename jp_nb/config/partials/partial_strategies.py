@@ -1,5 +1,8 @@
 """Write a partial configuration without merge strategies, or with one that replaces each value.
 
+A value with a strategy is *wrapped*: `{"value": […], "strategy": "prepend"}`. A *node* is the type
+of a setting in the schema.
+
 Source: `docs/configuration.md`.
 """
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from jp_nb.config.tree.base import shorten_for_error
+from jp_nb.config.tree.value_errors import shorten_for_error
 
 ReferenceKind = Literal["variable", "input", "workspaceFolder", "userHome"]
 

@@ -1,5 +1,8 @@
 """Replace keys in the settings of an MCP server by references to environment variables.
 
+The header `Authorization: Bearer abc` of the server `books` becomes
+`Bearer ${BOOKS_AUTHORIZATION}`. The user then sets this variable to the key.
+
 Source: `docs/mcp.md`, Import what you have.
 """
 
@@ -37,13 +40,14 @@ def replace_keys(server: str, settings: Mapping[str, JsonValue]) -> WithoutKeys:
     """Return `settings` of the server with a reference in the place of each key."""
     replaced: dict[str, JsonValue] = dict(settings)
     variables: dict[str, str] = {}
-    for path in find_literal_secrets(settings):
+    for path in find_literal_secrets(settings):  # such as `url`, `env.TOKEN`, and `arguments`
         setting, _, name = path.partition(".")
         value = settings[setting]
         if isinstance(value, list):
             words = _replace_arguments(server, list(map(str, value)), variables)
             replaced[setting] = [*words]
         elif isinstance(value, dict):
+            # A variable of the program takes its value from the one of the same name.
             variable = name if setting == "env" else make_variable(server, name)
             table = replaced[setting]
             assert isinstance(table, dict)
@@ -70,7 +74,8 @@ def _replace_arguments(
     """
     words: list[str] = []
     for number, (text, shown) in enumerate(zip(arguments, hide_arguments(arguments), strict=True)):
-        if text == shown:
+        has_key = text != shown  # only a key is hidden
+        if not has_key:
             words.append(text)
             continue
 

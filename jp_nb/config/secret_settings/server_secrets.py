@@ -62,8 +62,7 @@ def hide_url(url: str) -> str:
         name = unquote(found["name"])
         shown = found["value"]
         if is_secret(name, shown):
-            hidden = hide_named_value(name, shown)
-            shown = shown if hidden is None else hidden
+            shown = hide_named_value(name, shown)
         return f"{found['before']}{found['name']}={shown}"
 
     return _QUERY.sub(hide, hide_credentials(url))
@@ -97,12 +96,16 @@ def _hide_argument(argument: str, name_before: str) -> str:
 
 
 def hide_server_settings(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
-    """Return `value`, which is at `keys` below the settings of a server, as it is shown."""
+    """Return `value`, which is at `keys` below the settings of a server, as it is shown.
+
+    Without `keys`, it is the whole table of the server.
+    """
     setting = str(keys[0]) if keys else ""
     if setting in SHOWN_SETTINGS:
         return value
 
     match value:
+        # A list or table with its merge strategy: `{value, strategy}`.
         case dict() if "value" in value and setting in ("arguments", "env", "headers"):
             return {**value, "value": hide_server_settings(value["value"], keys)}
         case dict():
@@ -120,7 +123,10 @@ def hide_server_settings(value: JsonValue, keys: Sequence[str] = ()) -> JsonValu
 
 
 def find_literal_secrets(settings: Mapping[str, JsonValue]) -> Iterator[str]:
-    """Yield the path below a server of each text that contains a key instead of a reference."""
+    """Yield the path below a server of each text that contains a key instead of a reference.
+
+    These are paths such as `url` and `env.TOKEN`. For all arguments it is `arguments`.
+    """
     for keys, text in _iter_texts(settings):
         if hide_server_settings(text, keys) != text:
             yield ".".join(keys)

@@ -1,5 +1,12 @@
 """Recognize API keys and passwords by their form, whatever their name is.
 
+There are four patterns, from few to many false positives:
+
+- `KEY_WITH_PREFIX`: keys that begin as those of one service do.
+- `_CERTAIN_KEY`: these, and keys with a beginning that several services use.
+- `_CREDENTIAL`: keys and passwords in a command line or an address, where they have a fixed place.
+- `_POSSIBLE_SECRET`: anything that may be a key, for error messages.
+
 `jp_nb/config/redactor.py` hides the secrets that the program knows.
 """
 

@@ -58,7 +58,7 @@ def _hide_value(found: re.Match[str]) -> str:
     name = found["name"]
     value = found["value"]
 
-    is_count = name.lower().endswith("tokens")
+    is_count = name.lower().endswith("tokens")  # such as `tokens: 4096`
     is_hidden_already = NOT_SHOWN.startswith(value)
     if is_count or is_hidden_already or not is_secret_name(name):
         return found[0]

@@ -3,6 +3,11 @@
 The configuration contains the names of environment variables instead of the API keys of providers.
 But a user or a model may write a secret into an option of a tool, an answer, an argument, or a
 command.
+
+The words of a name decide (`secret_words.py`). It is secret if a secret word is the last one,
+perhaps with a word such as `prod` behind it; if it has an unmistakable word such as `password` in
+any position; or if it names a service and its key. Behind the last two, a word that describes
+makes the name harmless: `password_policy`, `openai_key_name`.
 """
 
 from __future__ import annotations
@@ -60,6 +65,7 @@ _SECRET_IN_A_SENTENCE = re.compile(
     rf"|(?:{'|'.join(KEY_QUALIFIERS)})[ _-]?(?:key|token)s?)\b",
     re.IGNORECASE,
 )
+"""Matches fewer words than in a name: a sentence may have `pass` or `token` with other meanings."""
 
 _HINTS: Final = frozenset(
     ("key", "keys", "token", "auth", "sig", "signature", "sas", "salt", "webhook")
@@ -75,7 +81,7 @@ def is_secret_name(name: str) -> bool:
         return False
 
     words = _split_words(name)
-    if words == ["tokens"]:
+    if words == ["tokens"]:  # otherwise the plural is a number, as in `max_tokens`
         return True
 
     while words and words[-1] in QUALIFIERS:

@@ -2,7 +2,9 @@
 
 Unknown keys are errors, except in `model.parameters`. JP is another program that reads the same
 files, so the settings that only JP has are accepted and ignored. A text in an unknown form is a
-`ValueError` with the accepted forms.
+`ValueError` with the accepted forms. The types and merge rules of settings, such as `Flag` and
+`APPEND_SET_MERGE`, are in `base.py`; `before(read)` normalizes the forms in which a value may be
+written.
 
 Source: `docs/configuration.md`, `docs/guide.md`.
 """
@@ -25,16 +27,15 @@ from jp_nb.config.tree.base import (
     Number,
     Positive,
     ShortTable,
-    UnexpectedValueError,
     before,
     read_number,
     read_on_off,
-    shorten_for_error,
     table,
 )
 from jp_nb.config.tree.conversation_settings import ConversationConfig
 from jp_nb.config.tree.providers_table import Providers
 from jp_nb.config.tree.server_settings import McpStartup
+from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 ReasoningDisplay = Literal["full", "hidden", "static"]
 

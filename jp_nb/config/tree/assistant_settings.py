@@ -1,6 +1,8 @@
 """Settings of the assistant: the texts of its system prompt, its model, and its requests.
 
 `AssistantOverrides` are the same settings for a separate task, such as the answer to a question.
+A *section* is one part of the system prompt. Sections and lists of instructions are sent as text in
+the order of their `position`.
 
 Source: `docs/configuration.md`.
 """
@@ -21,7 +23,6 @@ from jp_nb.config.tree.base import (
     ConfigTable,
     Flag,
     ShortTable,
-    UnexpectedValueError,
     Whole,
     merge_by_keys,
     not_blank,
@@ -30,6 +31,7 @@ from jp_nb.config.tree.base import (
 )
 from jp_nb.config.tree.model_settings import Model, ModelChoice
 from jp_nb.config.tree.request_settings import Request, RequestOverrides
+from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 MAX_FILE_NAME_CHARS: Final = 200
 
@@ -55,6 +57,7 @@ class Section(ShortTable):
         if self.tag is None:
             return f"# {self.title}\n\n{content}" if self.title else content
 
+        # A CDATA section may contain anything but its own end, which is divided into two sections.
         if any(sign in content for sign in "<>&"):
             content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
 

@@ -1,4 +1,8 @@
-"""URLs of attachments, such as `file://notes.md`, and their parts."""
+r"""URLs of attachments, such as `file://notes.md`, and their parts.
+
+The type of a URL has at least two characters, because `C:\notes.md` is a path. A text in no known
+form is a `ValueError` with the accepted forms.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
-from jp_nb.config.tree.base import UnexpectedValueError
+from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 _URL = re.compile(r"(?P<type>[A-Za-z][A-Za-z0-9+._-]+):(//)?(?P<rest>\S.*)", re.S)
 _SAFE = "/:@!$&'()*+,;=~[]"
@@ -31,7 +35,7 @@ class AttachmentParts:
 
 
 def parse_attachment_url(url: str) -> AttachmentParts:
-    """Return the parts of `url`."""
+    """Return the parts of `url`, without the escapes of URLs."""
     match = _URL.fullmatch(url)
     if match is None:
         raise UnexpectedValueError("a URL such as file://notes.md", url)
@@ -51,7 +55,7 @@ def format_attachment_url(value: Any) -> str:
     if isinstance(value, AttachmentParts):
         return value.url
     if isinstance(value, str):
-        parse_attachment_url(value)
+        parse_attachment_url(value)  # raises for a text that is no URL
         return value
     if not isinstance(value, dict):
         raise UnexpectedValueError(

@@ -5,7 +5,7 @@ short form into the table. A setting that is a table or another value has the di
 `TABLE_OR_PLAIN_FORM`, so that errors within the table keep their path. A value in no known form is
 a `ValueError` with the accepted forms.
 
-    stop_words: Annotated[list[str], APPEND_SET] = []
+    stop_words: Annotated[list[str], APPEND_SET_MERGE] = []
 
 Without a merge rule, tables and maps merge by key, lists append, and other values replace. A list
 or a text can always be written as `{value, strategy, dedup, separator}`, which overrides the merge
@@ -32,8 +32,7 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.config.secrets.api_keys import looks_like_secret
-from jp_nb.config.secrets.secret_names import may_hold_secret
+from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 
 class ConfigTable(BaseModel):
@@ -60,25 +59,6 @@ class ShortTable(ConfigTable):
     @classmethod
     def _expand(cls, value: Any) -> Any:
         return value if value is None or isinstance(value, (dict, cls)) else cls.expand(value)
-
-
-class UnexpectedValueError(ValueError):
-    """Raised for a value that a setting does not accept; `expected` has the accepted ones.
-
-    `cause` is the reason, if it is not `value` itself.
-    """
-
-    def __init__(
-        self, expected: str, value: object = None, *, cause: str = "", found: str = ""
-    ) -> None:
-        self.expected = expected
-        self.cause = cause
-        shown = f"found {found}" if found else describe_found(value)
-
-        message = f"expected {expected}, {shown}"
-        if cause:
-            message = f"{cause}, expected {expected}"
-        super().__init__(message)
 
 
 def table() -> Any:
@@ -142,41 +122,6 @@ def read_number(value: Any) -> int | None:
 def read_on_off(value: Any) -> Any:
     """Return `on` or `off` for a boolean: in TOML, the words are easily written as booleans."""
     return ("off", "on")[value] if isinstance(value, bool) else value
-
-
-_MAX_CHARS = 80
-_SECRET_PREFIX_CHARS = 4
-
-
-def shorten_for_error(text: str) -> str:
-    """Return the first part of `text` for an error message, shorter for a possible key."""
-    if looks_like_secret(text[: 5 * _MAX_CHARS]):
-        return f"{text[:_SECRET_PREFIX_CHARS]}…"
-    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"
-
-
-def describe_found(value: object, path: str = "") -> str:
-    """Return `found …` for an error message, without contents of tables and without secrets."""
-    match value:
-        case dict() | BaseModel():
-            return "found a table"
-        case list() | tuple():
-            return "found a list"
-        case None:
-            return "found nothing"
-
-    if may_hold_secret(path) or (
-        isinstance(value, str) and looks_like_secret(value[: 5 * _MAX_CHARS])
-    ):
-        return "found something else (not shown: it may be a secret)"
-
-    text = repr(value) if isinstance(value, (str, int, float)) else str(value)
-    if isinstance(value, bool):
-        text = str(value).lower()
-    if len(text) > _MAX_CHARS:
-        text = f"{text[:_MAX_CHARS]}…"
-
-    return f"found {text}"
 
 
 MergeStrategy = Literal["replace", "append", "preserve", "deep_merge"]

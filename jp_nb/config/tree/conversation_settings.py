@@ -26,14 +26,13 @@ from jp_nb.config.tree.base import (
     Flag,
     Merge,
     ShortTable,
-    UnexpectedValueError,
     before,
     one_of,
-    shorten_for_error,
     table,
 )
 from jp_nb.config.tree.compaction_settings import CompactionConfig
 from jp_nb.config.tree.tool_settings import STAR, Command, Enable, ToolConfig
+from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 AttachmentUrl = Annotated[str, before(format_attachment_url)]
 

@@ -20,12 +20,12 @@ from jp_nb.config.tree.base import (
     Flag,
     Number,
     Positive,
-    UnexpectedValueError,
     before,
     read_number,
     table,
 )
 from jp_nb.config.tree.model_id import ModelId, ModelIdOrAlias, read_model_id
+from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 ReasoningEffort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
 REASONING_EFFORTS: Final[tuple[str, ...]] = get_args(ReasoningEffort)

@@ -24,11 +24,10 @@ from jp_nb.config.tree.base import (
     TABLE_OR_PLAIN_FORM,
     ConfigTable,
     Flag,
-    UnexpectedValueError,
     before,
-    shorten_for_error,
 )
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES, ProviderConfig
+from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 SERVERS_PATH: Final = "providers.llm.servers"
 

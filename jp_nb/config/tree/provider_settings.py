@@ -1,8 +1,8 @@
 """Settings of the built-in providers of models: address, key, and the differences of their APIs.
 
 Each provider has a class with its defaults, and a field of `ProviderTable`. `PROVIDER_CLASSES` has
-all of them by name, and those without settings. To add a provider, follow `docs/extending.md`.
-Servers that the user names are in `named_servers.py`.
+all of them by name, and also two providers without settings. To add a provider, follow
+`docs/extending.md`. Servers that the user names are in `named_servers.py`.
 
 Source: `docs/configuration.md`, `docs/decisions.md` D26.
 """
@@ -230,7 +230,7 @@ class ProviderTable(ConfigTable):
 
 PROVIDER_CLASSES: Final[Mapping[str, type[ProviderConfig]]] = {
     **{
-        name: cast("type[ProviderConfig]", field.annotation)  # pydantic's type: TypeForm
+        name: cast("type[ProviderConfig]", field.annotation)
         for name, field in ProviderTable.model_fields.items()
     },
     "scripted": Scripted,

@@ -9,15 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.base import (
-    APPEND_SET_MERGE,
-    ConfigTable,
-    UnexpectedValueError,
-    before,
-    read_on_off,
-    shorten_for_error,
-    table,
-)
+from jp_nb.config.tree.base import APPEND_SET_MERGE, ConfigTable, before, read_on_off, table
 from jp_nb.config.tree.model_id import ModelIdOrAlias
 from jp_nb.config.tree.named_servers import SERVERS_PATH, Server, check_server_name
 from jp_nb.config.tree.provider_settings import (
@@ -27,6 +19,7 @@ from jp_nb.config.tree.provider_settings import (
     ProviderTable,
 )
 from jp_nb.config.tree.server_settings import McpServer, McpServerName
+from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 from jp_nb.errors import ConfigError
 
 

@@ -20,11 +20,10 @@ from jp_nb.config.tree.base import (
     Count,
     Flag,
     Positive,
-    UnexpectedValueError,
     before,
     not_blank,
-    shorten_for_error,
 )
+from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 MCP_PATH: Final = ("providers", "mcp")
 """Keys of the table of servers."""
@@ -34,6 +33,7 @@ _VARIABLE_NAME: Final = re.compile(r"[^\s=\0]{1,200}")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _INPUT_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _DIGITS: Final = {"sha256": 64, "sha1": 40}
+"""Number of hexadecimal digits of a digest."""
 _STREAMABLE: Final = ("http", "streamable-http", "streamable_http", "streamablehttp")
 
 

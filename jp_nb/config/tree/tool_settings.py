@@ -25,15 +25,13 @@ from jp_nb.config.tree.base import (
     Count,
     Flag,
     ShortTable,
-    UnexpectedValueError,
     before,
-    describe_found,
     merge_by_keys,
     not_blank,
     read_number,
-    shorten_for_error,
     table,
 )
+from jp_nb.config.tree.value_errors import UnexpectedValueError, describe_found, shorten_for_error
 
 RulePath = Annotated[str, not_blank("a path")]
 
@@ -180,6 +178,7 @@ CANCELLATION = (
     "The user cancelled this tool call on purpose. Find out why from the conversation, or ask, "
     "before you call it again."
 )
+"""Default of `cancellation_response`."""
 
 
 class ArgumentRule(ConfigTable):
@@ -196,6 +195,7 @@ class ArgumentRule(ConfigTable):
     """Permission of the calls that match, as `run` of the tool."""
 
 
+# The settings of `Enable` for each of its short forms.
 _ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
     "true": {"state": True, "allow_toggle": "any"},
     "on": {"state": True, "allow_toggle": "any"},
@@ -307,6 +307,7 @@ def _read_inline_results(value: Any) -> Any:
         return "full" if value else "off"
     if value in ("off", "full"):
         return value
+    # JP writes a number of lines as `{"truncate": {"lines": 10}}`.
     if isinstance(value, dict) and value.keys() == {"truncate"}:
         value = value["truncate"]
         value = value.get("lines") if isinstance(value, dict) else value

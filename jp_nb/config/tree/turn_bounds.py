@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from jp_nb.config.tree.base import describe_found
+from jp_nb.config.tree.value_errors import describe_found
 
 BoundKind = Literal["count", "turn", "from_end", "duration", "last"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.headless.checks.key_search import Finding, KeySearch
-from jp_nb.storage.cassettes.cassette_content import parse_cassette
 from jp_nb.storage.cassettes.cassette_file import read_cassette_bytes
+from jp_nb.storage.cassettes.cassette_parser import parse_cassette
 from jp_nb.storage.configuration.answers_file import (
     decode_answers,
     parse_answers,

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from jp_nb.errors import UsageError
+from jp_nb.exact_form import escape_invisible
 from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.surroundings import is_headless
@@ -20,7 +21,7 @@ from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks
 from jp_nb.rendering.transcripts.call_source import find_call_source
 from jp_nb.session.past_turns.call_ids import find_call
 from jp_nb.session.past_turns.user_edits import review_user_edits
-from jp_nb.text import escape_invisible, one_line
+from jp_nb.text import one_line
 from jp_nb.toolkit.editing.cell_edits import CellEdit
 from jp_nb.toolkit.editing.document_cells import DocumentCells
 from jp_nb.toolkit.editing.edit_review import EditReview

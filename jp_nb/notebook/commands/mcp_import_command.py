@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
+from jp_nb.exact_form import escape_invisible
 from jp_nb.notebook.commands import Invocation
 from jp_nb.rendering.report import Report, join_reports, make_note, make_table
 from jp_nb.session.configuration.config_file_changes import write_config_file
@@ -26,7 +27,7 @@ from jp_nb.session.mcp_servers.mcp_import import (
     plan_import,
 )
 from jp_nb.storage.server_lists.mcp_files import ServerFiles
-from jp_nb.text import MAX_LISTED_LINES, escape_invisible, one_line
+from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.question_types.select_answer import Option
 

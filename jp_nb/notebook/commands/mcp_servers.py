@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.errors import UsageError
+from jp_nb.exact_form import escape_invisible
 from jp_nb.notebook.commands import Invocation
 from jp_nb.rendering.report import Report, join_reports, make_note, make_table
 from jp_nb.session.session import Session
-from jp_nb.text import escape_invisible, one_line
+from jp_nb.text import one_line
 
 if TYPE_CHECKING:
     from jp_nb.mcp.source import McpSource

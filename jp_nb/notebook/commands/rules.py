@@ -14,13 +14,14 @@ from jp_nb.agent.approvals.rule_texts import format_rule
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.tool_settings import STAR, ArgumentRule, ToolConfig, join_rules
 from jp_nb.errors import UsageError
+from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import as_object
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.changes.provenance import Provenance
 from jp_nb.rendering.reports.tool_text import RuleRow
 from jp_nb.session.configuration.kept_rules import PermissionRules
 from jp_nb.session.session import Session
-from jp_nb.text import MAX_DIGITS, escape_invisible, plain
+from jp_nb.text import MAX_DIGITS, plain
 
 
 def forget_rule(call: Invocation, tool: str | None, number: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from jp_nb.errors import PromptCancelled, UsageError
+from jp_nb.exact_form import escape_invisible, spell_invisible
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.changes.config_history import NOT_FOLLOWED, is_note
 from jp_nb.rendering.prompt_texts.consent_text import (
@@ -20,7 +21,7 @@ from jp_nb.rendering.prompt_texts.consent_text import (
 )
 from jp_nb.rendering.report import make_table
 from jp_nb.storage import trust as trust_module
-from jp_nb.text import MAX_PATH_LINE_CHARS, escape_invisible, one_line, spell_invisible
+from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
 from jp_nb.toolkit.question import Question
 
 

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from jp_nb.config.partials.partial import Partial
-from jp_nb.config.partials.partial_change import Change, apply_change, diff_partials
+from jp_nb.config.partials.partial_change import Change, apply_change
+from jp_nb.config.partials.partial_diff import diff_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.json_values import JsonObject
 from jp_nb.record.changes.changed_paths import ChangedPaths

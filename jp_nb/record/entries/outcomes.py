@@ -14,8 +14,8 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from pydantic import JsonValue
 
+from jp_nb.exact_form import format_user_name
 from jp_nb.record.entries.events import BY, InquiryResponse, read_recorded_by
-from jp_nb.text import format_user_name
 
 QuestionEnd = Literal[
     "answered",

@@ -15,10 +15,8 @@ from jp_nb.agent.prompting.prompts import (
     ActionPrompt,
     SimplePrompt,
 )
-from jp_nb.text import (
-    one_line,
-    spell_invisible,
-)
+from jp_nb.exact_form import spell_invisible
+from jp_nb.text import one_line
 from jp_nb.toolkit.question_types.answer_types import UrlAnswer
 from jp_nb.toolkit.question_types.web_address import WebAddress, read_web_address
 

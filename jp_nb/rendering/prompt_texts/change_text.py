@@ -13,10 +13,11 @@ from html import escape
 from typing import NamedTuple
 
 from jp_nb.agent.prompting.prompts import UNSET_VALUE, ProposedChange
+from jp_nb.exact_form import escape_invisible, spell_invisible
 from jp_nb.rendering.report import MAX_CELL_CHARS
 from jp_nb.rendering.text_diff import Difference, DiffLine, diff_change
 from jp_nb.rendering.word_diff import DiffPiece
-from jp_nb.text import escape_invisible, plain, pluralize, spell_invisible
+from jp_nb.text import plain, pluralize
 
 CHANGE_COLUMNS = ("path", "now", "proposed")
 NOW_WHOLE = "The whole current value"

@@ -15,8 +15,8 @@ from jp_nb.config.masked_settings import format_masked
 from jp_nb.config.secret_settings.server_risks import describe_setting_risks
 from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.server_settings import MCP_PATH
+from jp_nb.exact_form import escape_invisible, spell_invisible
 from jp_nb.storage.trust import PendingConsent
-from jp_nb.text import escape_invisible, spell_invisible
 
 PENDING_HEAD: Final = ("path", "value", "file")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from jp_nb.exact_form import make_lookalike_key, spell_invisible
 from jp_nb.record.reading.recorded_answers import EMPTY
-from jp_nb.text import make_lookalike_key, spell_invisible
 
 
 def spell_option_labels(options: tuple[str, ...]) -> list[str]:

@@ -6,8 +6,8 @@ Source: `docs/prompts.md`, `docs/record.md`.
 from __future__ import annotations
 
 from jp_nb.config.secrets.replacements import SECRET_ANSWER
+from jp_nb.exact_form import format_user_name
 from jp_nb.record.entries.outcomes import CHANNEL_WORDS, QuestionOutcome, end_in_words
-from jp_nb.text import format_user_name
 
 
 def format_outcome(outcome: QuestionOutcome, answer: str) -> str:

@@ -27,6 +27,7 @@ from jp_nb.agent.prompting.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
+from jp_nb.exact_form import spell_invisible
 from jp_nb.record.entries.outcomes import end_in_words
 from jp_nb.rendering.markdown import escape_markup
 from jp_nb.rendering.prompt_texts.address_text import ADDRESS_AT, find_address
@@ -43,11 +44,7 @@ from jp_nb.rendering.prompt_texts.question_card import (
     QuestionCard,
     make_question_card,
 )
-from jp_nb.text import (
-    escape_markdown,
-    one_line,
-    spell_invisible,
-)
+from jp_nb.text import escape_markdown, one_line
 from jp_nb.toolkit.question import FormAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 

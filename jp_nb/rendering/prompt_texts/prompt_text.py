@@ -25,17 +25,17 @@ from jp_nb.agent.prompting.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
-from jp_nb.object_text import format_object
-from jp_nb.rendering.prompt_texts.change_text import summarize_changes
-from jp_nb.text import (
+from jp_nb.exact_form import (
     ONE_LINE,
-    plain,
     spell_editable,
     spell_invisible,
     spell_lines,
     spell_prose,
     unspell,
 )
+from jp_nb.object_text import format_object
+from jp_nb.rendering.prompt_texts.change_text import summarize_changes
+from jp_nb.text import plain
 from jp_nb.toolkit.question import FormAnswer
 from jp_nb.toolkit.question_types.answer_types import AnswerType, UrlAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer

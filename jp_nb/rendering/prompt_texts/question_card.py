@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
+from jp_nb.exact_form import spell_invisible
 from jp_nb.json_reading import MAX_SHOWN_LEVELS, is_deeper
 from jp_nb.json_values import as_object, sorted_json
 from jp_nb.record.entries.outcomes import END_WORDS
@@ -25,7 +26,7 @@ from jp_nb.record.reading.recorded_answers import (
 )
 from jp_nb.rendering.prompt_texts.option_labels import spell_option_labels
 from jp_nb.rendering.report import MAX_CELL_CHARS, MAX_LINE_CHARS, limit_text
-from jp_nb.text import MAX_LISTED_LINES, one_line, pluralize, spell_invisible
+from jp_nb.text import MAX_LISTED_LINES, one_line, pluralize
 
 NOT_ANSWERED: Final = END_WORDS["declined"].user
 UNREADABLE: Final = "(nested too deeply to be shown)"

@@ -14,9 +14,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.request_normalizer import NormalizedRequest, RequestPart
 from jp_nb.config.secrets.secret_hiding import hide_secrets
+from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import JsonObject, as_object, map_texts
 from jp_nb.rendering.text_diff import compare_values, format_sorted_json
-from jp_nb.text import escape_invisible
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")
 MAX_DIFFERENT_PARTS: Final = 12

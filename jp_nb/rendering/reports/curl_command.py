@@ -18,9 +18,10 @@ from typing import Final
 
 from jp_nb.agent.provider import SentRequest
 from jp_nb.errors import UsageError
+from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import compact_json
 from jp_nb.rendering.reports.traced_request import TracedRequest
-from jp_nb.text import escape_invisible, one_line
+from jp_nb.text import one_line
 
 END_OF_BODY: Final = "END_OF_BODY"
 NOT_EXACT: Final = "# Secrets were replaced by placeholders: insert them before you send it."

@@ -21,6 +21,7 @@ from jp_nb.agent.token_estimates import (
     estimate_text_tokens,
     estimate_tool_tokens,
 )
+from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import as_object
 from jp_nb.rendering.report import (
     Report,
@@ -32,7 +33,7 @@ from jp_nb.rendering.report import (
     make_table,
 )
 from jp_nb.rendering.reports.traced_request import MessageRow, TracedRequest, describe_file
-from jp_nb.text import escape_invisible, pluralize
+from jp_nb.text import pluralize
 
 MAX_MESSAGE_CHARS: Final = 160
 """Limit of characters of a text in the short report."""

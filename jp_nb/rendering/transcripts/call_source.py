@@ -16,8 +16,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from jp_nb.exact_form import escape_invisible
 from jp_nb.record.reading.turn_view import ToolCall
-from jp_nb.text import escape_invisible, one_line
+from jp_nb.text import one_line
 from jp_nb.toolkit.function_tools.python_tool import PythonTool
 
 

@@ -24,6 +24,7 @@ from jp_nb.agent.display import (
     ToolEnds,
 )
 from jp_nb.agent.inquiries.question_route import format_no_user_error
+from jp_nb.exact_form import escape_invisible, spell_invisible, spell_lines
 from jp_nb.images import count_images
 from jp_nb.json_values import spaced_json
 from jp_nb.record.reading.turn_view import ToolCall
@@ -39,16 +40,7 @@ from jp_nb.rendering.report import (
     limit_text,
 )
 from jp_nb.rendering.transcripts.edit_text import make_edits_block
-from jp_nb.text import (
-    MAX_LISTED_LINES,
-    escape_invisible,
-    one_line,
-    plain,
-    pluralize,
-    spell_invisible,
-    spell_lines,
-    truncate,
-)
+from jp_nb.text import MAX_LISTED_LINES, one_line, plain, pluralize, truncate
 from jp_nb.toolkit.data_sections import remove_frame
 
 EDITED_NOTE = " (arguments edited by you)"

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import as_object
 from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.rendering.markdown import make_code_block, make_details_block
 from jp_nb.rendering.report import Report, indent_text, limit_text
-from jp_nb.text import escape_invisible, one_line, pluralize
+from jp_nb.text import one_line, pluralize
 
 MAX_SHOWN_EDITS = 50
 """Limit of edits of one call that the log shows."""

@@ -21,6 +21,7 @@ from jp_nb.agent.display import (
     UserMessage,
 )
 from jp_nb.agent.prepared_answers import ANSWERS_CHANNEL
+from jp_nb.exact_form import format_user_name
 from jp_nb.record.entries.outcomes import CHANNEL_WORDS, END_WORDS
 from jp_nb.rendering.markdown import (
     escape_markup,
@@ -41,11 +42,7 @@ from jp_nb.rendering.report import (
     make_line,
     make_note,
 )
-from jp_nb.text import (
-    format_user_name,
-    one_line,
-    plain,
-)
+from jp_nb.text import one_line, plain
 from jp_nb.toolkit.question import Question
 
 _NAME = re.compile(r"[\w.-]{1,64}")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from jp_nb.exact_form import format_user_name
 from jp_nb.json_values import indented_json
 from jp_nb.record.compactions.compaction import PlacedCompaction, find_compactions
 from jp_nb.record.compactions.compaction_text import format_compactions
@@ -55,14 +56,7 @@ from jp_nb.rendering.transcripts.recorded_change_text import (
     format_recorded_rule,
 )
 from jp_nb.rendering.transcripts.setting_text import NO_TOOLSETS, Toolsets
-from jp_nb.text import (
-    MAX_LISTED_LINES,
-    MAX_PLAIN_CHARS,
-    format_user_name,
-    one_line,
-    plain,
-    pluralize,
-)
+from jp_nb.text import MAX_LISTED_LINES, MAX_PLAIN_CHARS, one_line, plain, pluralize
 from jp_nb.toolkit.data_sections import remove_frame
 
 # Ends of a turn by its status: without an answer, and with a part of one.

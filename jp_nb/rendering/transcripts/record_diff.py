@@ -19,6 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.config.secrets.replacements import SECRET_ANSWER
+from jp_nb.exact_form import escape_invisible, format_user_name
 from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
 from jp_nb.record.compactions.compaction import find_compactions
 from jp_nb.record.compactions.compaction_text import format_compactions
@@ -48,7 +49,7 @@ from jp_nb.rendering.transcripts.recorded_change_text import (
     format_recorded_rule,
     mask_path,
 )
-from jp_nb.text import escape_invisible, format_user_name, one_line
+from jp_nb.text import one_line
 
 INDENT: Final = "  "
 _TITLE_CHARS: Final = 60

@@ -30,7 +30,7 @@ def iter_journals_of(
     notebook: str, folder: JournalFolder
 ) -> Iterator[tuple[JournalFile, JournalHeader]]:
     """Yield the journals of `notebook` that no kernel uses, each open until the next one."""
-    for file in folder.abandoned():
+    for file in folder.take_abandoned():
         header = file.read_header()
         if header is not None and header.notebook == notebook:
             yield file, header

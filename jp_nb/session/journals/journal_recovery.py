@@ -103,7 +103,7 @@ class Recovery:
         self.is_shared = False
         self.notices: list[str] = []
 
-        for file in folder.abandoned():
+        for file in folder.take_abandoned():
             self._examine(file)
         if self.in_folder:
             self._add_notice(_format_folder_notice(self.in_folder))

@@ -266,7 +266,7 @@ class JournalWriter:
             notebook=self.notebook,
             file=get_file_identity(self.notebook),
             base=base,
-            base_digest=self._base_digest.at(self.stream.raw, base),
+            base_digest=self._base_digest.compute(self.stream.raw, base),
             folder=folder,
         )
 

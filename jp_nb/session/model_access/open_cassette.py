@@ -22,12 +22,13 @@ from jp_nb.agent.model_requests.request_normalizer import NormalizedRequest
 from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import StorageError, UnrecordedError
 from jp_nb.rendering.reports.cassette_miss import format_mismatch
-from jp_nb.storage.cassettes.cassette_content import CassetteContent, StoredExchange, parse_cassette
+from jp_nb.storage.cassettes.cassette_content import CassetteContent, StoredExchange
 from jp_nb.storage.cassettes.cassette_file import (
     read_cassette_bytes,
     refuse_unless_cassette,
     refuse_unsafe_cassette_link,
 )
+from jp_nb.storage.cassettes.cassette_parser import parse_cassette
 from jp_nb.storage.cassettes.cassette_results import CassetteResults
 from jp_nb.storage.cassettes.cassette_writer import CassetteWriter
 from jp_nb.storage.run_events import append_run_event

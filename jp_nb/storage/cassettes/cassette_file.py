@@ -1,6 +1,6 @@
 """The file of a cassette: its default path, safe reading, and checks before it is written.
 
-Lines are in `cassette_content.py`, recording in `cassette_writer.py`.
+Lines are in `cassette_parser.py`, recording in `cassette_writer.py`.
 
 Source: `docs/cassettes.md`.
 """
@@ -16,7 +16,8 @@ from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import is_stream, resolve_write_target
 from jp_nb.json_reading import read_json
 from jp_nb.json_values import as_object
-from jp_nb.storage.cassettes.cassette_content import CASSETTE_KIND, CassetteContent, parse_cassette
+from jp_nb.storage.cassettes.cassette_content import CassetteContent
+from jp_nb.storage.cassettes.cassette_parser import CASSETTE_KIND, parse_cassette
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 
 CASSETTE_SUFFIX: Final = ".cassette.jsonl"

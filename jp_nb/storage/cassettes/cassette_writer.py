@@ -28,8 +28,9 @@ from jp_nb.json_values import (
     compact_json,
     encode_utf8,
 )
-from jp_nb.storage.cassettes.cassette_content import CASSETTE_HEADER, CassetteContent
+from jp_nb.storage.cassettes.cassette_content import CassetteContent
 from jp_nb.storage.cassettes.cassette_file import MAX_CASSETTE_BYTES
+from jp_nb.storage.cassettes.cassette_parser import CASSETTE_HEADER
 
 
 class CassetteWriter:
@@ -52,8 +53,11 @@ class CassetteWriter:
         self._folder = folder
         self.written = 0
 
-        # The file as this writer left it. Another one means that another program has written.
+        # False until this writer has replaced the file. Known content is not replaced.
         self._began = known is not None
+
+        # The size and the inode of the file as this writer left it. If they differ, another program
+        # has written.
         self._bytes = 0
         self._inode = 0
         self._separator = b""  # a line break if the file ends within a line
@@ -103,6 +107,7 @@ class CassetteWriter:
             self._settle()
 
         block, parts = _format_exchanges([exchange], self._settled_parts, self._last_parts)
+        # The line break before the first block belongs to the settled part.
         self._write(self._separator + block, self._bytes)
         self._settled_bytes += len(self._separator)
         self._separator = b""
@@ -144,7 +149,8 @@ class CassetteWriter:
             try:
                 file.seek(offset)
                 while block:
-                    block = block[file.write(block) :]
+                    written = file.write(block)  # perhaps not all of it
+                    block = block[written:]
             except OSError:
                 self._bytes = file.truncate(offset)  # remove the incomplete exchange
                 raise

@@ -63,6 +63,7 @@ MAX_ANSWERS_BYTES: Final = 5_000_000
 _LONG_FORMS: Final = frozenset({"answer", "skip", "env"})
 """Keys of a table that is one answer, such as `{ skip = true }`."""
 _PERMISSION_KEYS: Final = ({"decision"}, {"decision", "arguments"})
+"""The sets of keys that a table about calls may have."""
 _EXACT_DECISION: Final = '{ decision = "run", arguments = { … } }'
 
 
@@ -162,6 +163,7 @@ class _FileLines:
 
 
 def _read_file(tree: Mapping[str, Any], lines: _FileLines) -> Iterator[PreparedAnswer]:
+    """Yield the answers of the whole file: those for single runs of a batch, then the others."""
     runs = tree.get(RUNS_TABLE, {})
     if not isinstance(runs, dict):
         raise lines.make_error((RUNS_TABLE,), f"[{RUNS_TABLE}] must be a table")
@@ -222,6 +224,7 @@ def _read_questions(tools: Mapping[str, Any], lines: _FileLines) -> Iterator[Pre
 def _read_decisions(
     section: AnswersSection, tools: Mapping[str, Any], lines: _FileLines
 ) -> Iterator[PreparedAnswer]:
+    """Yield the decisions of a section that has one word for each tool, such as `skip`."""
     consent_word = CONSENT_WORDS[section]
 
     for tool, value in tools.items():

@@ -3,8 +3,8 @@
 A configuration file with its includes is a *group*, and each file is one layer. Only owned files
 are read (see `jp_nb.storage.files`). A file outside of the user's configuration folder may be from
 someone else, for example in a cloned repository. If a user is available, its settings that could
-run code or send data (`group_authority.py`) apply only after the user has consented to the content
-(`file_consents.py`).
+run code or send data (`group_authority.py`) apply only after the user has consented to the content.
+Until then the file is *pending* (`file_consents.py`).
 
 Source: `docs/configuration.md`.
 """
@@ -33,7 +33,7 @@ from jp_nb.text import MAX_LISTED_LINES
 
 if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured
     from jp_nb.config.layers import Layer
-    from jp_nb.storage.configuration.config_reading import ConfigReader, ReadFile
+    from jp_nb.storage.configuration.config_reading import ConfigReader, FileLayer
     from jp_nb.storage.server_lists.mcp_layers import ServerLayers
 
 
@@ -104,10 +104,10 @@ class ConfigFiles:
         with self.notices.discard():  # such as the one that the file needs consent
             self._refresh_consents()
 
-        file = self.consents.get_pending(self.workspace.find_config_file(where))
-        if file is not None:
-            self.consents.store([file])
-            self.consents.forget(file.file)
+        consent = self.consents.get_pending(self.workspace.find_config_file(where))
+        if consent is not None:
+            self.consents.store([consent])
+            self.consents.forget(consent.file)
 
     def list_pending(self) -> list[PendingConsent]:
         """Return the files whose settings are ignored until the user consents.
@@ -261,6 +261,7 @@ class ConfigFiles:
         return bool(self._find_sources())
 
     def _find_sources(self) -> _Sources:
+        # The names of the layers are spelled out: their module loads the schema.
         user_file = get_user_file()
         files = [("user file", user_file)] if user_file.is_file() else []
         files += [("workspace file", path) for path in self.workspace.list_config_files()]
@@ -268,7 +269,7 @@ class ConfigFiles:
         has_variables = any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
         return _Sources(files, has_variables)
 
-    def _select_applied(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
+    def _select_applied(self, path: Path, group: Sequence[FileLayer]) -> list[Layer]:
         """Return the layers of `group`, the file at `path` with its includes, as they apply now.
 
         Settings that a file of a folder cannot have are dropped with a notice. Settings that need
@@ -288,8 +289,8 @@ class ConfigFiles:
         if self.trust is not None:
             trusted = drop_untrusted(allowed)
             folder = self.consents.choose_folder(path)
-            file = PendingConsent(folder, path, compute_digest(allowed), trusted.pending)
-            if trusted.pending and not self.consents.check_consent(file):
+            consent = PendingConsent(folder, path, compute_digest(allowed), trusted.pending)
+            if trusted.pending and not self.consents.check_consent(consent):
                 return list(trusted.layers)
 
         return [layer for layer, _ in allowed]
@@ -311,7 +312,11 @@ class ConfigFiles:
         return layers
 
     def make_claim_names(self, layer: Layer) -> tuple[list[str], str]:
-        """Return the names of the file of `layer` for the record, and its label."""
+        """Return the names of the file of `layer` for the record, and its label.
+
+        The record of a conversation claims a configuration file by such a name, so that the file is
+        found again on another computer (`claim_names.py`).
+        """
         return make_claim_names(layer, self.root)
 
     def _load_agreed(self, path: Path) -> list[Layer]:

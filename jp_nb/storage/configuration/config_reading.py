@@ -17,13 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
-from jp_nb.config.layers import (
-    CONFIG_FILE_LAYER,
-    Layer,
-    list_includes,
-    parse_layer,
-    read_environment,
-)
+from jp_nb.config.environment_layer import read_environment
+from jp_nb.config.layers import CONFIG_FILE_LAYER, Layer, list_includes, parse_layer
 from jp_nb.errors import ConfigError
 from jp_nb.storage.file_search import FileSearchError, find_matching_files
 from jp_nb.storage.files import ForeignFileError, Stamp, make_stamp, read_owned_file
@@ -34,8 +29,8 @@ MAX_INCLUDE_ENTRIES = 5_000
 """Directory entries that one pattern of `extends` may visit."""
 
 
-class ReadFile(NamedTuple):
-    """Layer of a file, and the SHA-256 digest of its bytes."""
+class FileLayer(NamedTuple):
+    """The layer of a file, which has its settings, and the SHA-256 digest of its bytes."""
 
     layer: Layer
     digest: bytes
@@ -50,14 +45,14 @@ class ConfigReader:
     def __init__(self, add_notice: Callable[[str], None]) -> None:
         self._add_notice = add_notice
         # By path and name of the layer: the stamp of the file when it was last read, and the layer.
-        self._known: dict[tuple[Path, str], tuple[Stamp, ReadFile]] = {}
+        self._known: dict[tuple[Path, str], tuple[Stamp, FileLayer]] = {}
 
     def read_group(
-        self, path: Path, name: str = CONFIG_FILE_LAYER, above: tuple[Path, ...] = ()
-    ) -> list[ReadFile]:
+        self, path: Path, layer_name: str = CONFIG_FILE_LAYER, above: tuple[Path, ...] = ()
+    ) -> list[FileLayer]:
         """Return the file at `path` and its includes, weakest first.
 
-        `name` is the name of the layer, and `above` are the files that include this one. A file
+        `layer_name` is the kind of source, and `above` are the files that include this one. A file
         that is not owned is ignored with a notice. If the user has named it (`CONFIG_FILE_LAYER`),
         it is an error.
 
@@ -69,24 +64,24 @@ class ConfigReader:
         if resolved in above:
             loop = (*above[above.index(resolved) :], resolved)
             text = f"these files include each other: {' -> '.join(map(str, loop))}"
-            raise ConfigError(text, path="extends", layer=name, file=str(path))
+            raise ConfigError(text, path="extends", layer=layer_name, file=str(path))
 
         if len(above) > MAX_INCLUDE_DEPTH:
             raise ConfigError("too many levels of included files", path="extends", file=str(path))
 
         try:
-            file = self._read(path, name)
+            file = self._read(path, layer_name)
         except ForeignFileError as exc:
-            is_named_by_user = name == CONFIG_FILE_LAYER and not above
+            is_named_by_user = layer_name == CONFIG_FILE_LAYER and not above
             if is_named_by_user:
                 raise ConfigError(
-                    f"the file is ignored: {exc}", layer=name, file=str(path)
+                    f"the file is ignored: {exc}", layer=layer_name, file=str(path)
                 ) from exc
             self._add_notice(f"{path} is ignored: {exc}")
             return []
 
-        weaker: list[ReadFile] = []
-        stronger: list[ReadFile] = []
+        weaker: list[FileLayer] = []
+        stronger: list[FileLayer] = []
 
         for include in list_includes(file.layer):
             side = weaker if include.strategy == "before" else stronger
@@ -94,10 +89,10 @@ class ConfigReader:
                 included = self._find_included(path, include.path)
             except (FileSearchError, OSError, ValueError) as exc:  # an impossible name
                 text = f"{include.path!r} cannot be searched: {exc}"
-                raise ConfigError(text, path="extends", layer=name, file=str(path)) from exc
+                raise ConfigError(text, path="extends", layer=layer_name, file=str(path)) from exc
 
             for included_path in included:
-                side += self.read_group(included_path, name, (*above, resolved))
+                side += self.read_group(included_path, layer_name, (*above, resolved))
 
         return [*weaker, file, *stronger]
 
@@ -117,23 +112,23 @@ class ConfigReader:
         self._add_notice(f"{path} includes {pattern!r}, which does not exist")
         return []
 
-    def _read(self, path: Path, name: str) -> ReadFile:
+    def _read(self, path: Path, layer_name: str) -> FileLayer:
         """Return the file at `path`, as it was read before if it has not changed."""
         try:
             stamp = make_stamp(path)
 
-            known = self._known.get((path, name))
+            known = self._known.get((path, layer_name))
             if known is None or known[0] != stamp:
                 data = read_owned_file(path)
-                layer = parse_layer(data.decode("utf-8"), name, str(path))
-                known = stamp, ReadFile(layer, hashlib.sha256(data).digest())
-                self._known[path, name] = known
+                layer = parse_layer(data.decode("utf-8"), layer_name, str(path))
+                known = stamp, FileLayer(layer, hashlib.sha256(data).digest())
+                self._known[path, layer_name] = known
         except (OSError, UnicodeDecodeError) as exc:
-            raise ConfigError(f"cannot be read: {exc}", layer=name, file=str(path)) from exc
+            raise ConfigError(f"cannot be read: {exc}", layer=layer_name, file=str(path)) from exc
         return known[1]
 
 
-def compute_digest(group: Iterable[ReadFile]) -> str:
+def compute_digest(group: Iterable[FileLayer]) -> str:
     """Return a digest of the paths and contents of `group`."""
     whole = hashlib.sha256()
     for layer, digest in group:

@@ -1,6 +1,8 @@
 """Change a TOML configuration file and keep its comments.
 
-A change is written only if the file then has exactly the intended values.
+A change is made twice: in the settings of the file (`Partial`, a table as JSON), and in its TOML
+document, which keeps comments and order. It is written only if the document then has exactly the
+values of the settings. A *node* is the type of a setting in the schema.
 """
 
 from __future__ import annotations
@@ -131,6 +133,7 @@ class ConfigFile:
 
             is_end = depth == len(keys) or (node is not None and node.kind == "list")
             is_new_inline = present is None and inline
+            # Such as a model id as a text, of which a field is changed.
             has_short_form = present is not None and not isinstance(present, MutableMapping)
             if is_end or is_new_inline or has_short_form:
                 _set_item(table, str(key), _shorten_model(value, node))

@@ -68,20 +68,21 @@ class FileConsents:
 
     def forget_deleted(self) -> None:
         """Let files that do not exist be pending no more."""
-        self._pending = {path: file for path, file in self._pending.items() if path.exists()}
+        kept = {path: consent for path, consent in self._pending.items() if path.exists()}
+        self._pending = kept
 
     def get_pending(self, path: Path) -> PendingConsent | None:
-        """Return the file at `path` if it is pending."""
+        """Return the missing consent to the file at `path`; None if the file is not pending."""
         return self._pending.get(path)
 
     def list_pending(self) -> list[PendingConsent]:
         """Return the pending files to which the user has not consented since they were checked."""
-        return [file for file in self._pending.values() if not self._is_agreed(file)]
+        return [consent for consent in self._pending.values() if not self._is_agreed(consent)]
 
-    def store(self, files: Iterable[PendingConsent]) -> None:
-        """Store the user's consent to the content of `files`, as `list_pending` returned it."""
+    def store(self, consents: Iterable[PendingConsent]) -> None:
+        """Store `consents`: the user agrees to the content that the files had when checked."""
         if self._trust is not None:
-            self._trust.agree(files)
+            self._trust.agree(consents)
 
     def explain_none_pending(self) -> str:
         """Return the reason why no file needs consent."""
@@ -89,5 +90,6 @@ class FileConsents:
             return "the run is unattended: files of the folder are applied without your consent"
         return "no file of this folder needs your consent"
 
-    def _is_agreed(self, file: PendingConsent) -> bool:
-        return self._trust is not None and self._trust.covers(file.folder, file.digest)
+    def _is_agreed(self, consent: PendingConsent) -> bool:
+        """Return True if the user has consented to this content of the file, for its folder."""
+        return self._trust is not None and self._trust.covers(consent.folder, consent.digest)

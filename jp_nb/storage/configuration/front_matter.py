@@ -7,8 +7,9 @@
       in this project.
     ---
 
-Only texts are read: plain, quoted, and blocks (`|`, `>`). Lists and tables below a key are skipped,
-so no anchor, tag, or type of YAML has an effect, and each file takes linear time.
+Only texts are read: plain, quoted, and blocks (`|`, `>`). An indented list or table below a key is
+taken for its text, so the caller asks only for keys with texts. No anchor, tag, or type of YAML has
+an effect, and each file takes linear time.
 
 Source: https://yaml.org/spec/1.2.2/, https://agentskills.io/specification.
 """

@@ -4,6 +4,12 @@ They are in a private file of the user's data folder, not in the record, which c
 someone else. The file names a notebook by a digest of its path and its workspace: a copy, or a
 notebook that moved, has no rules.
 
+| field of a rule | meaning |
+|---|---|
+| `tool`, `identity` | the tool, and a digest of it: after a change of the tool, the rule is void |
+| `when`, `only_these` | the conditions of the arguments (`argument_rules.py`) |
+| `asked_by` | the configured rule because of which the user was asked; "" for the tool's setting |
+
 Source: `docs/security.md`, `docs/decisions.md` D230.
 """
 
@@ -65,8 +71,10 @@ class NotebookRules:
         """
 
         def change(notebooks: _Notebooks) -> None:
-            others = [known for known in notebooks.pop(self._name, []) if known != rule]
-            notebooks[self._name] = [*others, rule][-MAX_RULES:]  # the last key changed last
+            # Out, and in again at the end: the order tells which notebook changed last.
+            stored = notebooks.pop(self._name, [])
+            others = [known for known in stored if known != rule]
+            notebooks[self._name] = [*others, rule][-MAX_RULES:]
 
         _change_file(change)
 
@@ -78,7 +86,8 @@ class NotebookRules:
         """
 
         def change(notebooks: _Notebooks) -> None:
-            others = [known for known in notebooks.pop(self._name, []) if known != rule]
+            stored = notebooks.pop(self._name, [])
+            others = [known for known in stored if known != rule]
             if others:
                 notebooks[self._name] = others
 

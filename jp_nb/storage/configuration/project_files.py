@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.errors import ToolError
+from jp_nb.exact_form import spell_hidden
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.configuration.front_matter import FrontMatterError, split_front_matter
 from jp_nb.storage.files import ForeignFileError, read_owned_file
-from jp_nb.text import one_line, spell_hidden
+from jp_nb.text import one_line
 
 MAX_PROJECT_FILE_BYTES: Final = 65_536
 """Maximum size of a file with instructions, and of a skill."""
@@ -36,8 +37,11 @@ SKILL_FOLDERS: Final = (Path(".jp") / "skills", Path(".claude") / "skills")
 SKILL_FILE: Final = "SKILL.md"
 _SKILL_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
-INSTRUCTIONS_PATH: Final = "assistant.project_instructions"
-SKILLS_PATH: Final = "assistant.skills"
+INSTRUCTIONS_SETTING: Final = "assistant.project_instructions"
+SKILLS_SETTING: Final = "assistant.skills"
+
+_UNUSABLE: Final = (ForeignFileError, UnicodeDecodeError, OSError, RuntimeError)
+"""Errors of a file that cannot be used. The last one is that of a link to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class ProjectFiles:
         path = self.find_instructions(name)
         if path is None:
             return None
-        return self._read_consented_text(path, INSTRUCTIONS_PATH)
+        return self._read_consented_text(path, INSTRUCTIONS_SETTING)
 
     def read_skills(self) -> dict[str, Skill]:
         """Return the skills by name, the nearest first, at most `MAX_SKILLS`."""
@@ -149,13 +153,13 @@ class ProjectFiles:
         return sorted(names[:MAX_SKILL_ENTRIES])
 
     def _read_skill_file(self, path: Path) -> Skill | None:
-        file = self._read_consented_text(path, SKILLS_PATH)
+        file = self._read_consented_text(path, SKILLS_SETTING)
         if file is None:
             return None
 
         try:
             fields, body = split_front_matter(file.text)
-            name, description = _read_fields(fields)
+            name, description = _read_name_and_description(fields)
         except FrontMatterError as exc:
             self._omit(path, str(exc))
             return None
@@ -164,7 +168,8 @@ class ProjectFiles:
     def _read_consented_text(self, path: Path, setting: str) -> ProjectText | None:
         """Return the text at `path`; None if it cannot be used, or the user has not consented.
 
-        `setting` is the path of the setting because of which it is read. The notice has the reason.
+        A notice tells the user the reason. `setting` is the path of the setting because of which
+        the file is read: the user sees it with the text before the consent.
         """
         try:
             if not path.resolve(strict=True).is_relative_to(self._files.root.resolve()):
@@ -189,10 +194,6 @@ class ProjectFiles:
         self._files.notices.add(f"{path} is not given to the model: {why}")
 
 
-_UNUSABLE: Final = (ForeignFileError, UnicodeDecodeError, OSError, RuntimeError)
-"""Errors of a file that cannot be used. The last one is that of a link to itself."""
-
-
 def _describe_unusable(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
@@ -201,7 +202,7 @@ def _describe_unusable(error: Exception) -> str:
     return str(error)
 
 
-def _read_fields(fields: Mapping[str, str]) -> tuple[str, str]:
+def _read_name_and_description(fields: Mapping[str, str]) -> tuple[str, str]:
     name = fields.get("name", "")
     if not _SKILL_NAME.fullmatch(name):
         raise FrontMatterError(

@@ -15,7 +15,7 @@ from jp_nb.text import one_line
 MAX_COMMENT_CHARS: Final = 500
 """Longest text of a comment."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_CONTROLS: Final = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
 def format_comment(text: str) -> str:

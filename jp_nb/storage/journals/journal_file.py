@@ -117,7 +117,7 @@ class JournalFile:
         Raises:
             OSError: The data cannot be written. The file is unchanged.
         """
-        if not self.size:
+        if not self.size:  # an empty file has no content that could be lost
             self.append(data)
             return
 
@@ -175,6 +175,8 @@ if hasattr(os, "register_at_fork"):
 
 def create_journal(path: Path) -> JournalFile | None:
     """Create and lock a new journal. Return None if another process locked it at once.
+
+    That is one which looks for journals of ended kernels (`take_journal`).
 
     Raises:
         FileExistsError: There is a file at `path`.

@@ -93,10 +93,10 @@ class JournalFolder:
             f"this conversation already has {MAX_JOURNAL_FILES} journals in {self.path}"
         )
 
-    def abandoned(self) -> Iterator[JournalFile]:
-        """Yield the journals that no process has open, newest first and locked.
+    def take_abandoned(self) -> Iterator[JournalFile]:
+        """Lock and yield the journals that no process has open, newest first.
 
-        The caller closes them.
+        Their kernels have ended. The caller closes them.
 
         Raises:
             StorageError: The folder is not private.

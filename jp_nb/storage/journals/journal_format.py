@@ -7,7 +7,9 @@ A journal is JSON Lines. A header begins it, and a signature ends each write:
     {"signature": "…", "call": {…}}
 
 The journal has only the entries that the notebook file may lack: those after the first `base` ones.
-Lines after the last signature are incomplete, and no tool has run because of them. No I/O.
+Lines after the last signature are incomplete, and no tool has run because of them. The `call` of a
+signature is the progress of an open tool call, for example that it has started (`CallProgress`).
+No I/O.
 
 Source: `docs/record.md` (the journal), which has the format.
 """
@@ -110,7 +112,7 @@ class JournalContents:
     def continues_from(self, raw: Sequence[RawEntry]) -> bool:
         """Return True if `raw` contains the entries before the first one of the journal."""
         base = self.header.base
-        return len(raw) >= base and EntriesDigest().at(raw, base) == self.header.base_digest
+        return len(raw) >= base and EntriesDigest().compute(raw, base) == self.header.base_digest
 
     def compare_with(self, raw: Sequence[RawEntry]) -> JournalRelation:
         """Return the relation of the journal to `raw`, a copy of its conversation."""
@@ -125,7 +127,7 @@ class JournalContents:
 
 
 def format_journal_line(**content: JsonValue) -> bytes:
-    """Return a line with an object."""
+    """Return a line with the object `content`."""
     return format_storable_line(content) + b"\n"
 
 
@@ -169,10 +171,11 @@ def read_journal(data: bytes) -> JournalContents | None:
             case {"conversation": {"id": str()} as conversation}:  # such as a new title
                 header = replace(header, conversation=conversation)
             case {"signature": str() | None as signature, **others}:
+                # A call has ended. Those that are still open are written again after it.
                 if any(entry.get("type") == "tool_call_response" for entry in entries):
-                    contents.calls.clear()  # calls that are still open are written again after it
+                    contents.calls.clear()
 
-                progress = read_progress(others.get("call"))
+                progress = read_progress(others.get("call"))  # None if the line has no call
                 if progress is not None:
                     event_id, call = progress
                     contents.calls[event_id] = call
@@ -189,18 +192,22 @@ def read_journal(data: bytes) -> JournalContents | None:
     return contents
 
 
+_IDENTITY: Final = ("type", "timestamp", "event_id", "id")
+"""Keys of an entry that tell it from others."""
+
+
 class EntriesDigest:
     """Incremental digest of the first entries of a growing list.
 
-    It reads each entry once, as long as the number of entries does not decrease.
-    Only the keys `_IDENTITY` count, because pages change the spelling of other values.
+    It reads each entry once, as long as the number of entries does not decrease. Only the keys
+    `_IDENTITY` of an entry count, because pages change the notation of other values.
     """
 
     def __init__(self) -> None:
         self._running = sha256()
         self._count = 0
 
-    def at(self, raw: Sequence[RawEntry], count: int) -> str:
+    def compute(self, raw: Sequence[RawEntry], count: int) -> str:
         """Return the digest of the first `count` entries."""
         if count < self._count:  # a digest cannot forget entries, so it begins again
             self._running = sha256()
@@ -213,13 +220,10 @@ class EntriesDigest:
         return self._running.hexdigest()
 
 
-_IDENTITY: Final = ("type", "timestamp", "event_id", "id")
-
-
 def _is_same_entry(one: RawEntry, other: RawEntry) -> bool:
     try:  # pages change the notation of numbers and characters
         return one == other or canonical_json(one) == canonical_json(other)
-    except StorageError:  # nested too deeply, which `decode` rejects
+    except StorageError:  # nested too deeply: such an entry is refused when it is decoded
         return False
 
 
@@ -227,7 +231,7 @@ def read_journal_header(line: bytes) -> JournalHeader | None:
     """Return the header in the first `line` of a journal; None if it is invalid."""
     match _read_line(line):
         case {
-            "journal": 1,
+            "journal": 1,  # `JOURNAL_FORMAT`
             "conversation": {"id": str()} as conversation,
             "base_config": dict(base_config),
             "notebook": str(notebook),

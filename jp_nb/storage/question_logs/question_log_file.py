@@ -6,8 +6,8 @@ A writer holds a lock until its lines are on the disk, so a killed process leave
 incomplete line, at the end. The next writer then begins a new line. A file with 100 lines is
 archived under the next number.
 
-The user's data folder has the chain value of the newest signed line, where someone who changes the
-log cannot change it.
+The *chain value* of a log is a digest of all its lines. The user's data folder has that of the
+newest signed line (`newest_signed_line.py`), so that a changed log is noticed.
 
 Source: `docs/record.md`.
 """
@@ -15,7 +15,6 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -27,9 +26,8 @@ from typing import Final, NamedTuple
 from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
-from jp_nb.file_writing import open_file, replace_file, sync_folder
-from jp_nb.json_reading import MAX_INTEGER, read_json
-from jp_nb.json_values import JsonObject, as_object, compact_json
+from jp_nb.file_writing import open_file, sync_folder
+from jp_nb.json_reading import MAX_INTEGER
 from jp_nb.record.reading.question_log_entries import is_answered
 from jp_nb.storage.file_locks import LOCK_TIMEOUT_S, hold_file_lock
 from jp_nb.storage.files import (
@@ -37,6 +35,11 @@ from jp_nb.storage.files import (
     ForeignFileError,
     is_owned_folder,
     read_owned_file,
+)
+from jp_nb.storage.question_logs.newest_signed_line import (
+    NewestSigned,
+    read_newest_signed,
+    store_newest_signed,
 )
 from jp_nb.storage.question_logs.question_log_lines import (
     AFTER_KEY,
@@ -47,13 +50,10 @@ from jp_nb.storage.question_logs.question_log_lines import (
     mark_own_lines,
     sign_entry,
 )
-from jp_nb.storage.user_folders import get_data_folder
 
 LOG_FOLDER: Final = Path(".jp") / "context"
 ACTIVE_LOG_NAME: Final = "qna.jsonl"
 LOG_LOCK_NAME: Final = ".qna.lock"
-NEWEST_LOGS_FOLDER: Final = "question-logs"
-"""Folder in the user's data folder that stores the newest signed line of each log."""
 MAX_LOG_LINES: Final = 100
 """Lines of one file, blank ones included, before it is archived."""
 MAX_LOG_FILE_BYTES: Final = MAX_OWNED_FILE_BYTES // 4
@@ -66,13 +66,6 @@ _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 class EntryTooLongError(StorageError):
     """An entry that is too long for the log. A retry does not help."""
-
-
-class _NewestSigned(NamedTuple):
-    """Newest signed line of a log: its digest, and the chain value of the log up to it."""
-
-    line: str
-    chain: str
 
 
 class _KnownFile(NamedTuple):
@@ -90,9 +83,12 @@ class _KnownFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Result of an `append`: entries that it `written`, or that the log already contained.
+    """Result of an `append`.
 
-    `problems` did not prevent the write.
+    Attributes:
+        written: Number of entries that were written.
+        known: Number of entries that the log already contained.
+        problems: Messages about problems that did not prevent the write.
     """
 
     written: int = 0
@@ -137,7 +133,7 @@ class QuestionLogFile:
         self._check_folder()
         with _translate_errors("read", self.folder), self._locked(make=False):
             contents = self._read_files()
-            newest = self._read_newest_signed()
+            newest = read_newest_signed(self.workspace)
             if key is not None and newest is not None:
                 contents.lines = mark_own_lines(contents.lines, key, self.workspace, newest.chain)
             return contents
@@ -201,7 +197,8 @@ class QuestionLogFile:
     ) -> Added:
         """Append `entries` to the log and sync them to the disk. Answered ones get the next ids.
 
-        An entry with a `row` is not written if the log already contains this row.
+        An entry from a table that the user imports has a `row`, a digest of its row. It is not
+        written if the log already contains this row.
 
         Args:
             entries: Entries of `make_log_entry`.
@@ -215,7 +212,7 @@ class QuestionLogFile:
         self._check_folder()
 
         with _translate_errors("written", self.folder), self._locked():
-            newest = self._read_newest_signed() if key else None
+            newest = read_newest_signed(self.workspace) if key else None
             needs_all = if_new or any("row" in entry for entry in entries)
             contents = self._read_files() if needs_all else self._read_end(newest)
 
@@ -243,7 +240,7 @@ class QuestionLogFile:
                     with suppress(FileExistsError):  # another process was faster
                         os.mkdir(folder, 0o755)
 
-    def _read_end(self, newest: _NewestSigned | None) -> LogContents:
+    def _read_end(self, newest: NewestSigned | None) -> LogContents:
         """Read the part of the log that an append needs: its last id, and its chain value.
 
         The chain value is computed from the `newest` signed line on, which may be in an archive.
@@ -252,6 +249,7 @@ class QuestionLogFile:
         if newest is None:
             return contents
 
+        # The digest of a line alone: the chain value of a log that has only this line.
         digests = [extend_chain("", line.data) for line in contents.lines]
         return contents if newest.line in digests else self._read_files()
 
@@ -287,11 +285,13 @@ class QuestionLogFile:
     ) -> tuple[str, ...]:
         """Write `lines`, archive full files, and return messages about problems.
 
-        `contents` is that of the files so far, and follows what is written.
+        Each of the `lines` comes with the chain value up to it. `contents` is that of the files so
+        far, and follows what is written.
         """
         problems: dict[str, None] = {}
+        remaining = list(lines)
 
-        while lines:
+        while remaining:
             if contents.count >= MAX_LOG_LINES or contents.size >= MAX_LOG_FILE_BYTES:
                 try:
                     self._archive_active()
@@ -300,19 +300,23 @@ class QuestionLogFile:
                     why = exc.strerror or exc
                     problems[f"{self.path} is full and cannot be archived: {why}"] = None
 
-            written = lines[: max(MAX_LOG_LINES - contents.count, 1)]
+            # As many lines as the file has room for; one if it could not be archived.
+            written = remaining[: max(MAX_LOG_LINES - contents.count, 1)]
             data = b"".join(line for line, _ in written)
-            data = b"\n" + data if contents.is_torn else data
+            if contents.is_torn:  # a killed process has left an incomplete line
+                data = b"\n" + data
             self._append(data)
-            line, chain = written[-1]
 
-            if signed and (problem := self._keep_newest(extend_chain("", line), chain)):
-                problems[problem] = None
+            if signed:
+                line, chain = written[-1]
+                problem = self._store_newest(line, chain)
+                if problem is not None:
+                    problems[problem] = None
 
             contents.count += len(written)
             contents.size += len(data)
             contents.is_torn = False
-            del lines[: len(written)]
+            remaining = remaining[len(written) :]
 
         return tuple(problems)
 
@@ -336,28 +340,14 @@ class QuestionLogFile:
         if is_new:
             sync_folder(self.folder)
 
-    def _read_newest_signed(self) -> _NewestSigned | None:
-        """Return the newest signed line, as the user's data folder has it; None if unknown."""
-        with suppress(OSError, ForeignFileError, ValueError):
-            match as_object(read_json(read_owned_file(self._find_newest_path()).decode())):
-                case {"line": str() as line, "chain": str() as chain}:
-                    return _NewestSigned(line, chain)
-        return None
-
-    def _keep_newest(self, line: str, chain: str) -> str | None:
-        """Store the newest signed line; return a message about a problem."""
-        path = self._find_newest_path()
-        kept: JsonObject = {"workspace": self.workspace, "line": line, "chain": chain}
+    def _store_newest(self, line: bytes, chain: str) -> str | None:
+        """Store that `line` is the newest signed one; return a message about a problem."""
+        newest = NewestSigned(extend_chain("", line), chain)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(path, compact_json(kept).encode("utf-8", "replace"), mode=0o600)
-        except OSError as exc:
-            return f"answers in {self.folder} will need your consent: {path}: {exc.strerror or exc}"
+            store_newest_signed(self.workspace, newest)
+        except StorageError as exc:
+            return f"answers in {self.folder} will need your consent: {exc}"
         return None
-
-    def _find_newest_path(self) -> Path:
-        name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()
-        return get_data_folder() / NEWEST_LOGS_FOLDER / f"{name}.json"
 
     def _archive_active(self) -> None:
         """Rename the active file to the next archive, and delete archives over the limit."""
@@ -387,7 +377,7 @@ class QuestionLogFile:
                 )
 
 
-def _compute_chain(contents: LogContents, newest: _NewestSigned | None) -> str:
+def _compute_chain(contents: LogContents, newest: NewestSigned | None) -> str:
     """Return the chain value of the log, continued from the newest signed line if possible.
 
     Then it does not matter that earlier lines were not read.
@@ -402,7 +392,7 @@ def _compute_chain(contents: LogContents, newest: _NewestSigned | None) -> str:
 
 @contextmanager
 def _translate_errors(done: str, folder: Path) -> Iterator[None]:
-    """Convert `OSError` to `StorageError`."""
+    """Convert an `OSError` in the block to a `StorageError`: `… cannot be DONE`."""
     try:
         yield
     except OSError as exc:

@@ -1,7 +1,9 @@
 """Lines of a question log: encode and decode entries, number them, and check signatures.
 
-Each line is one entry of `make_log_entry`. Answers have a permanent number,
-counted from 1. Entries of older logs have three fields, and their position is their number.
+Each line is one entry: a question of a record with its answer, or with the `outcome` of one that
+the user saw and did not answer (`make_log_entry` in `question_log_entries.py`). Answers have a
+permanent number, counted from 1. Entries of older logs have three fields, and their position is
+their number.
 
 A signature covers the entry, the workspace, and the *chain value* of the lines before it: a digest
 of all of them. A signed line is the user's own if the chain from it to the newest signed line is
@@ -36,6 +38,7 @@ _LINE_BREAKS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\
 """Line ends for some readers, which JSON does not escape."""
 
 LogEntry = JsonObject
+"""Keys are `question`, `answer` or `outcome`, a time, `source`, `id` (the number), and others."""
 
 
 def encode_log_entry(entry: LogEntry) -> bytes:
@@ -63,6 +66,7 @@ def decode_log_entry(line: bytes) -> LogEntry | None:
     if type(number) is not int or not 1 <= number <= MAX_INTEGER or read_entry_time(entry) is None:
         return None
 
+    # Without an answer, only the end of a question that the user saw is valid.
     if not is_answered(entry):
         return entry if entry["outcome"] in SEEN_ENDS else None
 
@@ -188,7 +192,7 @@ class LogContents:
 
         self.is_torn = lines[-1] != b""
         self.size = len(data)
-        self.count = len(lines) - (not self.is_torn)
+        self.count = len(lines) if self.is_torn else len(lines) - 1
 
         for line in filter(bytes.strip, lines):
             number: int | None = None

@@ -11,14 +11,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.base import shorten_for_error
+from jp_nb.config.tree.value_errors import shorten_for_error
 from jp_nb.json_reading import MAX_CONFIG_LEVELS, is_deeper
 from jp_nb.json_values import is_finite
 
 _TOKENS: Final = re.compile(
     r'"(?:[^"\\]|\\.)*+"?'  # a text
-    r"|//[^\r\n]*+|/\*.*?(?:\*/|\Z)"
-    r"|,(?=(?:\s|//[^\r\n]*+|/\*.*?\*/)*+[}\]])",
+    r"|//[^\r\n]*+|/\*.*?(?:\*/|\Z)"  # a comment
+    r"|,(?=(?:\s|//[^\r\n]*+|/\*.*?\*/)*+[}\]])",  # a comma before a closing bracket
     re.DOTALL,
 )
 
@@ -46,6 +46,7 @@ def read_json_with_comments(text: str, *, max_levels: int = MAX_CONFIG_LEVELS) -
 
 
 def _keep_texts(found: re.Match[str]) -> str:
+    """Return a text as it is, and white space in place of a comment or a comma."""
     token = found[0]
     if token.startswith('"'):
         return token

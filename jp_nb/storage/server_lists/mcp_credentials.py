@@ -36,6 +36,8 @@ def get_credentials_path() -> Path:
 class StoredCredentials:
     """The credentials for the server at one address.
 
+    Credentials are an object with the `tokens` of OAuth and the registered `client`.
+
     Args:
         server_url: The resolved address of the server.
     """

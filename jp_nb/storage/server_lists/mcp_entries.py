@@ -19,13 +19,13 @@ from pydantic import JsonValue
 from jp_nb.config.assignments import read_partial
 from jp_nb.config.partials.partial import build_partial, get_path
 from jp_nb.config.secret_settings.references import list_references
-from jp_nb.config.tree.base import describe_found
 from jp_nb.config.tree.server_settings import (
     MAX_SERVER_NAME_CHARS,
     MCP_PATH,
     is_server_name,
     read_transport,
 )
+from jp_nb.config.tree.value_errors import describe_found
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.text import one_line
@@ -179,7 +179,11 @@ def make_server_name(original: str) -> str:
 
 
 def _validate(name: str, settings: JsonObject) -> JsonObject:
-    """Return the settings of a server in stored form. Raise `ValueError` with all problems."""
+    """Return the settings of a server, with short forms expanded.
+
+    Raises:
+        ValueError: Settings are invalid or do not fit together. The message has all problems.
+    """
     if "command" in settings and "url" in settings:
         raise ValueError("it has a command and an address, so its kind is unclear")
     if "command" not in settings and "url" not in settings:
@@ -269,6 +273,7 @@ class _EntryReader:
         self._settings["type"] = read_transport(_TRANSPORTS.get(text, text))
 
     def _read_arguments(self, key: str, value: JsonValue) -> None:
+        # The key `command` may have had arguments, or an application may use two keys for them.
         before = self._settings.get("arguments")
         words: list[JsonValue] = [*_read_texts(key, value)]
         if isinstance(before, list):

@@ -112,6 +112,7 @@ def find_server_files(workspace: Path, *, home: Path | None = None) -> list[Serv
     found: dict[Path, ServerFile] = {}
     for candidate in candidates:
         with suppress(OSError):
+            # A broken link counts: the user reads why it was not read.
             if candidate.path.is_file() or candidate.path.is_symlink():
                 found.setdefault(candidate.path, candidate)
 
@@ -152,7 +153,8 @@ def _list_jupyter_folders() -> list[Path]:
 def read_server_files(files: Iterable[ServerFile], workspace: Path) -> ServerFiles:
     """Return the servers of `files`, which are ordered by decreasing priority.
 
-    A server of the same name and with the same settings as an earlier one is omitted.
+    Servers that Claude Code keeps for this project come first. A server of the same name and with
+    the same settings as an earlier one is omitted.
     """
     listed_files = tuple(files)
     problems: list[str] = []
@@ -238,7 +240,7 @@ def read_servers(content: Mapping[str, JsonValue]) -> list[ServerEntry]:
     """Return the servers in the `content` of a file, in any of the known forms."""
     inputs = _read_inputs(content.get("inputs"))
     servers: list[ServerEntry] = []
-    nested = content.get("mcp")
+    nested = content.get("mcp")  # the settings of an editor have the tables below this key
     if not isinstance(nested, dict):
         nested = {}
 

@@ -37,10 +37,13 @@ MCP_FILES_PATH: Final = ("providers", "mcp_files")
 
 
 class ServerLayers:
-    """Reads the listed files, each again after a change. `say` gets notices about problems."""
+    """Reads the listed files, each again after a change.
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    `add_notice` gets messages about problems.
+    """
+
+    def __init__(self, add_notice: Callable[[str], None]) -> None:
+        self._add_notice = add_notice
         # The servers of a file, by its path and the workspace, with the stamp of the file.
         self._entries: dict[tuple[Path, Path], tuple[Stamp, list[ServerEntry]]] = {}
         # The last layer of each file. An equal layer stays the same object: merges are cached.
@@ -55,14 +58,14 @@ class ServerLayers:
         try:
             entries = self._read_entries(path, root)
         except StorageError as exc:
-            self._say(f"providers.mcp_files: {exc}")
+            self._add_notice(f"providers.mcp_files: {exc}")
             return None
 
         servers: JsonObject = {}
         for entry in entries:
             if entry.problem:
                 name = one_line(entry.original_name, limit=60)
-                self._say(f"the MCP server {name!r} of {path} is not used: {entry.problem}")
+                self._add_notice(f"the MCP server {name!r} of {path} is not used: {entry.problem}")
             elif not entry.is_disabled and entry.name not in taken:
                 servers.setdefault(entry.name, entry.settings)
         if not servers:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.secrets.secret_names import mentions_secret
-from jp_nb.text import has_right_to_left, make_lookalike_key, spell_invisible
+from jp_nb.exact_form import has_right_to_left, make_lookalike_key, spell_invisible
 from jp_nb.toolkit.arguments.json_types import has_type
 from jp_nb.toolkit.builtin.ask_schema import (
     ASK_SCHEMA,

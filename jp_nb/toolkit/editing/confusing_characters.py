@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from jp_nb.text import make_lookalike_key, pluralize, spell_lines
+from jp_nb.exact_form import make_lookalike_key, spell_lines
+from jp_nb.text import pluralize
 
 _NAMED_CHARACTERS: Final = 8
 _CODE_POINT: Final = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")

@@ -20,6 +20,7 @@ from typing import Any, Final, TypedDict, Unpack
 from pydantic import JsonValue
 
 from jp_nb.config.tree.tool_settings import ConfigRule, RuleCoverage, RunMode
+from jp_nb.daemon_threads import start_thread
 from jp_nb.errors import UsageError
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.cell_thread import CellThread, PendingResult
@@ -36,7 +37,6 @@ from jp_nb.toolkit.function_tools.function_signatures import (
 from jp_nb.toolkit.outcome import Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.values.base import ValueBudget
-from jp_nb.values.custom import start_thread
 
 log = logging.getLogger(__name__)
 

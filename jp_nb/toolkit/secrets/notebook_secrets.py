@@ -22,10 +22,7 @@ from jp_nb.toolkit.secrets.secret_search import (
     SecretSearch,
     is_environment,
 )
-from jp_nb.values.named_parts import (
-    decode_as_text,
-    join_characters,
-)
+from jp_nb.values.decoded_texts import decode_as_text, join_characters
 from jp_nb.values.privacy import Privacy, apply_privacy
 
 MAX_HIDDEN_TEXTS: Final = 500

@@ -20,14 +20,8 @@ from jp_nb.config.redactor import MIN_SECRET_CHARS
 from jp_nb.config.secrets.api_keys import find_api_keys
 from jp_nb.config.secrets.secret_names import is_secret, is_secret_name
 from jp_nb.values.class_facts import FAILURES, is_a
-from jp_nb.values.named_parts import (
-    MAX_READ_BYTES,
-    PLAIN_TYPES,
-    PartReader,
-    decode_as_text,
-    find_part_reader,
-    read_secret_content,
-)
+from jp_nb.values.decoded_texts import MAX_READ_BYTES, decode_as_text
+from jp_nb.values.named_parts import PLAIN_TYPES, PartReader, find_part_reader, read_secret_content
 from jp_nb.values.nested_text import MAX_CONTAINER_DEPTH
 
 MIN_HIDDEN_CHARS: Final = 8

@@ -13,6 +13,7 @@ import ipywidgets as widgets
 
 from jp_nb.agent.prompting.prompt_ends import EMPTY_MARK, Answered
 from jp_nb.agent.prompting.prompts import QuestionPrompt
+from jp_nb.exact_form import spell_prose
 from jp_nb.notebook.prompt.answer_widgets import NO_SUCH_OPTION, Choices
 from jp_nb.notebook.prompt.controls.form_control import (
     FormControl,
@@ -23,7 +24,7 @@ from jp_nb.notebook.prompt.controls.form_control import (
 from jp_nb.notebook.prompt.controls.stock_choices import StockChoices
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.option_labels import spell_option_labels
-from jp_nb.text import plain, spell_prose
+from jp_nb.text import plain
 from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
 from jp_nb.toolkit.question_types.select_answer import OTHER_LABEL, Picks, SelectAnswer
 

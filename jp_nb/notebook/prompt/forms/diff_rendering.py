@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
+from jp_nb.exact_form import spell_lines
 from jp_nb.notebook.prompt.forms.code_pieces import CodePiece, render_piece, split_code
 from jp_nb.rendering.changed_words import CharRange, find_changed_words, pair_changed_lines
-from jp_nb.text import spell_lines
 from jp_nb.toolkit.editing.source_diff import LineKind, SourceDiff, SourceDiffLine, format_fold
 
 MAX_DIFF_PART_LINES: Final = 400

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 from jp_nb.agent.prompting.prompt_ends import EMPTY_MARK, Answered
+from jp_nb.exact_form import force_left_to_right
 from jp_nb.object_text import BAR
-from jp_nb.text import force_left_to_right
 
 ATTEMPTS: Final = 5
 """Lines that are not answers, after which the input counts as ended."""

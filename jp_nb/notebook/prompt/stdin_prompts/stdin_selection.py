@@ -10,6 +10,7 @@ from typing import Final
 
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import QuestionPrompt
+from jp_nb.exact_form import spell_invisible
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     EMPTY_TEXT_KEY,
     HELP_KEY,
@@ -22,7 +23,7 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
 )
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.option_labels import spell_option_labels
-from jp_nb.text import MAX_DIGITS, plain, spell_invisible
+from jp_nb.text import MAX_DIGITS, plain
 from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
 from jp_nb.toolkit.question_types.select_answer import OTHER_LABEL, Picks, SelectAnswer
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import QuestionPrompt
+from jp_nb.exact_form import spell_invisible
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     EMPTY_TEXT_KEY,
     HELP_KEY,
@@ -20,7 +21,7 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     bar_lines,
 )
 from jp_nb.rendering.prompt_texts import prompt_text
-from jp_nb.text import plain, spell_invisible
+from jp_nb.text import plain
 from jp_nb.toolkit.question_types.answer_types import AnswerType, TextAnswer
 
 END: Final = "."

@@ -1,0 +1,61 @@
+"""Read the text of strings, bytes, buffers, and lists of characters, for the search for secrets.
+
+Source: `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jp_nb.values.class_facts import FAILURES, is_a
+
+MAX_READ_BYTES: Final = 1_000_000
+"""Maximum size of an array that is read as text."""
+MAX_JOINED_ITEMS: Final = 10_000
+"""Maximum length of a list of characters that is read as a text."""
+
+
+def decode_as_text(value: object) -> str | None:
+    """Return the text of a string, of bytes, of a buffer, or of pydantic's secret types."""
+    kind = type(value)
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if kind in (bytes, bytearray):
+        return bytes(value).decode(errors="replace")  # type: ignore[call-overload, no-any-return]
+
+    if is_a(value, "pydantic", "SecretStr") or is_a(value, "pydantic", "SecretBytes"):
+        return decode_as_text(object.__getattribute__(value, "_secret_value"))
+    if kind is memoryview or is_a(value, "array", "array") or is_a(value, "numpy", "ndarray"):
+        return _decode_buffer(value)
+
+    return None
+
+
+def _decode_buffer(value: Any) -> str | None:
+    """Return the text of a buffer of bytes or characters; None for numbers of several bytes."""
+    try:
+        kind = getattr(value, "dtype", None)
+        if kind is not None and (kind.kind not in "uibSU" or kind.itemsize > 64):
+            return None
+        if getattr(value, "nbytes", len(value)) > MAX_READ_BYTES:
+            return None
+        if kind is not None and kind.kind in "ui" and kind.itemsize > 1:
+            return None
+
+        encoding = "utf-32-le" if kind is not None and kind.kind == "U" else "utf-8"
+        return str(value.tobytes(), encoding, "replace").replace("\0", "")
+    except FAILURES:
+        return None
+
+
+def join_characters(value: list[object] | tuple[object, ...]) -> str | None:
+    """Return the text of a list of single characters or of bytes; None for another list."""
+    if not 1 < len(value) <= MAX_JOINED_ITEMS:
+        return None
+
+    if all(type(item) is str and len(item) == 1 for item in value):
+        return "".join(value)  # type: ignore[arg-type]
+    if all(type(item) is int and 0 <= item < 256 for item in value):
+        return bytes(value).decode(errors="replace")  # type: ignore[arg-type]
+
+    return None
