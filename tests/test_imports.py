@@ -32,6 +32,8 @@ GROUND = {
     "packages",
     "jsonschema_import",
     "image_headers",
+    "exact_form",
+    "daemon_threads",
     "object_text",
     "type_schemas",
     "text",
