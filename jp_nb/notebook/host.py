@@ -95,9 +95,9 @@ class NotebookHost:
     def make_row_progress(self) -> ProgressDisplay:
         """Return a bar in the running cell, or a line of the terminal without a page."""
         if getattr(self.shell, "kernel", None) is None:
-            from jp_nb.session.rows.progress_display import choose_display
+            from jp_nb.session.rows.progress_display import choose_stream_display
 
-            return choose_display()
+            return choose_stream_display()
 
         from jp_nb.notebook.display.progress_bar import ProgressBar
 

@@ -55,7 +55,7 @@ class JpMagics(Magics):
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
         with self._session.report_errors():
             run = partial(run_subcommand, self._shell, self._session, name, rest.strip())
-            self._session.active.line.run_if_free(run)
+            self._session.active.line.run_command(run)
 
 
 JpMagics.ask.__doc__ = format_ask_help()  # type: ignore[assignment]

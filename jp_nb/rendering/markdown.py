@@ -33,7 +33,7 @@ def make_code_span(text: str) -> str:
 
     fence = "`" * (_count_longest_backticks(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
-    return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"
+    return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"  # a span with a blank
 
 
 def make_code_block(text: str, language: str = "text", *, limit: int = MAX_MARKDOWN_CHARS) -> str:
@@ -45,7 +45,7 @@ def make_code_block(text: str, language: str = "text", *, limit: int = MAX_MARKD
 
 
 def make_details_block(title: str, markdown: str) -> str:
-    """Return a folded block. `markdown` must not contain HTML tags."""
+    """Return a folded block. `title` and `markdown` must be safe, without HTML tags."""
     return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
 
 

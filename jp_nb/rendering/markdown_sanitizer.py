@@ -31,23 +31,31 @@ from jp_nb.rendering.markdown_formulas import Formulas
 from jp_nb.text import plain
 
 # `*+` and `{3,}+` never try a shorter match, so that each search is linear.
+
+# A line that starts a block of code at the left margin. Backticks allow no other ones after them.
 _FENCE = re.compile(r"(?:(?P<ticks>`{3,}+)[^`]*+|(?P<tildes>~{3,}+).*+)")
 _ONLY_FENCES = re.compile(r"[`~\s]*+")
+# A fence behind blanks, marks of quotations, and marks of list items.
 _INNER_FENCE = re.compile(
     r"((?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])++)(`{3,}+(?=[^`]*+\Z)|~{3,}+).*+"
 )
+# The same before `: `, which begins a definition for some parsers, with blocks of its own.
 _DEFINITION_LIST = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?=:[ \t])")
+# A run, and the text after it, which begins with the language of a block.
 _INFO = re.compile(r"([`~]{3,}+)([^`~]*+)")
-_NO_LETTER = re.compile(r"[\s\ufeff\\]+")
-_MARKER = re.compile(r"[-+*]|\d{1,9}[.)]")
+_NO_LETTER = re.compile(r"[\s\ufeff\\]+")  # what a parser may ignore in the name of a language
+_MARKER = re.compile(r"[-+*]|\d{1,9}[.)]")  # of a list item
 _RUNS = re.compile(r"`{3,}|~{3,}")
 _BACKTICKS = re.compile(r"`+")
+# The middle of a link to an address that is not allowed.
 _LINK = re.compile(r"\]\((?!\s*(?:https?://|mailto:))", re.IGNORECASE)
+# The backslash of a TeX command that makes links, styles, or other commands.
 _TEX = re.compile(
     r"\\(?=(?:href|url|class|cssId|style|data|texttip|bbox|mmlToken|require|unicode"
     r"|[gex]?def|(?:re)?newcommand|providecommand|newenvironment|let"
     r"|html(?:Class|Id|Style|Data)|includegraphics)\b)"
 )
+# Signs of formulas and addresses, which some parsers read before code.
 _READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{")
 _ADDRESS = re.compile(r"(?:://|www\.)[^\s`]*+(`?)")
 """Addresses, which some parsers find before they look for code."""
@@ -285,7 +293,7 @@ def _sanitize_paragraph(lines: list[_ParagraphLine], image_hosts: Collection[str
     texts = [line.text for line in lines]
 
     for text in _escape_open_math(texts, keeps_formulas=may_have_code):
-        if begins := _DEFINITION_LIST.match(text):
+        if begins := _DEFINITION_LIST.match(text):  # escape the colon
             text = f"{begins[0]}\\{text[begins.end() :]}"
 
         if may_have_code and _is_read_before_code(text):

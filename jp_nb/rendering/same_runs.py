@@ -142,8 +142,10 @@ def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, in
     previous: list[int] = []  # by pair: index of the pair before it in its subsequence; -1: none
 
     for index, (_, second) in enumerate(pairs):
+        # The longest subsequence that the pair can extend has this length.
         length = bisect_left(ends, second)
-        previous.append(end_indices[length - 1] if length else -1)
+        before = end_indices[length - 1] if length else -1
+        previous.append(before)
 
         if length == len(ends):
             ends.append(second)

@@ -1,6 +1,6 @@
 """The status line of a running turn, such as `Waiting for openai/gpt-5 · 12 s`.
 
-`Waiting` gets each display event of the turn, and keeps the waits that have not ended: for the
+`TurnWaits` gets each display event of the turn, and keeps the waits that have not ended: for the
 model, for tools, and for decisions of the user. It also measures the time of the turn.
 
 Source: `docs/guide.md`.
@@ -76,7 +76,7 @@ class TurnCounts:
     received: int | None = None
 
 
-class Waiting:
+class TurnWaits:
     """The current waits of a turn and their start times. Times are seconds of a monotonic clock.
 
     A wait with `person` is one for a *decision* of the user. The front end asks for one decision
@@ -85,7 +85,7 @@ class Waiting:
 
     def __init__(self, now: float) -> None:
         self._began = now
-        # Waits by key: the id of a call, or `MODEL_WAITS`.
+        # Waits by key: the id of a call, or `MODEL_WAITS`. The first one is shown at once.
         self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be prepared"), now)}
         self._asking: dict[str, bool] = {}  # by call: True while its code waits for the user
         self._function: FunctionBegins | None = None  # the `def` tool in the cell's thread
@@ -186,7 +186,7 @@ class Waiting:
         if self._interrupt is not None and self._interrupt.then in _DECIDED:
             self._interrupt = None
 
-    def line(self, now: float) -> str:
+    def format_line(self, now: float) -> str:
         """Return the status line at `now`; "" if nothing is awaited."""
         if self._interrupt is None:
             return self._format_waiting_line(now)
@@ -262,12 +262,12 @@ class Waiting:
         seconds = int(now - response.since)
         return f"Answering … · {seconds} s · about {tokens:,} {pluralize('token', tokens)}"
 
-    def status(self, now: float) -> str:
-        """Return `line` and the number of tokens of the turn so far, if known."""
+    def format_status(self, now: float) -> str:
+        """Return the status line and the number of tokens of the turn so far, if known."""
         tokens = format_tokens(self._sent, self._received)
-        return " · ".join(filter(None, (self.line(now), tokens)))
+        return " · ".join(filter(None, (self.format_line(now), tokens)))
 
-    def end(self, now: float) -> TurnCounts:
+    def count_turn(self, now: float) -> TurnCounts:
         """Return the seconds and the tokens of the turn, which ends at `now`."""
         user_s = self._user_s
         if self._user_since is not None:
@@ -275,7 +275,7 @@ class Waiting:
 
         return TurnCounts(int(now - self._began - user_s), self._sent, self._received)
 
-    def queue_line(self) -> str:
+    def format_queue_line(self) -> str:
         """Return a line about the decisions after the one that the user makes now; "" if none."""
         count = self._count_decisions() - 1
         if count <= 0:

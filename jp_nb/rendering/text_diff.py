@@ -107,8 +107,8 @@ class _Value:
 def diff_change(change: ProposedChange) -> Difference | None:
     """Return the differences of `change` line by line; None if its values are short.
 
-    An added item of a list is compared with nothing. An unset value is compared with the inherited
-    value that replaces it.
+    Its values are JSON, or None if they are unset. An added item of a list is compared with
+    nothing. An unset value is compared with the inherited value that replaces it.
     """
     # `then` is the inherited value of an unset one.
     after = change.then if change.proposed is None else change.proposed
@@ -133,11 +133,11 @@ def diff_change(change: ProposedChange) -> Difference | None:
 def diff_lines(before: Iterable[str], after: Iterable[str]) -> tuple[DiffLine, ...]:
     """Return the exact differences between lines; empty if there are none."""
     now = _Value("lines", tuple(before), _escape_json)
-    then = _Value("lines", tuple(after), _escape_json)
-    if now.lines == then.lines:
+    proposed = _Value("lines", tuple(after), _escape_json)
+    if now.lines == proposed.lines:
         return ()
 
-    return tuple(_compare_lines(now, then))
+    return tuple(_compare_lines(now, proposed))
 
 
 def _read_value(text: str | None) -> _Value:

@@ -44,7 +44,7 @@ class Interruptible(Protocol):
 
     @property
     def interrupt_count(self) -> int:
-        """Number of interrupts so far."""
+        """Number of interrupts that it has handled so far."""
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel."""
@@ -72,7 +72,10 @@ class AgentRunner:
         self._answers = SessionAnswers()
 
     def find_tool_threads(self) -> dict[object, int]:
-        """Return the ids of the threads in which `def` tools run, by an object for each run."""
+        """Return the ids of the threads in which `def` tools run, by an object for each run.
+
+        `TurnLine` uses it to find out if code that waits for a turn belongs to a tool.
+        """
         thread_ids: dict[object, int] = {}
         for thread in threading.enumerate():
             if thread.name.startswith(TOOL_THREAD) and thread.ident is not None:
@@ -104,7 +107,7 @@ class AgentRunner:
         without a turn of the conversation: it keeps no journal, measures nothing, and applies no
         configuration change.
         """
-        prepared = self.load_answers(config)  # before the output begins
+        prepared = self.load_answers(config)  # an invalid file raises before the output begins
         output = self.output.choose(config)
         display = _report_calls(output) if has_runner() else output
         usage_display = None if is_bench else display
@@ -151,9 +154,9 @@ class AgentRunner:
                 example because a tool blocks the loop.
         """
         future = self.agent.run(job)
-        self._active.running = future
-        future.add_done_callback(lambda _: self.cell.wake())
-        self.cell.release()
+        self._active.running = future  # commands refuse to change the conversation until it ends
+        future.add_done_callback(lambda _: self.cell.wake())  # so that `serve` calls `must_stop`
+        self.cell.release()  # an interrupt of the last job may have held the calls of tools
 
         interrupt_count = 0
         line = self._active.line
@@ -170,12 +173,14 @@ class AgentRunner:
 
         while True:
             try:
+                # Runs queued jobs and tools until `must_stop()`. Raises `KeyboardInterrupt`.
                 self.cell.serve(must_stop)
                 if has_passed_interrupt:
                     has_passed_interrupt = False
-                    raise KeyboardInterrupt
+                    raise KeyboardInterrupt  # handled below, as an interrupt of this thread
 
                 result = future.result()
+                # `work.interrupt` was posted to the loop, but the job ended before it ran.
                 has_late_interrupt = interrupt_count > work.interrupt_count
                 return None if has_late_interrupt else result
             except (CancelledError, asyncio.CancelledError):

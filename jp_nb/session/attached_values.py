@@ -63,6 +63,7 @@ def is_value(url: str) -> bool:
 def _describe_value(
     url: str, namespace: Mapping[str, Any], budget: ValueBudget
 ) -> tuple[Attachment, ...] | AttachmentError:
+    """Return the text and the images of a value, or the error, which is raised when it is used."""
     expression = parse_attachment_url(url).path
     try:
         value = read_value_path(expression).follow(namespace)

@@ -56,8 +56,9 @@ class ActiveConversation:
     active (`follow`). A new entry passes `_keep_change`: it is signed, journaled, and given to the
     storage backend.
 
-    `settings`, `trust`, and other properties are made on first use, because `%load_ext` needs few
-    of them. When the settings no longer apply, they are forgotten, and made again.
+    `settings`, `trust`, and other `shared_property`s (`threads/shared_property.py`) are made on
+    first use, because `%load_ext` needs few of them; `is_made` tells if one was used. When the
+    settings no longer apply, `forget_made` drops them, and the next use makes them again.
 
     Args:
         files: The configuration files of the notebook.
@@ -73,8 +74,8 @@ class ActiveConversation:
         is_local: True if this process made every entry of it. Then it needs no signature to be
             trusted.
         opened_untrusted: True if it was restored, and is not signed with the user's key.
-        inherited_entries: Number of entries that it began with. If no entry follows, the
-            conversation is unused.
+        inherited_entries: Number of entries that it began with, such as changes of settings from
+            the conversation before.
         has_invalid_files: True if the configuration was not valid when it was opened.
         headless: True if a runner executes the notebook without a user.
         running: The turn, or other job of a cell, that runs now or ran last; None before.
@@ -112,6 +113,7 @@ class ActiveConversation:
                 self._previous_cassettes = previous.cassettes
 
         self._open()
+        # Without a signature: made by this process, or trusted before the extension was reloaded.
         self._is_trusted = self.is_local
         if previous is not None and self.restored:
             self._is_trusted = self._is_trusted_copy(previous)
@@ -418,7 +420,10 @@ class ActiveConversation:
             self.questions.keep_ended(stream, start)
 
     def keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
-        """Write the progress of calls, by their event ids, to the journal."""
+        """Write the progress of calls, by their event ids, to the journal.
+
+        A tool call starts after its request was recorded, so a wanted journal is made by then.
+        """
         if is_made(self, "journal"):
             self.journal.keep_progress(progress)
 
@@ -426,6 +431,11 @@ class ActiveConversation:
     def has_only_base_config(self) -> bool:
         """True if nothing has changed the settings with which this process began it."""
         return self.is_local and not self.document.conversation.deltas
+
+    @property
+    def is_unused(self) -> bool:
+        """True if no entry follows those that the conversation began with."""
+        return len(self.document.conversation) == self.inherited_entries
 
     @property
     def wants_journal(self) -> bool:
@@ -461,9 +471,8 @@ class ActiveConversation:
 
         A conversation that has only inherited settings needs no journal.
         """
-        entry_count = len(self.document.conversation)
-        is_unused = entry_count > 0 and entry_count == self.inherited_entries
-        if is_unused:
+        has_entries = len(self.document.conversation) > 0
+        if has_entries and self.is_unused:
             return
 
         if self.wants_journal:
@@ -516,10 +525,8 @@ class ActiveConversation:
         self.files.consents.store(pending)
 
         # A conversation that was not used yet begins with the files that now apply.
-        stream = self.document.conversation
-        is_unused = len(stream) == self.inherited_entries
-        if self.is_local and is_unused:
-            stream.base_config = self._make_base_config()
+        if self.is_local and self.is_unused:
+            self.document.conversation.base_config = self._make_base_config()
             if self.inherited_entries:
                 self.sign_and_store_all()
 

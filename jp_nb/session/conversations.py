@@ -1,7 +1,9 @@
 """The conversations of a notebook: start, fork, switch, restore, and drop them.
 
 One of them is active, and gets the next turn. Others stay in the notebook. `%jp new`, `%jp fork`,
-`%jp undo`, `%jp switch`, `%jp resume`, and `%jp drop` use this module.
+`%jp undo`, `%jp switch`, `%jp resume`, and `%jp drop` use this module. A conversation that is not
+in the notebook yet becomes active through `NextConversation` (`next_conversation.py`). Otherwise,
+`trust.follow` and then `active.follow` continue with the document's new active conversation.
 
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D97.
 """
@@ -73,8 +75,7 @@ class ConversationList:
         active.refuse_while_running()
 
         previous = active.settings.projection
-        is_unused = len(active.document.conversation) == active.inherited_entries
-        if keep_config and is_unused and self._previous is not None:
+        if keep_config and active.is_unused and self._previous is not None:
             previous = self._previous
 
         stream = active.create_conversation()

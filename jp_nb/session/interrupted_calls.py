@@ -54,11 +54,13 @@ def append_finished_calls(active: RecoveredConversation) -> list[str]:
         return []
 
     still_open = list_open_calls(stream, progress)
+    # A call has a stage if the journal knows its progress.
     remaining = {call.event_id: progress[call.event_id] for call in still_open if call.stage}
     if entries and remaining:
         # A reader of the journal forgets the progress above a response, so it is written again.
         active.keep_progress(remaining)
 
+    # Compared as objects, because a model may give two calls the same id.
     still_open_ids = {id(call.request) for call in still_open}
     return [request.name for request in open_requests if id(request) not in still_open_ids]
 

@@ -56,14 +56,15 @@ class NextConversation:
 
         Without prepared `settings`, it inherits the user's settings from the previous one.
         """
-        trust = active.trust
+        trust = active.trust  # made before the document changes
         is_empty = not len(self.stream)
 
         if settings is None:
             settings = self.make_settings(active)
-            inherited = settings.inherit(active.settings, self.inherits)
+            inherited = settings.inherit(active.settings, self.inherits)  # recorded in `stream`
             active.notices += list_inherited_notices(inherited)
 
+        # All entries of a conversation that was empty are settings, so it is still unused.
         inherited_entries = len(self.stream) if is_empty else 0
         active.document.archive_active()
         active.document.conversation = self.stream

@@ -11,14 +11,14 @@ Source: `docs/architecture.md`, `docs/guide.md`, `docs/record.md`, `docs/decisio
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.record.entries.clock import DEFAULT_CLOCK, Clock, make_epoch_clock, utc_now
+from jp_nb.session.configuration.tool_notices import ToolNotices
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, NotebookStorage
 from jp_nb.session.threads.shared_property import forget_made, is_made, shared_property
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from jp_nb.session.past_turns.bench import ToolBench
     from jp_nb.session.rows.completion_runner import CompletionRunner
     from jp_nb.session.turns.turn_runner import TurnRunner
+
+
+RELOAD_TIMEOUT = 2.0  # seconds to wait for the page's record when the extension is loaded again
 
 
 def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
@@ -61,11 +64,11 @@ def _is_configured(files: ConfigFiles) -> bool:
     return files.has_configuration() or bool(os.environ.get(environment.OVERRIDES_VARIABLE))
 
 
-RELOAD_TIMEOUT = 2.0  # seconds to wait for the page's record when the extension is loaded again
-
-
 class Session:
     """The assistant of one notebook, driven from the cell's thread.
+
+    Each `shared_property` (`threads/shared_property.py`) is made on first use. `is_made` tells if
+    that has happened, so that an unused part is not made only to close it.
 
     Args:
         previous: The session before the extension was loaded again.
@@ -85,8 +88,7 @@ class Session:
         if previous is not None:
             self.last_turn = previous.last_turn
             previous_conversation = previous.active
-        self._clashes: Mapping[str, str] = {}  # reported clashes of tool names, by name
-        self._advised: set[tuple[str, ...]] = set()  # definitions of tools with reported advice
+        self._tool_notices = ToolNotices()
 
         notebook = host.find_notebook()
         folder = (notebook.path.parent if notebook.path else Path.cwd()).resolve()
@@ -111,6 +113,7 @@ class Session:
             if self.active.is_local:
                 base = self.document.conversation.base_config
                 self.notices += list_rule_warnings_of_base(self.files, base)
+            # A new conversation already has the `-c` options of `jp-nb run` in its base.
             if self.active.restored and previous is None:
                 self.configure(*read_overrides())
         self.notices += self.files.notices.take()
@@ -234,7 +237,7 @@ class Session:
 
     def print_notices(self, *more: str) -> None:
         """Print the notices for the user, and `more`."""
-        self._add_tool_notices()
+        self.notices += self._tool_notices.list_new(lambda: self.config)
         self.notices += self.files.notices.take()
         notices = [*self._take_notices(), *more]
         for notice in notices:
@@ -245,39 +248,14 @@ class Session:
             while True:
                 yield self.notices.pop(0)
 
-    def _add_tool_notices(self) -> None:
-        """Add notices about Python tools with clashing names, and advice about new tools, once."""
-        if "jp_nb.toolkit.function_tools.tool_registry" not in sys.modules:  # there are no tools
-            return
-        from jp_nb.toolkit.builtin import BUILTINS
-        from jp_nb.toolkit.function_tools.python_functions import PythonFunctions
-        from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
-        from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
-
-        try:
-            tools = self.config.conversation.tools
-            clashes = PythonFunctions(REGISTRY, BUILTINS).clashes(tools)
-        except ConfigError:  # reported when a command needs the configuration
-            clashes = self._clashes
-
-        for name, text in clashes.items():
-            if self._clashes.get(name) != text:
-                self.notices.append(f"two tools have the same name: {text}. Rename one of them")
-        self._clashes = clashes
-
-        for tool in REGISTRY.all().values():
-            if tool.definition not in self._advised:
-                self._advised.add(tool.definition)
-                advice = suggest_improvements(tool)
-                self.notices += [f"tool {tool.name}: {sentence}" for sentence in advice]
-
     def interrupt_threads(self) -> None:
         """Interrupt the turns of other threads, because the running cell was interrupted."""
         if is_made(self, "turns"):
             self.turns.interrupt_threads()
 
     def _keep_last_turn(self, turn: Turn) -> None:
-        self.last_turn = self.host.namespace["_jp"] = turn
+        self.last_turn = turn
+        self.host.namespace["_jp"] = turn
 
     def close_to_reopen(self) -> bool:
         """Close this session if the page replies, so that a new one can read its record again.

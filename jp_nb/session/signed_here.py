@@ -51,7 +51,7 @@ def workspace_of(files: ConfigFiles) -> Path:
     return root
 
 
-class Opened(Protocol):
+class SignedNotebook(Protocol):
     """The part of the active conversation that decides where its signature counts."""
 
     @property
@@ -74,12 +74,15 @@ class Opened(Protocol):
 class SignedHere:
     """The workspace of the notebook: it implements `Workspace` (`record_trust.py`).
 
+    `Trust` calls `permits` when it checks a signature, `remember` when it signs, and `forget` when
+    the user takes the trust back.
+
     A setting has *authority* if an untrusted record may not set it, such as a command. Only
     conversations with such settings, or with a script as the model, are remembered, so that most
     conversations need no list.
     """
 
-    def __init__(self, active: Opened) -> None:
+    def __init__(self, active: SignedNotebook) -> None:
         self._active = active
         # Id of the conversation that was remembered last.
         self._remembered_id = ""
@@ -106,6 +109,7 @@ class SignedHere:
         if self._active.headless or is_trusted_by_environment(self.folder):
             return True
 
+        # A projection ignores settings with authority, as long as it is not told to trust.
         layers, _ = self._active.files.load_valid_layers()
         projection = Projection(stream, lambda: layers)
         if not find_untrusted_changes(projection) and not _selects_script(projection):
@@ -119,7 +123,9 @@ class SignedHere:
         without asking.
         """
         is_continued = self._active.headless and not self._active.is_local
-        if is_continued or stream.id == self._remembered_id or not self._may_have_authority(stream):
+        if is_continued or stream.id == self._remembered_id:
+            return
+        if not self._adds_authority(stream):
             return
 
         self._remembered_id = stream.id
@@ -130,11 +136,10 @@ class SignedHere:
                 f"the next kernel will ask you to trust this conversation, because {exc}"
             )
 
-    def _may_have_authority(self, stream: ConversationStream) -> bool:
-        """Return True if `stream` may have settings with authority. Only new changes are read.
+    def _adds_authority(self, stream: ConversationStream) -> bool:
+        """Read the changes since the last call; return True if they may set one with authority.
 
-        It was False for the changes that were read before: otherwise the conversation would be
-        remembered already.
+        It was False for the changes before: otherwise the conversation would be remembered already.
         """
         changes: list[Change] = []
         is_shorter = self._checked_count > len(stream.deltas)  # a repair removed changes

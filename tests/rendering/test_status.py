@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.rendering.status import Waiting
+from jp_nb.rendering.status import TurnWaits
 from tests.kit.kinds import make
 from tests.kit.screens import display_event
 
@@ -20,14 +20,14 @@ MODEL = display_event("waits", "model", "anthropic/opus")
 
 def line_at(now: float, *events: Any | tuple[float, Any]) -> str:
     """Return the line at `now`, after `events` that happened at 0.0 or at their own time."""
-    waiting = Waiting(0.0)
+    waiting = TurnWaits(0.0)
     for event in events:
         match event:
             case (float() as when, happened):
                 waiting.apply(happened, when)
             case happened:
                 waiting.apply(happened, 0.0)
-    return waiting.line(now)
+    return waiting.format_line(now)
 
 
 def test_model_is_named_and_seconds_are_counted() -> None:
@@ -222,8 +222,8 @@ QUIET = display_event("waits", "model", "")
 def test_seconds_at_the_end_are_those_of_the_model_and_the_tools(
     events: list[tuple[float, Any]], seconds: int
 ) -> None:
-    waiting = Waiting(0.0)
+    waiting = TurnWaits(0.0)
     waiting.apply(MODEL, 0.0)
     for when, event in events:
         waiting.apply(event, when)
-    assert waiting.end(40.0).seconds == seconds
+    assert waiting.count_turn(40.0).seconds == seconds

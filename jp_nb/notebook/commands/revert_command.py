@@ -6,7 +6,7 @@ Source: `docs/cells.md`.
 from __future__ import annotations
 
 from jp_nb.notebook.commands import Invocation, report_cancellation
-from jp_nb.session.past_turns.user_edits import TurnRevert
+from jp_nb.session.past_turns.turn_revert import TurnRevert
 
 
 def revert_edits(call: Invocation) -> None:

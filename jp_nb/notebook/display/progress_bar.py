@@ -34,7 +34,8 @@ class ProgressBar:
 
     def finish(self, progress: RowProgress) -> None:
         """Replace the bar by the final counts."""
-        self._show_html(progress.counts, f"<div>{escape(progress.counts)}</div>", final=True)
+        counts = progress.format_counts()
+        self._show_html(counts, f"<div>{escape(counts)}</div>", final=True)
 
     def _show_html(self, text: str, html: str, *, final: bool) -> None:
         bundle = {"text/plain": text, "text/html": html}

@@ -45,7 +45,7 @@ from jp_nb.notebook.display.tool_output import SendOutput, ToolOutput
 from jp_nb.notebook.display.turn_outputs import TurnOutputs
 from jp_nb.notebook.display.update_clock import UpdateClock
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
-from jp_nb.rendering.status import TurnCounts, Waiting
+from jp_nb.rendering.status import TurnCounts, TurnWaits
 from jp_nb.rendering.transcripts.transcript import Transcript
 from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.text import one_line
@@ -126,7 +126,7 @@ class TurnDisplay:
 
         # For the status line: what the turn waits for, and a text about a form that has ended,
         # which is shown in its place until the next event.
-        self._waiting = Waiting(monotonic())
+        self._waiting = TurnWaits(monotonic())
         self._note: str | None = None
 
         # The calls that run, and the function among them that occupies the cell's thread.
@@ -262,8 +262,8 @@ class TurnDisplay:
             self._clock.begin_update()
             self._apply_events()
             size = self._outputs.show_all_live(
-                status=self._note or one_line(self._waiting.status(monotonic())),
-                queue_line=self._waiting.queue_line(),
+                status=self._note or one_line(self._waiting.format_status(monotonic())),
+                queue_line=self._waiting.format_queue_line(),
                 tools_run=self._batch.is_running,
             )
             self._clock.end_update(size)
@@ -380,7 +380,7 @@ class TurnDisplay:
                 self._outputs.finish_headless()
 
         if self._live and self._show_end is not None:
-            self._show_end(self._waiting.end(monotonic()))
+            self._show_end(self._waiting.count_turn(monotonic()))
 
     # --- a form in the same place: implements `FormOutput` of `prompt/forms/form_output.py` -------
 
@@ -390,7 +390,7 @@ class TurnDisplay:
             self._apply_events()
             if self._tools is not None and self._tools.has_new_function_output():
                 self._outputs.start_part([])  # the form comes below that output
-            self._outputs.show_form(bundle, so_far, queue_line=self._waiting.queue_line())
+            self._outputs.show_form(bundle, so_far, queue_line=self._waiting.format_queue_line())
             self._send_now()
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:

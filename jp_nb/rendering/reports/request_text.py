@@ -48,7 +48,7 @@ LAST_MESSAGES: Final = 12
 def render_request(traced: TracedRequest, *, full: bool = False) -> Report:
     """Return a report of `traced`. With `full`, it has all messages and full texts."""
     parts: list[Report | str] = [
-        make_heading(f"request {traced.name} · {traced.model} · {traced.remarks[0]}"),
+        make_heading(f"request {traced.name} · {traced.model} · {traced.how_sent}"),
         make_table(("item", "value"), list(_list_facts(traced)), limit=2_000),
         *_list_content(traced, full=full),
         make_remark(format_token_estimate(traced)),

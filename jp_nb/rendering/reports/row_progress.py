@@ -41,9 +41,8 @@ class RowProgress:
     stopped: str = ""
     began: float = field(default_factory=monotonic)
 
-    @property
-    def counts(self) -> str:
-        """The counts, which do not depend on the time: `3 of 10 rows · 1 failed`."""
+    def format_counts(self) -> str:
+        """Return the counts, which do not depend on the time: `3 of 10 rows · 1 failed`."""
         of = "" if self.total is None else f" of {self.total:,}"
         known = self.done if self.total is None else self.total
         parts = [f"{self.done:,}{of} {pluralize('row', known)}"]
@@ -59,7 +58,7 @@ class RowProgress:
 
     def format_line(self) -> str:
         """Return the counts, with the rate, the time left, and a pause."""
-        parts = [self.counts]
+        parts = [self.format_counts()]
         now = monotonic()
         asked = self.done - self.cached  # answers from the cache do not tell how fast the model is
         seconds = now - self.began

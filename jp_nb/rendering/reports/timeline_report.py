@@ -53,7 +53,11 @@ TABLE_TITLE: Final = "Steps as a table"
 
 
 def render_timeline(timeline: TurnTimeline) -> Report:
-    """Return the picture, the table, and the notes of `timeline`."""
+    """Return the picture, the table, and the notes of `timeline`.
+
+    Its `timing` is `measured`, `rough` (only the times of entries are known), or `order` (there are
+    no times).
+    """
     number = to_shown_turn(timeline.number)
     if not timeline.steps:
         return make_remark(NO_STEPS.format(number))
@@ -108,14 +112,19 @@ def _list_cells(step: TimelineStep, *, has_times: bool) -> Iterator[str]:
             first = format_time(step.first_token - step.start)
         yield first
 
-    usage = step.usage
-    yield format_count(usage.input_tokens if usage is not None else None)
-    yield format_count(usage.cache_read_tokens if usage is not None else None)
-    yield format_count(usage.output_tokens if usage is not None else None)
+    counts: tuple[int | None, ...] = (None, None, None)
+    if step.usage is not None:
+        counts = (
+            step.usage.input_tokens,
+            step.usage.cache_read_tokens,
+            step.usage.output_tokens,
+        )
+    yield from map(format_count, counts)
     yield step.reason
 
 
 def _list_notes(timeline: TurnTimeline) -> Iterator[str]:
+    """Yield what the picture and the table do not show, such as omitted steps or missing times."""
     more = len(timeline.steps) + timeline.omitted - MAX_TIMELINE_ROWS
     if more > 0:
         yield f"Only the first {MAX_TIMELINE_ROWS} steps are shown, {more:,} more are not."
@@ -131,5 +140,5 @@ def _list_notes(timeline: TurnTimeline) -> Iterator[str]:
         yield ROUGH_NOTE
     if timeline.went_back:
         yield WENT_BACK_NOTE
-    if make_scale(timeline, 1.0).cuts:
+    if make_scale(timeline, 1.0).cuts:  # waits are cut in a picture of any width
         yield CUT_NOTE

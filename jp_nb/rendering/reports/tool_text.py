@@ -80,6 +80,7 @@ def render_tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None
         if name == STAR or toolset not in (None, tool.toolset):
             continue
 
+        # A tool that is not available has only what is configured for it.
         found = possible.tools.get(name) or tool
         source = tool.source or ""
         if name in offered.clashes:
@@ -208,7 +209,7 @@ def _list_facts(
 
 def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
     """Return the state of a tool, and how `-t` and `-T` can switch it."""
-    is_on, rule = config.conversation.get_tool_state(name)
+    is_on, rule = config.conversation.get_tool_state(name)  # `rule`: what may switch it
     word = "on" if is_on else "off"
 
     if rule == "never":

@@ -67,8 +67,12 @@ class TracedRequest:
 
     Attributes:
         name: `3.1` for the first request of the third turn, or `next`.
+        provider: The name of the provider.
         request: The request as it was given to the provider.
-        sent: The request as the provider sends it; `sent.hide` removes the API key from a text.
+        sent: The request as the provider sends it. `sent.hide` removes the API key from a text, and
+            `sent.members` are the names of the members of the body that have the content.
+            `sent.front` has the older system texts, tools, and attachments in front of the
+            messages, if `sent.changes` appends changes of them to the messages; else it is None.
         remarks: First, whether it was sent in this form; then its differences and other notes.
         answer: Metadata of the entries of the response.
     """
@@ -82,7 +86,7 @@ class TracedRequest:
 
     @property
     def how_sent(self) -> str:
-        """True if the request was sent in this form."""
+        """The remark that tells if the request was sent in this form: `exact request`."""
         return self.remarks[0]
 
     @property
@@ -180,6 +184,10 @@ class TracedRequest:
         return MessageRow(hide(role), describe_file(content), estimate_attachment_tokens(content))
 
     def _make_message_row(self, item: ContextItem, names: dict[str, str]) -> MessageRow:
+        """Return the row of an entry. A call adds the name of its tool to `names`, for its result.
+
+        The order of the cases matters: only an answer without text is structured data.
+        """
         entry = item.entry
         hide = self.sent.hide
 

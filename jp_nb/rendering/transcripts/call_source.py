@@ -46,13 +46,13 @@ def _write_function_call(
     """
     # The notebook may have the tool or its function under another name.
     name = _find_name((tool, tool.function), tool.__name__, namespace)
-    values = tool.validate_arguments(call.arguments)
+    values = tool.validate_arguments(call.arguments)  # None if they are not valid
     if name is None or values is None or not all(map(_is_literal, values.values())):
         return None
 
     arguments = [f"{key}={value!r}" for key, value in values.items()]
     import_code = ""
-    if tool.context_name is not None:
+    if tool.context_name is not None:  # of the parameter with the `ToolContext`
         module, import_code = _find_module(namespace)
         arguments.append(f"{tool.context_name}={module}.ToolContext({call.name!r})")
 

@@ -101,7 +101,7 @@ def _format_result_note(ends: ToolEnds) -> str:
 
     The reason is omitted if the result is shown below.
     """
-    note = "".join(f" · {words}" for words in _format_images(ends))
+    note = "".join(f" · {words}" for words in _list_image_notes(ends))
     if (ends.skipped or ends.is_error) and not _format_result(ends):
         # Text after a blank line, such as advice for the model, is only in the record.
         first = format_content_for_user(ends.name, ends.content).strip().partition("\n\n")[0]
@@ -133,7 +133,7 @@ def format_content_for_user(tool: str, content: str) -> str:
     return content
 
 
-def _format_images(ends: ToolEnds) -> list[str]:
+def _list_image_notes(ends: ToolEnds) -> list[str]:
     """Return the number of images that the model sees, and why it does not see others."""
     listed = ends.omitted_images[:MAX_LISTED_LINES]
     words = count_images(ends.images)

@@ -1,20 +1,28 @@
 """Applied edits of cells in a recorded turn: their number, and their differences as text.
 
-The response of a call of `edit_cells` has the applied edits in its metadata. A record may come from
-someone else, so each field may be missing or have another type.
+The response of a call of `edit_cells` has the applied edits in its metadata, in the list `edits` of
+its structured result:
+
+    edit           number of the proposed edit in the arguments of the call, from 1
+    op             `insert`, `replace`, `patch`, `delete`, or another one that changes no source
+    cell           id of the cell
+    source_before  the source of the cell before the edit
+    edited         the new source, if the user has edited the proposal
+
+A record may come from someone else, so each field may be missing or have another type.
 
 Source: `docs/cells.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
 from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import as_object
-from jp_nb.record.entries.events import ToolCallResponse
+from jp_nb.record.entries.events import Entry, ToolCallResponse
 from jp_nb.rendering.markdown import make_code_block, make_details_block
 from jp_nb.rendering.report import Report, indent_text, limit_text
 from jp_nb.text import one_line, pluralize
@@ -31,10 +39,8 @@ def list_applied_edits(structured: JsonValue) -> list[Mapping[str, JsonValue]]:
     return [edit for edit in edits if isinstance(edit, dict)]
 
 
-def count_applied_edits(entries: object) -> int:
+def count_applied_edits(entries: Sequence[Entry]) -> int:
     """Return the number of applied edits in the `entries` of a turn."""
-    if not isinstance(entries, tuple | list):
-        return 0
     responses = [entry for entry in entries if isinstance(entry, ToolCallResponse)]
     results = [response.metadata.get("structured") for response in responses]
     return sum(len(list_applied_edits(result)) for result in results)
@@ -87,7 +93,7 @@ def _list_difference(
     before = _read_text(applied, "source_before")
     after = _read_text(applied, "edited")
 
-    match kind:
+    match kind:  # other kinds, such as a move, have no difference
         case "insert":
             yield format_diff("", after or _read_text(edit, "source"))
         case "replace":

@@ -171,9 +171,9 @@ def _list_turn_reports(
 
         yield _render_part(part, image_hosts, toolsets)
 
-    if turn.uncalled:
+    if turn.uncalled:  # the name of a required tool that the model has not called
         yield _render_line(f"⚠ {describe_uncalled_tool(turn.uncalled)}")
-    if turn.left_out:
+    if turn.left_out:  # it has no answer, so later requests omit it
         reverted = "; its settings were reverted" if turn.taken_back else ""
         end = _UNANSWERED.get(turn.status, "✗ no answer")
         yield _render_line(f"{end} (this turn is not sent to models{reverted})")
@@ -197,6 +197,7 @@ def _list_compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Re
 
 
 def _render_part(part: TurnPart, image_hosts: Collection[str], toolsets: Toolsets) -> Report:
+    """Return a part of a turn: texts as Markdown, data as code, and all else as one line."""
     match part:
         case TurnText(content=content, by_person=by_person):
             # Markdown joins lines that do not end in two spaces.
@@ -240,6 +241,7 @@ def describe_uncalled_tool(required: str) -> str:
 
 
 def _format_call(call: ToolCall) -> str:
+    """Return a call in one line, such as `✓ add(a=1, b=2) → 3`."""
     shown = format_call(call.name, call.arguments)
     if call.edited_by is not None:
         channel = f", {format_name(call.channel)}" if call.channel else ""

@@ -189,6 +189,7 @@ def _pair_turns(before: Sequence[str], after: Sequence[str]) -> Iterator[_TurnPa
 
 
 def _list_turn_lines(turn: Turn) -> Iterator[str]:
+    """Yield the parts of a turn, its images, its end, and its tokens."""
     for part in turn.parts:
         yield from _list_part_lines(part)
 
@@ -256,6 +257,7 @@ def _list_part_lines(part: TurnPart) -> Iterator[str]:
 
 
 def _list_call_lines(call: ToolCall) -> Iterator[str]:
+    """Yield a call with its arguments, or with its applied edits of cells, and its result."""
     yield f"call {call.name}"
     applied = list_applied_edits(call.structured)
     for name, value in sorted(call.arguments.items()):

@@ -40,7 +40,7 @@ class Replayed:
     note: str = ""
 
     @property
-    def same(self) -> bool:
+    def is_same(self) -> bool:
         """True if both results are equal."""
         return not self.note and self.then == self.now
 
@@ -53,12 +53,12 @@ def render_replay(number: int, results: Sequence[Replayed], note: str = "") -> R
     for call_number, result in enumerate(results, 1):
         parts += _list_difference(call_number, result)
 
-        state = "same" if result.same else "differs"
+        state = "same" if result.is_same else "differs"
         then = "-" if result.then is None else result.then
         now = "-" if result.now is None else result.now
         rows.append((str(call_number), result.name, then, now, result.note or state))
 
-    same_count = sum(result.same for result in results)
+    same_count = sum(result.is_same for result in results)
     parts.append(
         make_line(
             f"Turn {to_shown_turn(number)} with the current tools: {same_count} of {len(results)} "
@@ -74,7 +74,7 @@ def render_replay(number: int, results: Sequence[Replayed], note: str = "") -> R
 
 def _list_difference(number: int, result: Replayed) -> Iterator[Report]:
     """Yield the difference of two results; nothing if they are the same, or one is missing."""
-    if result.same or result.then is None or result.now is None:
+    if result.is_same or result.then is None or result.now is None:
         return
 
     label = f"{number} {one_line(result.name, limit=80)}"

@@ -72,10 +72,11 @@ def _split_tools(tools: Mapping[str, JsonValue]) -> tuple[dict[str, bool], JsonO
 
 
 def _list_tool_words(states: Mapping[str, bool], toolsets: Toolsets) -> Iterator[str]:
+    """Yield `tools on: a, b` and `tools off: c`, with a toolset in place of all its tools."""
     for wanted, word in ((True, "on"), (False, "off")):
         names = dict.fromkeys(name for name, state in states.items() if state is wanted)
 
-        # The name of a toolset replaces those of its tools, if all of them are switched.
+        # First find the toolsets, as tools of two toolsets must be found for both.
         whole_toolsets: list[str] = []
         for toolset, tools in toolsets.items():
             if tools and names.keys() >= set(tools):

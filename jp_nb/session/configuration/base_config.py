@@ -25,8 +25,9 @@ from jp_nb.storage.configuration.config_files import ConfigFiles
 def make_base_config(files: ConfigFiles) -> Partial:
     """Return the base configuration of a new conversation: the layers and a model (D8).
 
-    It has no settings with authority, which stay in the files and variables of their owner. A
-    scripted model is stored, and only a trusted record may select a script of the folder.
+    It has no settings with authority, which only the user may set, such as the command of a server:
+    they stay in the files and variables of their owner. A scripted model is stored, and only a
+    trusted record may select a script of the folder.
     """
     return _make_base_config(tuple(files.load_layers()))
 
@@ -35,9 +36,10 @@ def make_base_config(files: ConfigFiles) -> Partial:
 def _make_base_config(layers: tuple[Layer, ...]) -> Partial:
     partial = with_model(merge_layers(layers))
     validate_config(partial)
+    # Without the settings that an untrusted record may not set.
     stored, _refused = strip_untrusted(to_store(partial), "record")
 
-    # A scripted model, which `strip_untrusted` removes, is stored nevertheless.
+    # A scripted model is one of these, and is stored nevertheless.
     model = get_path(partial, MODEL_PATH)
     if isinstance(model, dict) and model.get("provider") == "scripted":
         stored = merge_partials(stored, build_partial(MODEL_PATH, model))

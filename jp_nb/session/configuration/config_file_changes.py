@@ -8,7 +8,7 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from jp_nb.config.aliases import resolve_model
@@ -54,17 +54,20 @@ def write_config_file(
         file.change(directive)
     _check_layer(file.layer(), projection.layers())
 
-    # The user has written the new content. If the old content still waits for the user's consent,
-    # so does the new one, which contains it.
+    # The content of a file applies only if the user consented to it (`file_consents.py`). The user
+    # has written the new content. But if the old content still waits for the consent, so does the
+    # new one, which contains it.
     awaited_consent = files.awaits_consent(where)
     file.save()
     if not awaited_consent:
         files.store_consent_to_written(where)
 
-    return [
-        f"written to {file.path}: {', '.join(file.paths)}",
-        *_unset_in_conversation(file, projection),
-    ]
+    _unset_in_conversation(file.paths, projection)
+
+    notices = [f"written to {file.path}: {', '.join(file.paths)}"]
+    for path in _list_secret_paths(file):
+        notices.append(f"{path} looks like a secret: the file now contains it as plain text")
+    return notices + _list_override_notices(file, projection)
 
 
 def _check_layer(layer: Layer, layers: list[Layer]) -> None:
@@ -84,6 +87,7 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
         layers.insert(weaker_count, layer)
 
     config = validate_config(merge_layers(layers), layer=layer.name, file=layer.file)
+    # The model of the file may be an alias. An unknown one raises an error.
     resolve_model(validate_config(layer.partial).assistant.model.id, config.providers.llm.aliases)
 
 
@@ -103,23 +107,25 @@ def _list_secret_paths(file: ConfigFile) -> list[str]:
     return [path for path in found if not has_setting(path)]
 
 
-def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:
-    """Remove the conversation's values at the paths of the written file; yield notices.
-
-    Otherwise they would override the file. Another layer may still do that: a notice says so.
-    """
+def _unset_in_conversation(paths: Sequence[str], projection: Projection) -> None:
+    """Remove the conversation's values at `paths`, which would override the written file."""
     projection.reload_layers()
     draft = Draft(projection)
-
-    for path in _list_secret_paths(file):
-        yield f"{path} looks like a secret: the file now contains it as plain text"
-    for path in file.paths:
+    for path in paths:
+        # Uncovered, the path gets the value of the layers below, and not the default.
         draft.add_from(None, Change(unsets=(path,), uncovers=frozenset({path})))
-    draft.config()
+    draft.config()  # validates it
     draft.record()
 
+
+def _list_override_notices(file: ConfigFile, projection: Projection) -> list[str]:
+    """Return a notice for each path of the written file that a layer above it also sets."""
+    notices: list[str] = []
     for path, sources in projection.explain(file.paths).items():
         outside = [source for source in sources if source.source not in (BASE, CONVERSATION)]
         if outside and outside[-1].file != str(file.path):
             stronger = outside[-1].place
-            yield f"{path} has another value here, from {stronger}, which overrides that file"
+            notices.append(
+                f"{path} has another value here, from {stronger}, which overrides that file"
+            )
+    return notices

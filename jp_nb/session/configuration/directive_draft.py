@@ -99,7 +99,7 @@ class DirectiveDraft(Draft):
         variables = [layer.partial for layer in layers if layer.name == ENVIRONMENT_LAYER]
 
         revert = revert_source(self.steps(), hashes, unclaimed=list_leaf_paths(variables))
-        if revert.claims:
+        if revert.claims:  # the file owns a setting
             self.add(revert.change, revert.claims)
         else:
             self.notices.append(f"no current setting is from {text!r}, so nothing changes")
@@ -170,8 +170,11 @@ class DirectiveDraft(Draft):
         return url
 
     def _unset(self, path: str) -> None:
-        """Remove the conversation's value at `path`, so that the value of a lower layer applies."""
-        require_node(path)
+        """Remove the conversation's value at `path`, so that the value of a lower layer applies.
+
+        That is an unset that *uncovers*. An unset alone would leave the default.
+        """
+        require_node(path)  # raises an error for an unknown setting
         change = Change(unsets=(path,), uncovers=frozenset({path}))
         is_changed = self.add_from(None, change)
         if is_changed:

@@ -21,8 +21,8 @@ class DiscoveredTools:
     """The discovered tools at the moment.
 
     Attributes:
-        state: The agent's thread replaces it as a whole, and the cell's thread reads it. So neither
-            needs a lock.
+        state: The tools and toolsets. The agent's thread replaces the object as a whole, and the
+            cell's thread reads it, so neither needs a lock.
     """
 
     def __init__(self) -> None:
@@ -51,9 +51,13 @@ class DiscoveredTools:
 
 
 class DiscoveredState:
-    """The discovered tools at one time, by name; a change makes a new object.
+    """The discovered tools at one time; a change makes a new object.
 
     It is compared by identity, so that it can be the key of a cache.
+
+    Attributes:
+        tools: The registration of each tool, by its name.
+        toolsets: The default settings of each source as a toolset, which is off, by its name.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class DiscoveredState:
 
         A tool of this kernel has priority over a discovered one of the same name.
         """
-        if not self.toolsets:
+        if not self.toolsets:  # without sources, there are no tools either
             return registrations
 
         conversation = registrations["conversation"]

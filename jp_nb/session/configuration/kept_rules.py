@@ -1,7 +1,9 @@
-"""The rules that the user kept for the session and the notebook, for the turns of a session.
+"""The permission rules that the user kept for the session and for the notebook.
 
-The rules of the notebook apply only while its record is trusted, so that a notebook of someone else
-at the same path gets no permission, not even for a conversation that begins in it.
+In a prompt for permission, the user can keep the decision as a rule about later calls of the tool
+(`agent/approvals/permission_rules.py`). The rules of the notebook apply only while its record is
+trusted, so that a notebook of someone else at the same path gets no permission, not even for a
+conversation that begins in it.
 
 Source: `docs/turns.md`, `docs/decisions.md` D230.
 """
@@ -19,7 +21,7 @@ from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.configuration.permission_rules_file import NotebookRules
 
 
-class RulesNotebook(Protocol):
+class RulesOwner(Protocol):
     """The part of the active conversation on which the rules depend."""
 
     @property
@@ -54,26 +56,26 @@ class PermissionRules:
     user. Without a known, trusted notebook, there are only those of the session.
     """
 
-    def __init__(self, active: RulesNotebook) -> None:
+    def __init__(self, active: RulesOwner) -> None:
         self._session = active.session_rules
-        self._notebook: NotebookRules | None = None  # the file
-        self._stored: list[KeptRule] = []  # the rules in it
+        self._file: NotebookRules | None = None
+        self._stored: list[KeptRule] = []  # the rules in the file
 
         path = active.notebook_path
         is_own = active.trust.trusted and not active.opened_untrusted
         if path is None or not is_own:
             return
 
-        self._notebook = NotebookRules(path, active.files.root)
+        self._file = NotebookRules(path, active.files.root)
         try:
-            self._stored = self._notebook.load()
+            self._stored = self._file.load()
         except StorageError as exc:
             active.notices.append(str(exc))
 
     @property
     def scopes(self) -> tuple[RuleScope, ...]:
         """The scopes for which the user can keep a rule."""
-        return ("session",) if self._notebook is None else ("session", "notebook")
+        return ("session",) if self._file is None else ("session", "notebook")
 
     def list_for_tool(self, tool: str) -> Sequence[KeptRule]:
         """Return the rules about the tool of this name."""
@@ -90,10 +92,10 @@ class PermissionRules:
                 self._session.append(rule)
             return
 
-        assert self._notebook is not None  # only `scopes` are offered
-        self._notebook.add(rule)
+        assert self._file is not None  # only `scopes` are offered
+        self._file.add(rule)
         # The file keeps a rule once, and forgets the oldest ones.
-        self._stored = self._notebook.load()
+        self._stored = self._file.load()
 
     def remove(self, tool: str, number: int) -> KeptRule:
         """Forget and return the rule about `tool` with this number, counted from 1.
@@ -111,7 +113,9 @@ class PermissionRules:
         rule = rules[number - 1]
         if rule.scope == "session":
             self._session.remove(rule)
-        elif self._notebook is not None:
-            self._notebook.remove(rule)
-            self._stored = self._notebook.load()
+            return rule
+
+        assert self._file is not None  # the rule is from there
+        self._file.remove(rule)
+        self._stored = self._file.load()
         return rule

@@ -6,10 +6,17 @@ Source: `docs/configuration.md`.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from jp_nb.config.partials.partial import Partial
+if TYPE_CHECKING:
+    from jp_nb.config.partials.partial import Partial
 
 _REGISTRY_MODULE = "jp_nb.toolkit.function_tools.tool_registry"
+
+
+def has_registered_tools() -> bool:
+    """Return False if no code has used the registry yet, which `%load_ext` does not load."""
+    return _REGISTRY_MODULE in sys.modules
 
 
 def make_registered_settings() -> Partial:
@@ -17,7 +24,7 @@ def make_registered_settings() -> Partial:
 
     The registry is not loaded for it: as long as it is not loaded, there are no tools.
     """
-    if _REGISTRY_MODULE not in sys.modules:
+    if not has_registered_tools():
         return {}
     from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
@@ -26,7 +33,7 @@ def make_registered_settings() -> Partial:
 
 def get_registry_version() -> int:
     """Return a number that changes with the registered tools; 0 without any."""
-    if _REGISTRY_MODULE not in sys.modules:
+    if not has_registered_tools():
         return 0
     from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 

@@ -31,8 +31,9 @@ def read_requested_changes(
 ) -> list[tuple[Change, Layer | None]]:
     """Return the changes of `-c TEXT` on top of `current`, each with its file, if it has one.
 
-    A name may stand for several files. The changes have models in place of aliases, because an
-    alias can have another meaning later. A file may define the aliases that it uses itself.
+    A name may stand for several files, of which each one is applied after the one before. The
+    changes have models in place of aliases, because an alias can have another meaning later. A file
+    may define the aliases that it uses itself.
 
     Raises:
         ConfigError: It is not an assignment, a JSON object, or the name of a configuration file, or
@@ -77,7 +78,11 @@ def make_model_partial(reference: Any, current: Partial) -> Partial:
 
 
 def to_store(partial: Partial) -> Partial:
-    """Return `partial` as stored in a record: replacing values, without settings of files."""
+    """Return `partial` as a record stores it.
+
+    Its lists and tables replace those of lower layers, instead of being merged with them. Settings
+    that only files may have are omitted.
+    """
     return _without_file_settings(make_replacement(partial))
 
 

@@ -77,6 +77,7 @@ class FolderScripts:
             "script",
             f"replies that replace the model {SCRIPTED_NAME}/{name}: {len(content)} bytes",
         )
+        # Without the consent, `check` notes the file for `%jp trust --workspace`.
         if name in self._chosen or files.consents.check(path, content, [shown_value]):
             return content
 
@@ -89,10 +90,14 @@ class FolderScripts:
         )
 
     def _list_own_changes(self) -> Iterator[Step]:
-        """Yield the recorded changes that are the user's own, and not of an untrusted record."""
+        """Yield the recorded changes of settings that the user made.
+
+        In an untrusted record, the first `untrusted_count` changes may be by someone else.
+        """
         projection = self._active.settings.projection
         for step in projection.steps():
-            if step.delta is not None and step.number >= projection.untrusted_count:
+            is_base_config = step.delta is None
+            if not is_base_config and step.number >= projection.untrusted_count:
                 yield step
 
 

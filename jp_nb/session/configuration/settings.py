@@ -137,7 +137,10 @@ class Settings:
         return str(model or DEFAULT_MODEL)
 
     def list_warnings(self, distrust: str | None = None) -> list[str]:
-        """Return warnings about settings of the record, and about access rules."""
+        """Return warnings about settings of the record, and about access rules.
+
+        `distrust` is the reason in words why the record is not trusted (`Trust.why_not`).
+        """
         self.projection.reload_layers()
         warnings = []
 

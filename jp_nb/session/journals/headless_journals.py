@@ -3,6 +3,9 @@
 The runner of a headless run (`jp-nb run`) calls both functions: first it completes the record that
 it got, then it writes the notebook, and then it removes the journals that are not needed any more.
 
+A journal has the entries of one conversation from entry number `base` on. In comparison with a
+copy of the conversation, it is `covered` (the copy has all entries), or `continues` it, or differs.
+
 Source: `docs/record.md` (the journal).
 """
 
@@ -80,11 +83,13 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         StorageError: Other users can access the folder of journals.
         OSError: The folder cannot be read.
     """
-    copies = collect_copies(get_conversations(document), None)
+    copies = collect_copies(get_conversations(document), active=None)
     for file, header in iter_journals_of(notebook, folder):
         if header.id not in copies:
             continue
+
         contents = read_journal(file.read())
+        # Only the journal knows how far its tool calls without a response came.
         if contents is not None and not contents.calls:
             relation = find_best_relation(contents, copies[header.id])
             file.close(remove=relation == "covered")

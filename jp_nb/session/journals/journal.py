@@ -8,6 +8,8 @@ the one that this kernel wrote before the user switched conversations. `JournalW
 (`journal_writer.py`) writes the file, `journal_format.py` has its lines, and `journal_recovery.py`
 reads the journals that earlier kernels left.
 
+A journal has the entries from a number on, its *base*: the notebook has those before.
+
 Source: `docs/record.md` (the journal).
 """
 
@@ -104,6 +106,10 @@ class ConversationJournal:
                 return False
 
     def _recover(self) -> bool:
+        """Sort the journals of earlier kernels: resume one, and offer the others to `%jp resume`.
+
+        `recovery.candidates` are the others. `recovery.in_folder` are those without a notebook.
+        """
         notebook = self._writer.notebook
         recovery = Recovery(
             self._folder, self._document, notebook=notebook, kernel_folder=self._kernel_folder
@@ -114,8 +120,8 @@ class ConversationJournal:
             has_notebook_journals=len(recovery.candidates) > len(recovery.in_folder),
         )
 
-        # Entries that the page shows may be only in the journal of the other kernel, which may
-        # remove it. So the file of this kernel gets all entries.
+        # Another kernel has the conversation open. Entries that the page shows may be only in the
+        # journal of that kernel, which may remove it. So the file of this kernel gets all entries.
         if recovery.is_shared:
             self._writer.include_all_entries()
 
@@ -150,6 +156,8 @@ class ConversationJournal:
                 "reached the notebook when its kernel ended"
             )
 
+        # The file must have all entries if it is shared (see `_recover`), the calls of all
+        # journals, and the present name of the notebook.
         lacks_entries = recovery.is_shared and self._writer.base > 0
         if lacks_entries or not has_all_calls or not self._names_notebook(contents.header):
             try:
@@ -207,6 +215,7 @@ class ConversationJournal:
         with suppress(OSError):  # a new journal gets all entries
             contents = read_journal(file.read())
 
+        # It fits if the conversation still has all its entries.
         raw = self._document.conversation.raw
         if contents is None or contents.compare_with(raw) != "covered":
             file.close()

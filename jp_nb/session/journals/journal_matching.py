@@ -69,7 +69,9 @@ def find_best_relation(
 ) -> JournalRelation | None:
     """Return the relation of a journal to the copy that has most of it; None without copies.
 
-    `JournalRelation` lists the relations from the best one on: `covered`, `continues`, and so on.
+    `JournalRelation` (`journal_format.py`) lists the relations from the best one on: `covered` (a
+    copy has all entries), `continues` (the journal has more), `branch` (entries differ), and `gap`
+    (entries before the journal are missing).
     """
     best_first: tuple[JournalRelation, ...] = get_args(JournalRelation)
     relations = {contents.compare_with(raw) for raw in copies}

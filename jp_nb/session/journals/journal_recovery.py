@@ -9,6 +9,10 @@ all journals that no running kernel has locked, and decides about each one:
   which `%jp resume` can restore;
 - a journal of another notebook: untouched.
 
+The decision depends on the relation of the journal to the notebook's copy of the conversation:
+`covered` (the copy has all entries), `continues` (the journal has more), `branch` (entries differ),
+or `gap` (the copy lacks entries before the first one of the journal, the *base*).
+
 Source: `docs/record.md` (the journal).
 """
 
@@ -80,7 +84,7 @@ class Recovery:
         resumable: Journal of the active conversation, at least as long as the notebook's record.
         calls: Progress of tool calls in the journals of the active conversation, by event id.
         candidates: Paths of journals with entries that the notebook does not have, newest first.
-        in_folder: The candidates of the kernel's folder; without a notebook, all candidates are.
+        in_folder: Contents of the candidates without a notebook, which are of the kernel's folder.
         is_shared: True if another kernel has the active conversation open.
         notices: Notices for the user.
 
@@ -116,7 +120,7 @@ class Recovery:
         header = file.read_header()
         if header is None:
             self._report_damaged(file)
-            file.close(remove=not file.size)
+            file.close(remove=not file.size)  # an empty one is of a kernel that died at once
             return
 
         owner = self._find_owner(header)
@@ -157,7 +161,7 @@ class Recovery:
         if is_of_place(header, notebook, self._kernel_folder):
             return "own"
 
-        has_copy = any(self._copies.get(header.id, ()))
+        has_copy = any(self._copies.get(header.id, ()))  # one with entries
         if not has_copy:
             return None
 
@@ -187,8 +191,9 @@ class Recovery:
     def _keep_longer(self, journal: OpenJournal) -> None:
         """Keep the longer journal of the active conversation, and the calls of both.
 
-        The shorter one is removed if the longer one has all its entries. Otherwise, its entries are
-        a branch, which the user can restore.
+        The shorter one is removed if the longer one has all its entries. If its entries differ,
+        they are a branch, which the user can restore. If it only begins earlier, it stays on the
+        disk.
         """
         for event_id, progress in journal.contents.calls.items():
             known = self.calls.get(event_id, progress)
@@ -208,7 +213,7 @@ class Recovery:
         base = longer.contents.header.base
         all_entries = [*self._stream.raw[:base], *longer.contents.entries]
         is_covered = shorter.contents.compare_with(all_entries) == "covered"
-        # A journal that begins earlier has entries that the longer one lacks.
+        # Then it has entries that are otherwise only in the notebook.
         begins_earlier = shorter.contents.header.base < base
         shorter.file.close(remove=is_covered and not begins_earlier)
         if not is_covered:

@@ -191,6 +191,7 @@ class JournalWriter:
         if creates_file and not is_begun:
             self.write()  # with the progress of all calls
         elif self._file is not None:
+            # Each line repeats the signature, as a reader ignores what follows the last one.
             _, signature = self._written_state
             self._file.append(format_call_lines(signature, progress))
 
@@ -203,7 +204,8 @@ class JournalWriter:
 
         It keeps its first entry, or gets all entries of the conversation.
         """
-        self._rewrite(0 if with_all_entries else self._base)
+        base = 0 if with_all_entries else self._base
+        self._rewrite(base)
 
     def _rewrite_after_repair(self) -> None:
         """Rewrite the file from the first entry that a repair has changed."""
@@ -240,7 +242,8 @@ class JournalWriter:
     def _rewrite(self, base: int) -> None:
         """Rewrite the file, if there is one, with the entries from `base` on.
 
-        If it cannot be written, the file and this object are unchanged.
+        Without a file, only the two numbers change, and the next file begins at `base`. If the file
+        cannot be written, it and this object are unchanged.
         """
         raw = self.stream.raw
         written = base
@@ -277,7 +280,7 @@ class JournalWriter:
     def _is_saved(self, count: int) -> bool:
         """Return True if the notebook file has the first `count` entries as they are now."""
         saved_count = self._count_saved_entries(self.stream.id)
-        if saved_count != self._unrepaired_count:
+        if saved_count != self._unrepaired_count:  # saved since the repair
             self._unrepaired_count = None
         return self._unrepaired_count is None and saved_count >= count
 

@@ -98,8 +98,11 @@ class RestorableConversations:
         return matches[0] if matches else None
 
     def _read(self, path: Path) -> RestorableConversation | None:
-        """Return the conversation; None if a process has its journal, or entries are missing."""
-        file = take_journal(path)
+        """Return the conversation of a journal; None if it cannot be restored any more.
+
+        Then another process has the journal, it is damaged, or entries before it are missing.
+        """
+        file = take_journal(path)  # locks it
         if file is None:
             return None
 

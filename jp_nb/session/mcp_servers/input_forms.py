@@ -47,6 +47,7 @@ class InputForms:
         if not isinstance(end, FormEnd):
             return {}
 
+        # A form has an end for each page, also if the user left it early.
         answers: dict[str, str] = {}
         for input_id, question, page_end in zip(labels, questions, end.ends, strict=True):
             if isinstance(page_end, Answered):

@@ -19,6 +19,7 @@ from jp_nb.config.secret_settings.server_secrets import (
     hide_arguments,
     hide_url,
 )
+from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
 from jp_nb.errors import UsageError
@@ -72,6 +73,7 @@ def find_servers(files: ConfigFiles, path: str | None) -> ServerFiles:
             in_folder = [file for file in find_server_files(place) if file.scope == "workspace"]
             return read_server_files(in_folder, place)
         if place.exists() or place.is_symlink():
+            # The user has named it, so it counts as the user's own.
             return read_server_files([ServerFile(place, "file", "user")], files.root)
     except (OSError, RuntimeError, ValueError) as exc:
         raise UsageError(f"{path[:80]!r} is not a valid file name: {exc}") from exc
@@ -125,7 +127,7 @@ def describe_launch(entry: ServerEntry) -> str:
 
 def _quote(word: str) -> str:
     """Return a word as a shell needs it, but with readable references and hidden keys."""
-    without_marks = word.replace("${", "").replace("}", "").replace("(set, not shown)", "")
+    without_marks = word.replace("${", "").replace("}", "").replace(NOT_SHOWN, "")
     needs_no_quotes = word != "" and shlex.quote(without_marks) == without_marks
     return word if needs_no_quotes else shlex.quote(word)
 
@@ -204,7 +206,8 @@ class ImportPlan:
 def plan_import(chosen: Sequence[ImportChoice], target: Target, keys: KeyChoice) -> ImportPlan:
     """Return the changes that add the `chosen` servers.
 
-    A file of the workspace never gets a key: references to variables replace them.
+    `keys` tells if the keys in the entries are copied, or replaced by references to environment
+    variables, which the user then has to set. A file of the workspace never gets a key.
 
     Raises:
         UsageError: Two servers have the same name.

@@ -69,7 +69,8 @@ class ServerLaunches:
     def preview(self, name: str, server: McpServer) -> Launch | None:
         """Return the command or address of the server, without a question to the user.
 
-        Inputs have their labels as values. None: the command or address depends on inputs.
+        Inputs have their labels as values. None: the path of the program, or the address, depends
+        on inputs, so it is not known yet.
 
         Raises:
             ConfigError: The server cannot start. The error has the path of the setting.
@@ -77,8 +78,8 @@ class ServerLaunches:
         if has_inputs_in_place(server):
             return None
 
-        inputs = find_inputs(server)
-        context = LaunchContext(self._files.root, inputs=inputs, read_file=_read_own_file)
+        labels = find_inputs(server)
+        context = LaunchContext(self._files.root, inputs=labels, read_file=_read_own_file)
         return resolve_launch(name, server, context)
 
     async def _get_inputs(self, name: str, server: McpServer) -> Mapping[str, str]:

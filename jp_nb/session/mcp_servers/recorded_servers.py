@@ -91,12 +91,13 @@ class RecordedServer(ToolSource):
 
     def _all_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
         """Return the definitions of all tools on the cassette, by name. The last one counts."""
+        # The parts of requests have kind and id as keys. The kind of a tool's definition is "tool".
         values = (part.value for (kind, _), part in self._content.parts.items() if kind == "tool")
         return dict(_with_names(values))
 
     def _register(self, name: str, definition: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return the default settings of a tool, as the server that runs would give them."""
-        own_name = name.partition(SEPARATOR)[2]
+        own_name = name.partition(SEPARATOR)[2]  # behind the name of the server
         return {
             "source": f"{self.name}.{own_name}",
             "toolset": self.name,

@@ -42,6 +42,8 @@ HAS_HEADER: Final = (
 class ServerSources:
     """Makes a source for each server of a configuration.
 
+    `TurnRunner` sets the attributes at the first turn of a kernel.
+
     Attributes:
         ask: Asks the user for the inputs of a server; None if no user is available.
         sign_in: Lets the user sign in to a server; None if no user is available.

@@ -50,10 +50,10 @@ class CassetteProvider:
         name: Name of the wrapped provider.
         make: Creates the wrapped provider when it is first needed.
         cassette: The open cassette.
-        hide: Removes secrets from a text before it is recorded.
+        hide: Removes secrets from a text before it is recorded; `str` leaves it as it is.
 
     Attributes:
-        answered_request: The last request that the cassette answered.
+        answered_request: The last request that the cassette answered; None before.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class CassetteProvider:
         for event in exchange.events:
             yield event
 
+        # The end is a failure, or that the stream broke off, or the last event of a response.
         if isinstance(exchange.end, FailedResponse):
             raise exchange.end.make_error()
         if not isinstance(exchange.end, IncompleteResponse):

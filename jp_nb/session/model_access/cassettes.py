@@ -111,6 +111,7 @@ class Cassettes:
         assert choice.path is not None
         shown_value = ("cassette", f"responses that replace models: {len(content)} bytes")
 
+        # Without the consent, `check` notes the file for `%jp trust --workspace`.
         if not is_absolute and not self._files.consents.check(choice.path, content, [shown_value]):
             raise ConfigError(
                 f"the cassette {self.format_path(choice.path)} came with this folder and "

@@ -1,7 +1,9 @@
 """An open cassette: its recorded exchanges, and those that are added.
 
 A cassette is a file of recorded requests with their responses, as in VCR.py. An *exchange* is one
-of them. Replayed exchanges are matched by their requests, and each one is used once.
+of them. Replayed exchanges are matched by the ids of their requests, which are digests of their
+content, and each exchange is used once. An *inquiry* is a question of a tool that a model answers:
+a request of its own, beside those of the turn.
 
 Source: `docs/cassettes.md`.
 """
@@ -174,9 +176,8 @@ class OpenCassette:
     def _make_miss_error(self, request: NormalizedRequest) -> UnrecordedError:
         """Return the error about a request that the cassette does not have.
 
-        An *inquiry* is a question of a tool that a model answers. If it is missing, the tool
-        continues with an error, and the next request of the turn differs from the recorded one. So
-        the error about that request is the one about the inquiry.
+        If an inquiry is missing, the tool continues with an error, and the next request of the turn
+        differs from the recorded one. So the error about that request is the one about the inquiry.
         """
         if self._first_miss and not request.is_inquiry:
             first_miss = self._first_miss
@@ -231,6 +232,7 @@ class OpenCassette:
             self._keep(exchange)
 
     def _keep(self, exchange: Exchange) -> None:
+        """Write `exchange` with the failed attempts before it, or keep a failure for later."""
         if self.is_recording:
             self._unwritten_recording.append(exchange)
             # The old file stays until the new recording has a response.

@@ -41,7 +41,7 @@ class PacedProvider:
         """Stream one response, once the batch allows it; see `Provider`."""
         used = Usage()
         async with AsyncExitStack() as stack:
-            if self._pace is not None:
+            if self._pace is not None:  # waits until the request may start
                 await stack.enter_async_context(self._pace.running(self._name))
             try:
                 events = await stack.enter_async_context(aclosing(self._provider.stream(request)))
@@ -51,6 +51,7 @@ class PacedProvider:
                     yield event
             except ProviderError as exc:
                 if self._pace is not None and exc.kind == "rate_limit":
+                    # All kernels of the batch wait before their next request.
                     self._pace.hold(self._name, exc.retry_after)
                 raise
             finally:

@@ -231,7 +231,7 @@ def _copy_conversation(stream: ConversationStream) -> ConversationStream:
     """Return a copy that can be changed. That of a damaged conversation has no entries."""
     entries = [] if stream.damage else copy_nested_json(stream.raw)
     copied = ConversationStream(copy_nested_json(stream.properties), clock=utc_now, raw=entries)
-    copied.repair()
+    copied.repair()  # the calls of an interrupted turn may have no response
     return copied
 
 

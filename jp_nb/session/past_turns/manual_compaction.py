@@ -96,6 +96,7 @@ class ManualCompaction:
         bounded_rules = [rule.model_copy(update=update) for rule in rules]
 
         steps = planner.make_steps(bounded_rules, first=options.first, last=options.last)
+        # Rules of the user's own are carried out even if their summary saves no tokens.
         return planner.make_plan(steps, wants_summary=options.rules is not None)
 
     @property
@@ -162,12 +163,13 @@ class ManualCompaction:
         return compactions
 
     def _record_usage_only(self, usage: UsageCounter) -> None:
-        """Record the tokens of requests that led to no compaction.
+        """Record the tokens of requests that led to no compaction, if there are any.
 
         An empty `ConfigDelta` carries tokens that no other entry can carry.
         """
         mark = usage.attach_usage(ConfigDelta())
-        self._record([mark] if is_usage_mark(mark) else [])
+        entries = [mark] if is_usage_mark(mark) else []
+        self._record(entries)
 
     def _select_reply_scripts(self, draft: Draft, options: CompactionOptions) -> None:
         """Select the scripts that the changed settings name.

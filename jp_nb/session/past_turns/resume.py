@@ -45,6 +45,7 @@ _RUN_HERE: Final = Action("r", "Run it here", "run")
 _SKIP: Final = Action("s", "Skip it and tell the model", "skip")
 _LATER: Final = Action("d", "Decide later", "later")
 _UNFINISHED: Final = ("failed", "interrupted", "stopped")
+"""Statuses of a turn of this kernel that ended before its final answer."""
 
 
 class TurnResumption:
@@ -62,10 +63,11 @@ class TurnResumption:
         """Continue the last turn, which was interrupted, and show that in the cell.
 
         The user decides about each tool call that may have run already, and about each open call
-        of an untrusted record. `conversation` is an id in the journal, or the beginning of one:
-        that conversation becomes active instead. Without it, the newest one does if the last turn
-        is complete. In both cases, nothing is sent, and None is returned. Raises the errors of
-        `TurnRunner.run`.
+        of an untrusted record. Raises the errors of `TurnRunner.run`.
+
+        The journal may have conversations of an earlier kernel. With `conversation`, the id of one
+        or the beginning of it, that one becomes active instead. So does the newest one if the last
+        turn is complete. In both cases, nothing is sent, and None is returned.
 
         Raises:
             UsageError: There is no such conversation, nothing to resume, or an undefined tool.
@@ -85,6 +87,7 @@ class TurnResumption:
         editing_tools = self._find_editing_tools(turn)
         repeated, skipped = self._ask_user(turn, editing_tools)
 
+        # The draft may start tools, and shows that early in the output of the turn.
         with self._turns.runner.output.ending_early():
             draft = self._draft(turn)
             self._add_notices(turn, skipped)
@@ -213,7 +216,7 @@ class TurnResumption:
         """
         stream = self._active.document.conversation
         changes = turn.taken_back
-        stream.append(*(change.stamped("") for change in changes))
+        stream.append(*(change.stamped("") for change in changes))  # `append` sets the time
         try:
             yield
         except BaseException:

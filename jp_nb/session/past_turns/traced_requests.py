@@ -242,7 +242,10 @@ class TracedRequests:
         return projection.until(stream)
 
     def _resolve_with_remarks(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
-        """Resolve `basis`. If its attachments are gone, omit them, and add a remark."""
+        """Resolve `basis`. If its attachments are gone, omit them, and add to `remarks`.
+
+        The choice of tools is not resolved: `_find_tool_choice` reads it from the record.
+        """
         conversation_id = self._stream.id
         try:
             return self._resolve(basis, conversation_id, tool_choice="auto")

@@ -74,7 +74,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     bench.show(render_replay(number, results, note))
     raise_for_end(run)
 
-    different_names = [result.name for result in results if not result.same]
+    different_names = [result.name for result in results if not result.is_same]
     if strict and different_names:
         raise ReplayError(
             f"{len(different_names)} of {len(results)} results of turn {to_shown_turn(number)} "
@@ -128,7 +128,8 @@ def _repeat_calls(batch: RecordedBatch, tools: BenchTools) -> list[Call]:
 def _compare(batches: Sequence[RecordedBatch], run: BenchRun) -> Iterator[Replayed]:
     """Yield the recorded and the new result of each call, then of the changes of its batch.
 
-    A call of a tool that is not available has no new result, and neither has one after a stop.
+    `run` has the same batches with new calls. A call that did not run, because the user stopped the
+    run, has no new result. That of a tool that is not available is an error.
     """
     outcomes = {id(call): outcome for call, outcome in run.iter_outcomes()}
 

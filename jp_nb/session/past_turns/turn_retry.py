@@ -46,10 +46,12 @@ class TurnRetry:
         Raises:
             UsageError: There is no last turn.
         """
+        # Read from the record only after turns of other threads, for which the line waits.
         read_turn_request = partial(self._read_turn_request, model)
         return self._active.line.run(partial(self._turns.run_request, read_turn_request))
 
     def _read_turn_request(self, model: str | None) -> TurnRequest:
+        """Return the request of the last turn again, with the branch in which it is sent."""
         stream = self._active.document.conversation
         turn = find_turn_to_repeat(stream.turns(), "there is no turn to ask again")
         request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
@@ -61,12 +63,15 @@ class TurnRetry:
             skipped=range(turn.number + 1, stream.turn_count),
             why=f"turn {to_shown_turn(turn.number)} is asked again",
         )
+
+        # Without the note about a plan, which a turn that begins with one adds again.
+        repeated = ChatRequest(
+            content=read_content_without_note(request),
+            schema=request.response_schema,
+            metadata=metadata,
+        )
         return TurnRequest(
-            request=ChatRequest(
-                content=read_content_without_note(request),
-                schema=request.response_schema,
-                metadata=metadata,
-            ),
+            request=repeated,
             cell=self._host.get_cell_run(),
             next_conversation=branch,
             images=stream.images.images_of(request).images,

@@ -21,11 +21,11 @@ from jp_nb.agent.prepared_answers import (
     DecisionKind,
     DeclinedByFile,
     GivenAnswer,
-    InvalidAnswer,
     OpenDecision,
     PreparedDecision,
 )
 from jp_nb.errors import ConfigError
+from jp_nb.session.questions.file_answers import read_file_answer
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.answers_content import (
     CONSENT_WORDS,
@@ -43,16 +43,12 @@ from jp_nb.storage.configuration.answers_file import (
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.run_events import append_run_event
-from jp_nb.text import one_line
-from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.question_types.answer_types import AnswerType
+from jp_nb.toolkit.question import Question
 
 MAX_WORDS_CHARS: Final = 2_000
 """Maximum length of the model's last words beside an open decision, from their end."""
 MAX_PREPARED_RESULT_CHARS: Final = 10_000
 """Maximum length of the result beside an open decision about its delivery."""
-FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
-"""The answer to a question, or the answers to the fields of a form by id."""
 _SECTIONS: Final[Mapping[DecisionKind, AnswersSection]] = {
     "permission": "permissions",
     "result": "results",
@@ -125,10 +121,10 @@ class SessionAnswers:
         if answer is None:
             return None
 
-        place = self._file.format_place(answer)
+        place = self._file.format_place(answer)  # file and line, for messages
         if answer.skip:
             return DeclinedByFile(place)
-        return _check_answer(answer.value, question, place)
+        return read_file_answer(answer.value, question, place)
 
     def answers_questions_of(self, tool: str) -> bool:
         """Return True if the file has answers to questions of `tool`."""
@@ -203,7 +199,7 @@ def _expand_user(path: str) -> Path:
 
 def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
     """Return the answer as the file has it, for the user who consents to the file."""
-    section = answer.key[0]
+    section = answer.key[0]  # before the names of tool and question
     if section != "questions":
         return SKIP_WORD if answer.skip else CONSENT_WORDS[cast(AnswersSection, section)]
     if answer.skip:
@@ -215,80 +211,3 @@ def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
 
 def _format_variable(value: JsonValue | EnvironmentVariable) -> JsonValue:
     return {"env": value.name} if isinstance(value, EnvironmentVariable) else value
-
-
-def _check_answer(
-    file_answer: FileAnswer, question: Question, place: str
-) -> GivenAnswer | InvalidAnswer:
-    """Return the answer to `question`, with the values of environment variables."""
-    kind = question.answer_type
-    try:
-        answer = _read_answer(file_answer, question)
-    except _InvalidValueError as exc:
-        return InvalidAnswer(f"{place}: {exc}")
-
-    if isinstance(kind, FormAnswer) and isinstance(answer, dict):
-        answer = kind.with_defaults(answer)
-    answer = kind.normalized(answer)
-    if question.misfit(answer) is None:
-        return GivenAnswer(answer, place)
-
-    message = f"{place}: the answer to {question.id!r} does not fit"
-    problem = _format_problem(kind, answer)
-    if problem:
-        message = f"{message}: {problem}"
-    return InvalidAnswer(message)
-
-
-class _InvalidValueError(Exception):
-    """A value of an answers file is not possible for its question or field."""
-
-
-def _read_answer(file_answer: FileAnswer, question: Question) -> JsonValue:
-    """Return the answer of the file with the values of environment variables, field by field.
-
-    Raises:
-        _InvalidValueError: A secret is not in an environment variable, or another value is in one.
-    """
-    kind = question.answer_type
-    if not isinstance(file_answer, Mapping):
-        return _read_value(question.id, file_answer, is_secret=kind.secret)
-
-    secret_ids = {question.id} if kind.secret else set()
-    if isinstance(kind, FormAnswer):
-        secret_ids = {field.id for field in kind.fields if field.answer_type.secret}
-    return {
-        name: _read_value(name, value, is_secret=name in secret_ids)
-        for name, value in file_answer.items()
-    }
-
-
-def _read_value(name: str, value: JsonValue | EnvironmentVariable, *, is_secret: bool) -> JsonValue:
-    if not isinstance(value, EnvironmentVariable):
-        if is_secret:
-            raise _InvalidValueError(
-                f'give a secret such as {name!r} as an environment variable: {{ env = "NAME" }}'
-            )
-        return value
-
-    if not is_secret:
-        raise _InvalidValueError(
-            f"{name!r} is not a secret, so its answer is recorded and "
-            "sent. An environment variable can only answer secret questions"
-        )
-
-    text = os.environ.get(value.name, "")
-    if not text:  # CI sets a variable without its secret to ""
-        raise _InvalidValueError(f"the environment variable {value.name!r} is not set or is empty")
-    return text
-
-
-def _format_problem(kind: AnswerType, answer: JsonValue) -> str:
-    """Return why `answer` does not fit; "" if the reason could show a secret."""
-    if not kind.has_secret:
-        return one_line(kind.format_problem(answer))
-
-    if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
-        return ""
-    without_check = kind.model_copy(update={"check": None})  # a check may quote the answer
-    return one_line(without_check.format_problem(answer))

@@ -71,6 +71,10 @@ class CodeQuestions:
     The configuration can answer a whole question, or single fields of a form. The user is then
     asked only for the other fields.
 
+    The types of answers (`toolkit/question_types/`) check them: `misfit` is None if an answer is
+    valid, `problems` has the errors by field (with "" for the whole form), and `normalized` puts
+    the value of an option in place of its label.
+
     Args:
         label: The heading of the prompt.
         tool: Name of the tool whose code asks; None for code of a cell.
@@ -146,7 +150,6 @@ class CodeQuestions:
         if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
             raise ConfigError(_format_expected(question), path=path)
 
-        # The problem of a field has its name; "" stands for the whole form.
         problems = kind.find_unknown_fields(answer) or kind.problems(answer)
         _raise_problems({_join_path(path, name): problem for name, problem in problems.items()})
 

@@ -128,6 +128,7 @@ class QuestionLog:
         while self._unwritten:
             entry = self._unwritten[0]
             try:
+                # The answer of a file or of a default, which is written only if it is new.
                 repeats = entry.get("channel") not in USER_CHANNELS
                 added = log.append([entry], key=self._obtain_key(), if_new=repeats)
                 self._add_notices(*added.problems)

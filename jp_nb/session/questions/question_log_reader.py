@@ -93,6 +93,10 @@ class QuestionLogReader:
     def _make_history(
         self, log: QuestionLogFile | None, *, includes_foreign: bool
     ) -> QuestionHistory:
+        """Return the answers of `log`, or without a log those of the conversation.
+
+        `left_out` is the number of foreign entries that the user has not accepted.
+        """
         if not self._active.trust.trusted:
             return QuestionHistory(trusted=False)
         if log is None or not log.exists():
@@ -106,18 +110,16 @@ class QuestionLogReader:
 
         answers: list[LoggedAnswer] = []
         for line in contents.lines:
-            if line.entry is None or line.number is None:
+            if line.entry is None or line.number is None:  # a damaged line, or one without answer
                 continue
             is_trusted = line.is_own or is_accepted
             if is_trusted or includes_foreign:
                 answers.append(read_logged_answer(line.entry, line.number, is_trusted=is_trusted))
 
         answers.sort(key=lambda answer: (answer.moment, answer.id))
+        left_out = 0 if is_accepted else len(foreign)
         return QuestionHistory(
-            answers=tuple(answers),
-            source="log",
-            left_out=0 if is_accepted else len(foreign),
-            damaged=contents.damaged,
+            answers=tuple(answers), source="log", left_out=left_out, damaged=contents.damaged
         )
 
     def _report_damage(self, log: QuestionLogFile, contents: LogContents) -> None:
@@ -141,7 +143,6 @@ class QuestionLogReader:
 
     def _is_accepted(self, foreign: Sequence[tuple[int, LogEntry]]) -> bool:
         """Return True if the user has accepted exactly these foreign entries, or there are none."""
-        # The consent to files of folders. The signature of the record is another trust.
         consents = self._active.files.trust
         if consents is None:  # a headless run accepts the files of its folder
             return True

@@ -35,6 +35,9 @@ class CellResolver:
 
     The user's variables may be used only on the cell's thread. So a method that resolves
     attachments first describes the attached variables there.
+
+    A `SourceAttempt` (`agent/offered_tools/tool_sources.py`) notes the sources of tools that have
+    failed. The caller passes one to all steps of a turn, so that each source is tried once.
     """
 
     def __init__(
@@ -87,7 +90,10 @@ class CellResolver:
         names: Sequence[str] = (),
         only_named: bool = False,
     ) -> bool:
-        """Let sources find their tools before a turn; see `ToolDiscovery.discover`."""
+        """Let sources find their tools before a turn; return True if any have changed.
+
+        See `ToolDiscovery.discover`.
+        """
         discovery = self._resolver.discovery
         if not discovery.may_discover(config):
             return False

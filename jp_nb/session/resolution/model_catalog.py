@@ -5,17 +5,16 @@ Source: `docs/guide.md`, `docs/decisions.md` D107.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from jp_nb.agent.provider import ModelInfo, ModelList, Provider
-from jp_nb.config.aliases import resolve_model
+from jp_nb.agent.provider import ModelList, Provider
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.model_id import ModelId
-from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.errors import ProviderError
+from jp_nb.session.resolution.model_warnings import list_model_warnings
 from jp_nb.session.resolution.resolver import Resolver
 
 CACHE_SECONDS: Final = 300.0
@@ -156,9 +155,8 @@ class ModelCatalog:
 
         info = listed.find(model.name)
         if info is not None:
-            warnings = [format_deprecation(info), format_output_limit(info, config)]
-            warnings += _list_ending_aliases(listed, model.provider, config)
-            return " ".join(filter(None, warnings)) or f"{model.provider} lists this model"
+            warnings = list_model_warnings(info, listed, model.provider, config)
+            return " ".join(warnings) or f"{model.provider} lists this model"
 
         if listed.is_cut or not listed.models:
             return f"{MODEL_UNKNOWN}: the model list of {model.provider} is incomplete"
@@ -167,44 +165,3 @@ class ModelCatalog:
             f"⚠ {model.provider} does not list {model.name}. It may still work, for "
             f"example as a short name. Show the list: `%jp models {model.provider}`"
         )
-
-
-def format_deprecation(model: ModelInfo) -> str:
-    """Return a warning if the provider announced the end of `model`, otherwise ""."""
-    if not model.state:
-        return ""
-
-    if model.state == "retired":
-        state = f"has ended: {model.ends}" if model.ends else "has ended"
-    else:
-        state = f"ends on {model.ends}" if model.ends else "is deprecated"
-    return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"
-
-
-def _list_ending_aliases(listed: ModelList, provider: str, config: AppConfig) -> Iterator[str]:
-    """Yield a warning for each alias of a model of `provider` whose end was announced."""
-    aliases = config.providers.llm.aliases
-    current = config.assistant.model.id
-    for alias in aliases:
-        with suppress(ConfigError):  # reported when the alias is used
-            model = resolve_model(alias, aliases)
-            is_current = model == resolve_model(current, aliases)
-            if is_current or model.provider != provider:
-                continue
-
-            info = listed.find(model.name)
-            if info is not None and info.state:
-                yield f"Alias `{alias}`: {format_deprecation(info)}"
-
-
-def format_output_limit(model: ModelInfo, config: AppConfig) -> str:
-    """Return a warning if the configured length of an answer exceeds that of `model`, else ""."""
-    limit = model.max_output
-    tokens = config.assistant.model.parameters.max_tokens
-    if limit is None or tokens is None or tokens <= limit:
-        return ""
-    path = "assistant.model.parameters.max_tokens"
-    return (
-        f"⚠ {path} = {tokens}, but {model.id} writes at most {limit} tokens in an answer. "
-        f"Reduce it: `%jp config {path}={limit}`"
-    )

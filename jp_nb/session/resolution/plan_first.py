@@ -23,6 +23,7 @@ NO_PLAN_TOOL: Final = (
 def require_plan_tool(tools: ToolSet) -> None:
     """Raise `UsageError` if the tool for plans is not one of `tools`."""
     tool = tools.tools.get(PLAN_TOOL)
+    # Another tool of this name has no argument that is a plan.
     if tool is not None and tool.executor.plan_argument:
         return
 

@@ -49,19 +49,24 @@ def look_at_project(config: AppConfig, project: ProjectFiles) -> None:
 
 def describe_project(config: AppConfig, project: ProjectFiles) -> str:
     """Return the state of the instructions and skills in one line, for `%jp doctor`."""
-    name = config.assistant.project_instructions
-    path = project.find_instructions(name)
-    if not name:
-        state = "off"
-    elif path is None:
-        state = f"no {name}"
-    else:
-        instructions = project.read_instructions(name)
-        state = f"{path} is not sent: `%jp trust --workspace` shows it, or a notice says why"
-        if instructions is not None:
-            state = f"{path}, {len(instructions.text):,} characters"
-
+    state = _describe_instructions(config.assistant.project_instructions, project)
     if not config.assistant.skills:
         return f"{state}; skills are off"
+
     skills = project.read_skills()
     return f"{state}; skills: {', '.join(skills) or 'none'}"
+
+
+def _describe_instructions(name: str, project: ProjectFiles) -> str:
+    """Return the state of the file `name` with the instructions; "" turns instructions off."""
+    if not name:
+        return "off"
+
+    path = project.find_instructions(name)
+    if path is None:
+        return f"no {name}"
+
+    instructions = project.read_instructions(name)
+    if instructions is None:
+        return f"{path} is not sent: `%jp trust --workspace` shows it, or a notice says why"
+    return f"{path}, {len(instructions.text):,} characters"

@@ -108,11 +108,13 @@ class Resolver:
         is_first_call = True
 
         async def resolve() -> Resolved:
+            """Return the settings for the next request: the turn calls it before each one."""
             nonlocal is_first_call
             if is_first_call:
                 is_first_call = False
                 return first
 
+            # Sources may have found other tools since, which are a layer of the settings.
             conversation_id = self._active.document.conversation.id
             settings = self._active.settings
             basis = settings.snapshot()

@@ -2,7 +2,8 @@
 
 A tool source, such as an MCP server, may *discover* tools that the configuration does not name. The
 discovered tools of this kernel (`ActiveConversation.discovered`) are a layer of the settings. Each
-method here that asks sources for tools updates that layer.
+method here that asks sources for tools updates that layer. It notes the sources that failed in the
+`SourceAttempt` of the turn (`agent/offered_tools/tool_sources.py`), and does not ask them again.
 
 Source: `docs/mcp.md`, `docs/extending.md`, `docs/decisions.md` D217.
 """
@@ -33,7 +34,11 @@ class ToolDiscovery:
         answered: Callable[[str], bool],
         attempt: SourceAttempt | None,
     ) -> ToolSet:
-        """Return the tools that `config` enables; see `offer_tools`."""
+        """Return the tools that `config` enables; see `offer_tools`.
+
+        Without a user (`unavailable_reason`), tools that ask questions are omitted, unless
+        `answered` returns True for their name, because an answers file has the answers.
+        """
         try:
             return await offer_tools(
                 config,

@@ -4,6 +4,9 @@ The rows that the cache file does not answer are submitted as batches, and the f
 the batches. So an interrupt, or the end of the kernel, loses nothing: a later call with the same
 file finds the batches, waits for them, and submits only what is in none.
 
+`ModelBatches` (`agent/model_requests/model_batches.py`) is the batch API: it submits a batch of
+request bodies by key, reads the state of a batch, and yields the answers of an ended one by key.
+
 Source: `docs/rows.md`.
 """
 
@@ -22,8 +25,8 @@ from jp_nb.errors import JpNbError, ProtocolError, ProviderError, StorageError
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.rendering.reports.row_progress import RowProgress
-from jp_nb.session.rows.cached_answers import find_cached
-from jp_nb.session.rows.completion_cache import CompletionCache, SubmittedBatch, make_cache_key
+from jp_nb.session.rows.cached_answers import find_cached, make_cache_key
+from jp_nb.session.rows.completion_cache import CompletionCache, SubmittedBatch
 from jp_nb.session.rows.completions import Completion, Completions, Failure, make_failure
 from jp_nb.session.rows.progress_display import ProgressDisplay
 from jp_nb.session.rows.prompt_images import PromptError
@@ -243,11 +246,11 @@ class BatchRun:
     def _handle_unknown(self, batch: SubmittedBatch, error: UnknownBatchError) -> None:
         """Give up a batch that the server does not know; keep it in the file if it may be paid."""
         reason = f"the server does not know the batch {batch.id}: {error}"
-        if error.status != HTTPStatus.NOT_FOUND:
+        if error.status != HTTPStatus.NOT_FOUND:  # the server has deleted it
             self._end_batch(batch, reason)
             return
 
-        # The key may be that of another project, and the batch may be paid.
+        # The API key may be that of another project, and the batch may be paid.
         self._leave_batch(
             batch,
             f"{reason}. If the key is one of another project, use that of the project that has "
@@ -268,7 +271,7 @@ class BatchRun:
         needed = {key: self._make_request(key) for key in batch.rows if key in self._prompts}
 
         async for key, answer in self._batches.read_answers(state, needed):
-            if key in self._results:
+            if key in self._results:  # an earlier look was interrupted while it read the answers
                 continue
             result = self._read_answer(answer)
             self._results[key] = result

@@ -1,22 +1,44 @@
-"""Read answers from the cache file, unless they no longer fit the schema.
+"""Find the answers to prompts in the cache file, unless they no longer fit the schema.
+
+The key of an answer is the digest of all that it depends on: the prompt, the model, its settings,
+and the schema. So a changed prompt or setting asks the model again.
 
 Source: `docs/rows.md`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import compact_json, encode_utf8
-from jp_nb.session.rows.completion_cache import CompletionCache, read_cached_usage
+from jp_nb.json_values import compact_json, encode_utf8, sorted_json
+from jp_nb.record.entries.token_usage import USAGE_FIELDS, Usage
+from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completions import Completion
+from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt
 from jp_nb.session.turns.structured import AnswerForm
 from jp_nb.toolkit.arguments.misfits import list_misfits
 
 log = logging.getLogger(__name__)
+
+
+def make_cache_key(task: CompletionTask, prompt: RowPrompt) -> str:
+    """Return the digest of everything that the answer depends on."""
+    model = task.model
+    basis: dict[str, JsonValue] = {
+        "model": model.full_name,
+        "system": list(model.system),
+        "parameters": json.loads(json.dumps(asdict(model.parameters), default=str)),
+        "schema": None if task.form is None else task.form.schema,
+        "prompt": prompt.text,
+        "images": [image.digest for image in prompt.images],
+    }
+    return hashlib.sha256(encode_utf8(sorted_json(basis))).hexdigest()
 
 
 def find_cached(cache: CompletionCache, key: str, form: AnswerForm | None) -> Completion | None:
@@ -28,7 +50,7 @@ def find_cached(cache: CompletionCache, key: str, form: AnswerForm | None) -> Co
 def _read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion | None:
     """Return the answer of a stored line; None if it does not fit the form."""
     model = str(stored.get("model", ""))
-    usage = read_cached_usage(stored.get("usage"))
+    usage = _read_usage(stored.get("usage"))
 
     if form is None:
         text = stored.get("text")
@@ -41,6 +63,7 @@ def _read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion 
     data: JsonValue = stored["json"]
     if list_misfits(data, form.schema):
         return None
+
     value: Any = data
     if form.type is not None:
         try:
@@ -48,4 +71,13 @@ def _read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion 
         except Exception:  # a validator is the user's code; the model is asked again
             log.debug("a cached answer does not fit its type", exc_info=True)
             return None
+
     return Completion(compact_json(data), value, data, usage, model, cached=True)
+
+
+def _read_usage(stored: JsonValue) -> Usage:
+    """Return the numbers of tokens of a stored line."""
+    if not isinstance(stored, dict):
+        return Usage()
+    counts = {name: stored.get(name) for name in USAGE_FIELDS}
+    return Usage(**{name: count for name, count in counts.items() if isinstance(count, int)})

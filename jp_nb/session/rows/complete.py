@@ -26,7 +26,7 @@ from jp_nb.session.rows.progress_display import (
     NoProgress,
     PlainProgress,
     ProgressDisplay,
-    choose_display,
+    choose_stream_display,
 )
 from jp_nb.session.rows.prompt_images import read_images
 from jp_nb.session.rows.row_run import RunOptions
@@ -135,6 +135,7 @@ def complete_all(
     if mode == "batch":
         _check_batch_options(cache, max_total_tokens, max_concurrent, poll_seconds)
 
+    # An error of the model or its settings is raised before the cache file is made.
     runner = open_runner()
     choice = make_model_choice(model, system, cfg)
     limit = inf if max_concurrent is None else max_concurrent
@@ -213,7 +214,7 @@ def _choose_display(progress: bool) -> ProgressDisplay:
         return NoProgress()
     session = get_session()
     if session is None:
-        return choose_display()
+        return choose_stream_display()
     return PlainProgress() if session.active.headless else session.host.make_row_progress()
 
 

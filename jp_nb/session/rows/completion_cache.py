@@ -1,8 +1,8 @@
 """A file of answers, so that no prompt is asked and paid for twice.
 
-Each line is a JSON object: `key` is the digest of model, prompt, schema, and settings. `prompt`,
-`model`, `text` or `json`, and `usage` are for its readers. Lines are only appended. A line that was
-cut because the kernel ended is skipped.
+Each line is a JSON object: `key` is the digest of model, prompt, schema, and settings, which
+`cached_answers.py` makes. `prompt`, `model`, `text` or `json`, and `usage` are for its readers.
+Lines are only appended. A line that was cut because the kernel ended is skipped.
 
 A line with a key that begins with `batch:` names a batch that a provider was given, and the keys of
 its rows. A later line with this key tells that the batch has ended.
@@ -12,12 +12,10 @@ Source: `docs/rows.md`.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,15 +24,12 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file
 from jp_nb.json_reading import read_json
-from jp_nb.json_values import compact_json, encode_utf8, sorted_json
-from jp_nb.record.entries.token_usage import USAGE_FIELDS, Usage
+from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.session.rows.completions import Completion
-from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt
+from jp_nb.session.rows.single_completion import RowPrompt
 
 MAX_CACHED_LINE_BYTES: Final = 8_000_000
-"""Longest line of a cache file. Longer ones are no answers."""
-
-
+"""Longest line of a cache file. A longer one is read in pieces, which are skipped as damaged."""
 _BATCH_PREFIX: Final = "batch:"
 _LINE_START: Final = b'{"key":"'
 """The beginning of each line that this module writes."""
@@ -100,8 +95,9 @@ class CompletionCache:
             while line := file.readline(MAX_CACHED_LINE_BYTES):
                 key = _read_key(line)
                 self._is_cut = not line.endswith(b"\n")
-                # The kernel may have ended while it wrote the first line.
-                may_be_cut_answer = self._is_cut and line[: len(_LINE_START)] in _LINE_START
+                # The kernel may have ended while it wrote the first line, even in its beginning.
+                has_start = _LINE_START.startswith(line[: len(_LINE_START)])
+                may_be_cut_answer = self._is_cut and has_start
                 if key is not None:
                     self._places[key] = _LinePlace(offset, len(line))
                 elif offset == 0 and not may_be_cut_answer:
@@ -197,28 +193,6 @@ class CompletionCache:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
-
-
-def make_cache_key(task: CompletionTask, prompt: RowPrompt) -> str:
-    """Return the digest of everything that the answer depends on."""
-    model = task.model
-    basis: dict[str, JsonValue] = {
-        "model": model.full_name,
-        "system": list(model.system),
-        "parameters": json.loads(json.dumps(asdict(model.parameters), default=str)),
-        "schema": None if task.form is None else task.form.schema,
-        "prompt": prompt.text,
-        "images": [image.digest for image in prompt.images],
-    }
-    return hashlib.sha256(encode_utf8(sorted_json(basis))).hexdigest()
-
-
-def read_cached_usage(stored: JsonValue) -> Usage:
-    """Return the numbers of tokens of a stored line."""
-    if not isinstance(stored, dict):
-        return Usage()
-    counts = {name: stored.get(name) for name in USAGE_FIELDS}
-    return Usage(**{name: count for name, count in counts.items() if isinstance(count, int)})
 
 
 def _read_key(line: bytes) -> str | None:

@@ -181,7 +181,7 @@ class FolderModels(CompletionModels):
         super().__init__(files, ProviderPool(lambda: cassettes, self._make_scripted))
 
     def _read_config(self, choice: ChosenModel) -> AppConfig:
-        # A later step overrides the earlier ones.
+        """Return the settings in four steps, of which a later one overrides the earlier ones."""
         # 1. Files and environment variables, with the default model if they name none.
         partial = with_model(merge_layers(self.files.load_layers()))
 

@@ -49,7 +49,7 @@ class CompletionRunner:
         self._namespace = namespace
         self._thread = AgentThread("jp_nb rows")
         self._paces: dict[str, RequestPace] = {}  # by provider
-        self._conversation_id = uuid4().hex
+        self._conversation_id = uuid4().hex  # all requests share it, for the caches of providers
         self.usage: dict[str, Usage] = {}
         self.requests: dict[str, int] = {}
 
@@ -183,7 +183,10 @@ class CompletionRunner:
 
 
 def _open_batches(task: CompletionTask) -> ModelBatches:
-    """Return the batch API of the task's provider, or raise `UsageError`."""
+    """Return the batch API of the task's provider, or raise `UsageError`.
+
+    Only some providers have the method `open_batches`, which may return None.
+    """
     open_batches = getattr(task.model.provider, "open_batches", None)
     batches: ModelBatches | None = None if open_batches is None else open_batches()
     if batches is None:

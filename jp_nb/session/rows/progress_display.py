@@ -56,7 +56,7 @@ class PlainProgress:
     def finish(self, progress: RowProgress) -> None:
         """Print the lines that are left, and the final counts."""
         self.show(progress)
-        print(f"jp_nb: {progress.counts}", file=self._file, flush=True)
+        print(f"jp_nb: {progress.format_counts()}", file=self._file, flush=True)
 
 
 class TerminalProgress:
@@ -72,11 +72,11 @@ class TerminalProgress:
 
     def finish(self, progress: RowProgress) -> None:
         """Replace the line by the final counts."""
-        self._file.write(f"\r\x1b[Kjp_nb: {progress.counts}\n")
+        self._file.write(f"\r\x1b[Kjp_nb: {progress.format_counts()}\n")
         self._file.flush()
 
 
-def choose_display() -> ProgressDisplay:
+def choose_stream_display() -> ProgressDisplay:
     """Return the display of a program without a notebook."""
     if sys.stderr is None:
         return NoProgress()

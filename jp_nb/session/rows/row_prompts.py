@@ -1,7 +1,6 @@
 """Read prompts from lists, series, and frames, with templates and images.
 
-A template names columns: `Classify: {text}`. Values are inserted as text and never evaluated, so
-data with braces or code stays data.
+A row is a text, or a record with named values that fill a template (`prompt_template.py`).
 
 Source: `docs/rows.md`.
 """
@@ -9,24 +8,21 @@ Source: `docs/rows.md`.
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from itertools import repeat
-from numbers import Real
 from pathlib import Path
-from string import Formatter
 from typing import Any, Final
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import replace_surrogates
 from jp_nb.session.rows.completion_frames import find_frame_library
 from jp_nb.session.rows.prompt_images import PromptError, read_images
+from jp_nb.session.rows.prompt_template import PromptTemplate, is_missing, read_template
 from jp_nb.session.rows.single_completion import RowPrompt
 
 _NO_IMAGES: Final = object()
 """Stands for the images of a row that the user's list of images does not have."""
-_ADVICE: Final = "A template has the names of columns in braces. Write `{{` and `}}` for braces"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,65 +38,6 @@ class RowPrompts:
     prompts: Iterator[RowPrompt | PromptError]
     total: int | None = None
     source: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class PromptTemplate:
-    """A text with the names of columns in braces.
-
-    Attributes:
-        parts: Literal texts, each with the name of the column after it; None at the end.
-    """
-
-    parts: tuple[tuple[str, str | None], ...]
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns, each once."""
-        return list(dict.fromkeys(name for _, name in self.parts if name is not None))
-
-    def fill(self, record: Mapping[str, Any]) -> str:
-        """Return the text with the values of `record`.
-
-        Raises:
-            PromptError: It has no such name, or its values are empty and leave no text.
-        """
-        texts: list[str] = []
-        for literal, name in self.parts:
-            texts.append(literal)
-            if name is None:
-                continue
-            if name not in record:
-                raise PromptError(f"the row has no {name!r}")
-            texts.append(_format_value(record[name]))
-
-        text = "".join(texts)
-        if not text.strip():
-            raise PromptError("the prompt is empty: the row has no value for the template")
-        return text
-
-
-def read_template(text: str) -> PromptTemplate:
-    """Return the template `text`.
-
-    Raises:
-        UsageError: A brace is not closed, or there is more than a name in braces.
-    """
-    try:
-        fields = list(Formatter().parse(text))
-    except ValueError as exc:
-        raise UsageError(f"the template cannot be read: {exc}. {_ADVICE}") from exc
-
-    parts: list[tuple[str, str | None]] = []
-    for literal, name, spec, conversion in fields:
-        # Python's own format strings allow more, such as `{price!r:>10}`.
-        if name is not None and (not name or spec or conversion):
-            conversion_text = f"!{conversion}" if conversion else ""
-            spec_text = f":{spec}" if spec else ""
-            shown = f"{{{name}{conversion_text}{spec_text}}}"
-            raise UsageError(f"the template has {shown}, which is no name of a column. {_ADVICE}")
-        parts.append((literal, name))
-    return PromptTemplate(tuple(parts))
 
 
 def read_rows(rows: Any, template: str | None, images: Any, folder: Path) -> RowPrompts:
@@ -134,11 +71,10 @@ def read_rows(rows: Any, template: str | None, images: Any, folder: Path) -> Row
     if images is not None and image_column is None:
         image_lists = _read_image_lists(images, rows)
 
-    return RowPrompts(
-        prompts=_read_prompts(records, prompt_template, image_column, image_lists, folder),
-        total=len(rows) if isinstance(rows, Sized) else None,
-        source=None if library is None else rows,
-    )
+    prompts = _read_prompts(records, prompt_template, image_column, image_lists, folder)
+    total = len(rows) if isinstance(rows, Sized) else None
+    source = None if library is None else rows
+    return RowPrompts(prompts, total, source)
 
 
 def _read_frame(
@@ -213,7 +149,7 @@ def _read_prompts(
             text = make_text(_name_value(record, template))
             if image_column is not None:  # then `image_lists` has None for each row
                 row_images = record.get(image_column)
-            if _is_missing(row_images):
+            if is_missing(row_images):
                 row_images = None
             yield RowPrompt(replace_surrogates(text), read_images(row_images, folder))
         except PromptError as exc:
@@ -240,17 +176,3 @@ def _read_text(value: Any) -> str:
     if not value.strip():
         raise PromptError("the prompt is empty")
     return value
-
-
-def _format_value(value: Any) -> str:
-    return "" if _is_missing(value) else str(value)
-
-
-def _is_missing(value: Any) -> bool:
-    """Return True for None, NaN, and the missing values of pandas and numpy."""
-    type_name = type(value).__name__
-    if value is None or type_name in ("NAType", "NaTType"):
-        return True
-    if type_name in ("datetime64", "timedelta64"):
-        return str(value) == "NaT"
-    return isinstance(value, Real) and math.isnan(value)

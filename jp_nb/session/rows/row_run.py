@@ -21,8 +21,8 @@ from jp_nb.agent.model_requests.complete_responses import RefusalError
 from jp_nb.errors import JpNbError, ProviderError, StorageError
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.rendering.reports.row_progress import RowProgress
-from jp_nb.session.rows.cached_answers import find_cached
-from jp_nb.session.rows.completion_cache import CompletionCache, make_cache_key
+from jp_nb.session.rows.cached_answers import find_cached, make_cache_key
+from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completions import Completion, Completions, Failure, make_failure
 from jp_nb.session.rows.progress_display import ProgressDisplay
 from jp_nb.session.rows.prompt_images import PromptError
@@ -32,7 +32,7 @@ from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt, requ
 log = logging.getLogger(__name__)
 
 _NO_INDEX: Final = -1
-"""Index of the failure that stops a run. `_fill_unasked` gives it to rows with their indices."""
+"""Index of the failure that stops a run: `_fill_unasked` makes one for each row that is left."""
 UPDATE_S: Final = 0.2
 """Seconds between two updates of the progress."""
 MAX_EQUAL_FAILURES: Final = 20
@@ -212,10 +212,7 @@ class RowRun:
 
     def _end_request(self, index: int) -> None:
         """Take the result of a request that has ended."""
-        future = self._open.get(index)
-        if future is None:
-            return
-
+        future = self._open[index]
         try:
             result: Completion | Failure = future.result()
         except CancelledError:  # by the provider: an interrupt of the user ends the loop before

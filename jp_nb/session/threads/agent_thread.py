@@ -69,7 +69,7 @@ class AgentThread:
             loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` on the loop; return a future for its result.
+        """Start `work` on the loop; return a future for its result. To cancel that has no effect.
 
         It runs in a copy of the caller's context, so the output of tools goes to the caller's cell.
         """

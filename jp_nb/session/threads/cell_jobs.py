@@ -80,7 +80,8 @@ class QueuedCall(Generic[T]):
         Raises:
             KeyboardInterrupt: The user interrupted the function. The cell's thread handles it too.
         """
-        self._interrupts.check()  # else the function would start and end at once
+        # Raises a deferred interrupt now. Otherwise the function would start and end at once.
+        self._interrupts.check()
         self.started = True
         if self.result.cancelled():
             return
@@ -102,7 +103,7 @@ class QueuedCall(Generic[T]):
             self._settle(self.result.set_exception, interrupted)
             if is_keyboard_interrupt:
                 raise
-        except CancelledError:
+        except CancelledError:  # of `concurrent.futures`, which is another class than asyncio's
             self._settle(self.result.set_exception, asyncio.CancelledError())
         except BaseException as exc:
             self._settle(self.result.set_exception, exc)

@@ -127,9 +127,10 @@ class TurnLine:
                 self._places.remove(place)
             self._wake_first()
 
-    def run_if_free(self, work: Callable[[], T]) -> T:
+    def run_command(self, work: Callable[[], T]) -> T:
         """Run `work`, a command, at once. No turn starts until it ends, unless one runs now.
 
+        It does not wait for a turn that runs: most commands work beside one, and the others refuse.
         A command that itself starts a turn uses `run`, which then finds the place of the command.
         """
         place = _PlaceInLine(in_turn=False)

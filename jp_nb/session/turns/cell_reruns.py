@@ -166,11 +166,12 @@ class CellReruns:
         if cell.execution is None or cell.cell_id is None:
             return None
 
+        # A quick check for the usual case: `_list_executions` looks at every entry.
         stream = self._active.document.conversation
         if not any(_may_be_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
             return None
 
-        executions = self._list_executions(text, cell, same_text=same_text)
+        executions = self._list_executions(text, cell, same_text=same_text)  # by turn
         has_first_turn = 0 in executions
         if not executions or has_first_turn:
             return None

@@ -69,9 +69,10 @@ class ErrorExplanation:
         def read_turn_request() -> TurnRequest:
             asked = self._read_turn_request(question, fixes=True)
             switched = list_tools_for_turn(active)
-            if not switched:
+            if not switched:  # all tools of the toolset are on already, and stay on
                 return asked
 
+            # The request names the tools, so that a later kernel can switch them off.
             request = asked.request.with_metadata(**mark_turn_tools(switched))
             directives = [Directive("tool", TURN_TOOLSET)]
             return replace(asked, request=request, directives=directives)

@@ -124,7 +124,8 @@ class ErrorRequest:
         self._libraries = [Path(paths[kind]) for kind in kinds]
         self._libraries.append(Path(__file__).parents[3] / "jp_nb")
 
-        # The values in failed lines may be local variables, which `namespace` does not have.
+        # `_hide` hides secrets in a text, and `_hide.name` a whole value that is secret. The values
+        # in failed lines may be local variables, which `namespace` does not have.
         self._chain = list_error_chain(last.error)
         self._named_values = list(self._find_named_values())
         local_values = {named.name: named.value for named in self._named_values}

@@ -27,7 +27,9 @@ _TAKES: Final = (
 )
 _KEYWORDS: Final = frozenset({"$defs", "$ref", "$schema", "allOf", "anyOf", "const", "enum",
                               "items", "oneOf", "properties", "type"})  # fmt: skip
+"""Keywords of JSON schemas. A dict with one of them may be a schema."""
 _TYPING: Final = frozenset({"typing", "types", "typing_extensions"})
+"""Modules of the classes of type forms, such as `list[int]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +142,14 @@ def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
         where = format_schema_path(exc.absolute_path)
         raise UsageError(f"{name!r} is not a JSON schema: {where}: {format_misfit(exc)}") from exc
 
+    # A loop of references with which the check of an answer would never end.
     try:
         loop_path = find_loop(schema, same_value=True)
-    except UsageError as exc:
+    except UsageError as exc:  # a reference leads to nothing
         raise _make_unusable_error(name, str(exc)) from exc
 
-    # A part with its own id would change what the references inside of it mean.
+    # A part with its own id would change what the references inside of it mean, so that is reported
+    # before a loop of them.
     keyword = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
     for path, part in walk_schemas(schema).items():
         is_inside = bool(path)

@@ -80,21 +80,16 @@ class TurnDrafter:
             UsageError: The model does not support the schema of the request, or `tool_choice` does
                 not fit the tools.
         """
-        active = self._active
-        stream = active.document.conversation
-        settings = active.settings
+        stream = self._active.document.conversation
+        settings = self._active.settings
         inherited_notices: list[str] = []
         if next_conversation is not None:
             stream = next_conversation.stream
-            settings = next_conversation.make_settings(active)
-            paths = [*next_conversation.inherits]
-            if model is not None and MODEL_PATH in paths:
-                paths.remove(MODEL_PATH)  # the turn has its own model
-            inherited = settings.inherit(active.settings, paths)  # recorded in the new stream
-            inherited_notices = list_inherited_notices(inherited)
+            settings = next_conversation.make_settings(self._active)
+            inherited_notices = self._inherit(settings, next_conversation, model)
 
         directives, notices = resolve_variables(
-            directives, self._host.namespace, active.files.folder
+            directives, self._host.namespace, self._active.files.folder
         )
         attempt = SourceAttempt()  # each source is tried once for the turn, in all steps below
         changes = self._draft_with_tools(settings, directives, model, tool_choice, attempt)
@@ -112,6 +107,17 @@ class TurnDrafter:
         )
         _check_request(request, resolved)
         return TurnDraft(settings, changes, resolved)
+
+    def _inherit(
+        self, settings: Settings, next_conversation: NextConversation, model: str | None
+    ) -> list[str]:
+        """Record settings of the active conversation in the next one; return notices about them.
+
+        The model is not one of them if the turn has its own `model`.
+        """
+        paths = [path for path in next_conversation.inherits if path != MODEL_PATH or model is None]
+        inherited = settings.inherit(self._active.settings, paths)
+        return list_inherited_notices(inherited)
 
     def _draft_with_tools(
         self,

@@ -73,7 +73,7 @@ class _PreparedTurn:
 
     Attributes:
         number: Number of the turn, from 0.
-        loop: The loop of the turn.
+        loop: The loop of the turn. It gets the interrupts of the kernel.
         start: Starts it on the agent's thread, from a new request or where it was interrupted.
         context: The context of its first request.
         answer: Checks the structured answer; None if the request has no schema.
@@ -115,6 +115,7 @@ class TurnRunner:
         cell_resolver: The same from the cell's thread.
         drafter: Drafts the configuration of a turn with its options.
         catalog: The model lists of providers.
+        compaction_settings: The settings of compactions, with functions that they need.
         contexts: The contexts of requests.
         reruns: Knows which cells have sent requests before.
         cell_questions: Asks the user in the running cell.
@@ -241,7 +242,7 @@ class TurnRunner:
         self.require_ready()
         with self.runner.output.ending_early():
             switch_turn_tools_off(self._active)  # of a turn that a dying kernel left
-            with self._active.files.read_once():
+            with self._active.files.read_once():  # each configuration file
                 turn_request = read_turn_request()
                 draft = self._record_options(turn_request)
 
@@ -465,9 +466,9 @@ class TurnRunner:
     def interrupt_threads(self) -> None:
         """Interrupt the turns of other threads, which run or wait: their cell was interrupted."""
         if self._active.line.is_held_by_other_thread:
-            self._front_end.cell_interrupted()
+            self._front_end.cell_interrupted()  # its prompts end, and it asks nothing more
         self._active.line.interrupt()
-        self.runner.cell.wake()
+        self.runner.cell.wake()  # so that the thread that runs a turn looks at the line
 
     def close(self) -> None:
         """Close prompts, providers, and the agent's thread."""

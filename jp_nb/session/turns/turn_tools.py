@@ -71,6 +71,9 @@ def _read_marked_tools(turn: Sequence[Entry]) -> list[object]:
 
 
 def _switches_tools(change: ConfigDelta) -> bool:
-    """Return True if a change of the user switched tools, or reset all settings."""
+    """Return True if `change` switched tools, or reset all settings.
+
+    The keys of its `claims` are the paths of the changed settings.
+    """
     is_of_tools = any(path.startswith(TOOL_SETTINGS) for path in change.claims)
     return change.op == "reset" or is_of_tools
