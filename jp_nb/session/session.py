@@ -71,9 +71,14 @@ class Session:
     that has happened, so that an unused part is not made only to close it.
 
     Args:
+        host: The notebook and its front end.
+        clock: The clock of new entries; None: the one that `choose_clock` returns.
         previous: The session before the extension was loaded again.
 
     Attributes:
+        files: The configuration files of the notebook.
+        active: The active conversation. `document` and `store` are all conversations of the
+            notebook, and the storage backend of its record.
         notices: Notices for the user, which are printed after a command.
         last_turn: The last turn of this kernel.
     """

@@ -55,6 +55,8 @@ class Settings:
     """The settings of one conversation of a notebook.
 
     Args:
+        stream: The conversation, whose changes of settings are the highest layer.
+        files: The configuration files of the notebook.
         discovered: The tools that sources have found in this kernel.
         trusted: False to ignore the settings of the record that only the user may set.
         is_local: True if this process made every entry of the conversation.

@@ -40,6 +40,7 @@ class ConversationJournal:
     `_lock`, which guards all state here and the writer. Private methods expect it held.
 
     Args:
+        document: All conversations of the notebook.
         find_notebook: Returns the current path of the notebook; None if there is none.
         stored_count: Number of entries of the active conversation that the notebook already has.
         count_saved_entries: Returns how many entries of a conversation the notebook file is known

@@ -50,6 +50,7 @@ class RestorableConversations:
     """The conversations of journals that the notebook does not have. Use it on the cell's thread.
 
     Args:
+        document: All conversations of the notebook.
         get_notebook: Returns the path of the notebook; "" if there is none.
         kernel_folder: The kernel's folder, if no notebook keeps the conversation; else "".
 

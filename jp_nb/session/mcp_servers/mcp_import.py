@@ -46,6 +46,7 @@ class ImportChoice:
 
     Attributes:
         label: The name, with the file if another server has the same name.
+        listed: The entry of the server, with its file.
         is_suggested: True if the choice is made in advance.
         has_keys: True if the entry contains keys as text.
     """

@@ -40,6 +40,7 @@ class SubmittedBatch:
     """A batch that a provider was given.
 
     Attributes:
+        id: The id that the server has given it.
         address: Address of the server, which alone knows the batch.
         rows: Keys of the rows, which are the names of the requests.
     """

@@ -47,6 +47,8 @@ class CompletionTask:
     """A model and how to ask it.
 
     Attributes:
+        model: The model, with its provider, instructions, and parameters.
+        pace: The pace of all requests to this provider, which it waits for.
         form: Form of a structured answer; None for text.
         conversation_id: The same for prompts whose requests begin alike, for the provider's cache.
         max_concurrent: Requests to this provider that may run at once.

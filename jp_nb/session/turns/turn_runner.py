@@ -104,6 +104,8 @@ class TurnRunner:
     """Runs the turns of one session. Call it on the cell's thread.
 
     Args:
+        active: The active conversation.
+        conversations: The conversations of the notebook, which also keep the statuses of turns.
         on_end: Called with each turn that has ended, also if it failed.
 
     Attributes:
