@@ -168,7 +168,7 @@ class AgentRunner:
             nonlocal has_passed_interrupt
             if future.done():
                 return True
-            has_passed_interrupt = line.takes_interrupt()
+            has_passed_interrupt = line.take_interrupt()
             return has_passed_interrupt
 
         while True:

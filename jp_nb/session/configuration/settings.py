@@ -82,13 +82,13 @@ class Settings:
         self._skips_invalid_files = False
         self.projection = Projection(
             stream,
-            self._layers_below,
+            self._load_layers_below,
             trusted=trusted,
             is_local=is_local,
             untrusted_count=untrusted_count,
         )
 
-    def _layers_below(self) -> list[Layer]:
+    def _load_layers_below(self) -> list[Layer]:
         """Return the layers below the conversation, by increasing priority."""
         if self._skips_invalid_files:
             layers, _errors = self._files.load_valid_layers()

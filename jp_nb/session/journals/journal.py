@@ -236,13 +236,13 @@ class ConversationJournal:
         """Write the entries that the journal lacks, or all after a repair."""
         with self._lock:
             self._is_wanted = True
-            self._try(self._writer.write)
+            self._run_write(self._writer.write)
 
     def discard(self) -> None:
         """Remove the journal file, because the settings want none."""
         with self._lock:
             self._is_wanted = False
-            self._try(self._writer.discard)
+            self._run_write(self._writer.discard)
 
     def keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
         """Write the progress of tool calls, by the event ids of their requests.
@@ -251,7 +251,9 @@ class ConversationJournal:
         """
         with self._lock:
             creates_file = self._is_wanted
-            self._try(lambda: self._writer.write_progress(progress, creates_file=creates_file))
+            self._run_write(
+                lambda: self._writer.write_progress(progress, creates_file=creates_file)
+            )
 
     def close(self) -> None:
         """Close the journal, and remove it if the notebook is saved."""
@@ -263,7 +265,8 @@ class ConversationJournal:
         if kept_path is not None:
             self._closed_paths.setdefault(self._writer.stream.id, []).append(kept_path)
 
-    def _try(self, write: Callable[[], None]) -> None:
+    def _run_write(self, write: Callable[[], None]) -> None:
+        """Call `write`, and report its failure: a turn continues without its journal."""
         try:
             write()
         except (OSError, StorageError) as exc:

@@ -70,30 +70,31 @@ class RecordedServer(ToolSource):
     async def discover(self) -> ToolRegistrations:
         """Return the registrations of the recorded tools, in the order of the cassette."""
         return {
-            name: self._register(name, value) for name, value in self._own_definitions().items()
+            name: self._register(name, value)
+            for name, value in self._find_own_definitions().items()
         }
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
         """Return the wanted tools that were recorded, also under names of the configuration."""
         # A name in the configuration may have any form, so it need not be one of `may_have`. All
         # `wanted` tools are of this server.
-        definitions = self._all_definitions()
+        definitions = self._read_definitions()
         return {
             name: RecordedTool(self.server, definitions[name])
             for name in wanted
             if name in definitions
         }
 
-    def _own_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
+    def _find_own_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
         """Return the definitions of tools whose names show that they are of this server."""
-        definitions = self._all_definitions()
+        definitions = self._read_definitions()
         return {name: value for name, value in definitions.items() if self.may_have(name)}
 
-    def _all_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
+    def _read_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
         """Return the definitions of all tools on the cassette, by name. The last one counts."""
         # The parts of requests have kind and id as keys. The kind of a tool's definition is "tool".
         values = (part.value for (kind, _), part in self._content.parts.items() if kind == "tool")
-        return dict(_with_names(values))
+        return dict(_iter_named(values))
 
     def _register(self, name: str, definition: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return the default settings of a tool, as the server that runs would give them."""
@@ -127,9 +128,10 @@ class RecordedTool(Tool):
         raise ToolError(NO_RESULT.format(self.server))
 
 
-def _with_names(
+def _iter_named(
     values: Iterable[Mapping[str, JsonValue]],
 ) -> Iterable[tuple[str, Mapping[str, JsonValue]]]:
+    """Yield each definition with its name. A damaged cassette may have some without."""
     for value in values:
         name = value.get("name")
         if isinstance(name, str):

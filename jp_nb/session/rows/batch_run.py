@@ -153,7 +153,7 @@ class BatchRun:
         submitted = {key for batch in self._open_batches for key in batch.rows}
         missing = [key for key in self._prompts if key not in submitted]
 
-        for bodies in self._divide(missing):
+        for bodies in self._divide_into_batches(missing):
             submitting = self._start(self._submit_batch(bodies))
             try:
                 submitting.result()
@@ -175,7 +175,7 @@ class BatchRun:
             )
             raise
 
-    def _divide(self, keys: list[str]) -> Iterator[dict[str, Any]]:
+    def _divide_into_batches(self, keys: list[str]) -> Iterator[dict[str, Any]]:
         """Yield the bodies of the requests by key, as many as one batch may have.
 
         A request that is too large for any batch fails.

@@ -68,7 +68,7 @@ class SourceWait:
 
         def must_end() -> bool:
             nonlocal is_interrupted
-            is_interrupted = is_interrupted or self._line.takes_interrupt()
+            is_interrupted = is_interrupted or self._line.take_interrupt()
             return is_interrupted or future.done()
 
         try:

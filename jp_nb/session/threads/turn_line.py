@@ -162,7 +162,7 @@ class TurnLine:
             place.interrupted = place.thread != threading.get_ident()
             place.wakeups.put(None)
 
-    def takes_interrupt(self) -> bool:
+    def take_interrupt(self) -> bool:
         """Return True once after `interrupt`, in the thread that runs the turn."""
         first = self._get_first()
         if first is None or not first.interrupted:

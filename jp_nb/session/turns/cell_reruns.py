@@ -99,7 +99,7 @@ class CellReruns:
         if self._active.headless:
             return None
         if self._began_conversation(text, cell, same_text=same_text):
-            return self._restart()
+            return self._make_new_conversation()
         first = self._find_repeated(text, cell, same_text=same_text)
         return None if first is None else self._choose_conversation(first, ask)
 
@@ -131,7 +131,7 @@ class CellReruns:
             return first_text == text
         return cell_id == cell.cell_id
 
-    def _restart(self) -> NextConversation:
+    def _make_new_conversation(self) -> NextConversation:
         """Return a new conversation, as if all cells ran from the top.
 
         It has the changes of settings before the first turn, which earlier cells made, and after
