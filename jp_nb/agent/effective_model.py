@@ -1,8 +1,9 @@
 """The effective configuration of a turn, resolved for one model request.
 
 `Resolved` is a model with everything that its requests in a turn contain: instructions, tools, and
-attachments. The session makes one at the beginning of a turn, and again if the configuration
-changed or tools are outdated (`jp_nb/session/resolution/resolver.py`).
+attachments. These are the *head* of a request, in front of the messages. The session makes a
+`Resolved` at the beginning of a turn, and again if the configuration changed or tools are outdated
+(`jp_nb/session/resolution/resolver.py`).
 
 Source: `docs/turns.md`, `docs/configuration.md`.
 """
@@ -67,6 +68,7 @@ class Resolved(ChatModel):
         conversation_id: str,
     ) -> ModelRequest:
         """Return the request of the turn that continues `context`."""
+        # Later requests may have to send them again, of which a recorded head has only digests.
         context.note_contents(self.attachments)
         request = self.make_request(
             context,

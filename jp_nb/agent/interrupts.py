@@ -83,7 +83,7 @@ def format_stopped_call(verdict: Verdict, *, ran: bool) -> str:
 
 
 def decide_without_menu(
-    turn: TurnContext, phase: Phase, settings: InterruptConfig, *, in_menu: bool = False
+    turn: TurnContext, phase: Phase, settings: InterruptConfig, *, is_second: bool = False
 ) -> Verdict | None:
     """Return the decision about an interrupt of `turn`; None if `ask_menu` must ask the user.
 
@@ -95,7 +95,8 @@ def decide_without_menu(
         turn: State of the turn.
         phase: `streaming` while the model answers, `tool_call` while tools run.
         settings: The configured actions.
-        in_menu: True if the menu of an earlier interrupt is open.
+        is_second: True if the menu of an earlier interrupt is open, or the calls are just canceled
+            because of one.
     """
     now = turn.clock()
     previous = turn.last_interrupt
@@ -103,7 +104,7 @@ def decide_without_menu(
 
     unattended = turn.prompter.unavailable() is not None
     is_repeated = previous is not None and now - previous < settings.escalation_cooldown_secs
-    if in_menu or is_repeated:
+    if is_second or is_repeated:
         return replace(ESCALATED_VERDICT, by="unattended") if unattended else ESCALATED_VERDICT
 
     action = _get_configured_action(phase, settings)

@@ -19,16 +19,17 @@ from jp_nb.record.entries.events import (
 )
 from jp_nb.record.stream import ConversationStream
 
-_REFUSALS: Final = (400, 422)
+_REFUSAL_STATUSES: Final = (400, 422)
 
 
 def explain_refusal(error: ProviderError, record: TurnRecord) -> str:
     """Return advice about the turn that the server refuses; "" if `error` has another cause.
 
-    Some servers name the position of the refused item. Otherwise, the last answered turn is
-    probably the cause.
+    Some servers name the position of the refused item (`error.item`, an index into the context).
+    Otherwise, the last answered turn is probably the cause. An error of another kind, such as one
+    about the key or the length, has its own advice.
     """
-    if error.kind != "other" or error.status not in _REFUSALS:
+    if error.kind != "other" or error.status not in _REFUSAL_STATUSES:
         return ""
 
     stream = record.stream

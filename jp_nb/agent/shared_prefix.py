@@ -35,17 +35,27 @@ class SharedPrefix:
 
 def compare_parts(before: Sequence[BodyPart], after: Sequence[BodyPart]) -> SharedPrefix:
     """Return the common beginning of two requests with these parts."""
-    pairs = zip(before, after, strict=False)
-    same_parts = takewhile(lambda pair: pair[0][1] == pair[1][1], pairs)
-    same_count = len(list(same_parts))
-    sizes = [len(content) for _, content in before]
+    contents_before = [content for _, content in before]
+    contents_after = [content for _, content in after]
+    pairs = zip(contents_before, contents_after, strict=False)
+    same_count = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    sizes = list(map(len, contents_before))
 
     part = ""
     if same_count < len(before):
-        # The first part that differs is a new one, or one that was changed or removed.
-        next_name = after[same_count][0] if same_count < len(after) else ""
-        later_names = {name for name, _ in before[same_count:]}
-        is_new = next_name and next_name not in later_names
-        part = next_name if is_new else before[same_count][0]
-
+        part = _name_first_difference(before[same_count:], after[same_count:])
     return SharedPrefix(sum(sizes[:same_count]), sum(sizes), part)
+
+
+def _name_first_difference(before: Sequence[BodyPart], after: Sequence[BodyPart]) -> str:
+    """Return the name of the part that was inserted, changed, or removed.
+
+    Both are the parts from the first difference on. A part was inserted if `before` has none of
+    this name: from `[message]` to `[tools, message]`, that is `tools`.
+    """
+    names_before = [name for name, _ in before]
+    if after:
+        name_after, _ = after[0]
+        if name_after and name_after not in names_before:
+            return name_after
+    return names_before[0]

@@ -82,7 +82,8 @@ def _estimate_change_tokens(
 ) -> int:
     """Estimate the tokens of the messages for an appended change of the head.
 
-    The message has all texts of a changed system prompt, and the tools and files that are new.
+    The head is the system prompt, tools, and files in front of the messages. A change of it is sent
+    as a message, with all texts of a changed system prompt, and the tools and files that are new.
     """
     texts = () if before.system == after.system else after.system
     known = {tool.name: tool for tool in before.tools}
@@ -105,8 +106,8 @@ class ContextTokens:
     _item_count: int = 0
     _head_count: int = 0
 
-    def of(self, context: RequestContext) -> int:
-        """Estimate the tokens of `context`."""
+    def estimate(self, context: RequestContext) -> int:
+        """Estimate the tokens of `context`. A context that is the same object has only grown."""
         if context is not self._context:
             self._context = context
             self._item_count = 0

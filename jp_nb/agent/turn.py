@@ -322,7 +322,10 @@ class TurnLoop:
     async def _reject_answer(
         self, retries: AnswerRetries, resolved: Resolved, answers: AnswerStream
     ) -> bool:
-        """Check the answer; return True if it was sent back, and the model gives another one."""
+        """Check the answer; return True if it was sent back, and the model gives another one.
+
+        An interrupt ends the turn, also one that ends the check on the cell's thread.
+        """
         max_retries = resolved.request.max_schema_retries
         work = retries.reject_answer(max_retries=max_retries, finish=answers.finish_reason)
         try:

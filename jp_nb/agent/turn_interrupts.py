@@ -50,7 +50,7 @@ class TurnInterrupts:
         """
         count = self.count
         task = asyncio.ensure_future(work)
-        self.handler = task.cancel
+        self.handler = task.cancel  # has no effect after the work, until the next step sets its own
 
         result = await task
         if self.count > count:  # it came just after the end of the work

@@ -72,8 +72,9 @@ class TurnRecord:
     def add_question(self, entry: InquiryEntry) -> None:
         """Append the request or the response of an inquiry.
 
-        A reproducible record orders inquiries by call, because concurrent calls ask in any order.
-        It holds them back until the next entry.
+        A reproducible record must be the same after each run of the notebook. So it orders
+        inquiries by call, because concurrent calls ask in any order, and holds them back until the
+        next entry.
         """
         if self.stream.is_reproducible:
             self._held_inquiries.append(entry)
@@ -93,6 +94,7 @@ class TurnRecord:
         start = len(self.stream)
         self.stream.append(*self.stream.make_image_entries(images), *entries)
         for entry in self.stream.entries[start:]:
+            # The first entry of a response names the instructions and tools of its request.
             self.context.note_head(entry)
             self.context.add(entry, self.provider, self.stream.images)
 

@@ -1,8 +1,10 @@
 """Send the requests of a turn to the model, and help if one fails.
 
 Before a request, attachments of earlier requests are restored, and changes that would fill the
-context begin a new *head* (instructions, tools, and attachments in front of the messages). After an
-error about the length, the conversation is compacted. Other errors get advice for the user.
+context begin a new *head* (instructions, tools, and attachments in front of the messages):
+`RequestContext.without_heads` forgets the earlier heads, so the next request sends only its own.
+After an error about the length, the conversation is compacted. Other errors get advice for the
+user.
 
 Source: `docs/turns.md`, `docs/providers.md`.
 """
@@ -99,7 +101,10 @@ class TurnRequests:
         return await self._interrupts.run(compactor.compact_after_error(error, resolved))
 
     def _add_advice(self, error: ProviderError, *, changed: bool) -> None:
-        """Add the remedy to `error`. `changed` is as in `send`."""
+        """Add the remedy to the text of `error`, which keeps its type and facts.
+
+        `changed` is as in `send`.
+        """
         text = str(error)
         setting = self._find_setting_changed_by_tools(error) if changed else ""
         if setting:
@@ -167,7 +172,7 @@ class TurnRequests:
 
         An error with a status is about the model's name, other errors are about the provider.
         """
-        changed = self._turn.record.stream.deltas[-1].claims
+        changed = self._turn.record.stream.deltas[-1].claims  # the paths that the tool changed
         candidates = [path for path in changed if path.startswith((MODEL_ID, PROVIDERS_PATH))]
 
         key = "provider" if error.status is None else "name"

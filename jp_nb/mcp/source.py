@@ -30,7 +30,7 @@ from jp_nb.mcp.tool_definitions.definitions import (
     read_definitions,
     read_hints,
 )
-from jp_nb.mcp.tool_definitions.tool_names import make_name_digest, may_be_name
+from jp_nb.mcp.tool_definitions.tool_names import hash_json, may_be_name
 from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
@@ -81,6 +81,7 @@ class McpSource(ToolSource):
         self.server = server_name
         self.settings = settings
         self._host = host
+        # Without the library, no server can run: a turn continues without their tools.
         self.is_required = not settings.optional and has_library()
         self.connection: Connection | None = None
         self.calls = ServerCalls()
@@ -113,7 +114,7 @@ class McpSource(ToolSource):
         A rule that the user kept for a tool ends with a change of these settings.
         """
         settings: JsonValue = self.settings.model_dump(mode="json", exclude_defaults=True)
-        return make_name_digest([self.server, settings])
+        return hash_json([self.server, settings])
 
     def may_have(self, name: str) -> bool:
         """Return True if `name` is one for a tool of this server."""
@@ -267,7 +268,7 @@ class McpSource(ToolSource):
 
         if connection.needs_sign_in:
             await self._sign_in(connection)
-        if connection.announced_changes or (if_expired and connection.tools_changed):
+        if connection.announced_changes or (if_expired and connection.is_list_outdated):
             await self._read_tools(refresh=True)
 
     async def _read_tools(self, *, refresh: bool = False) -> None:
@@ -340,7 +341,7 @@ class McpSource(ToolSource):
             output_schema=definition.tool.output_schema,
             check=definition.check_arguments,
         )
-        tool.server_entry = make_name_digest([self.entry_digest, definition.digest])
+        tool.server_entry = hash_json([self.entry_digest, definition.digest])
 
         # Nothing checks the hints of a server, so each counts only if the user has allowed it.
         tool.hints = read_hints(definition.tool.hints)

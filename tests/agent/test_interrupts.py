@@ -33,7 +33,7 @@ def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
     now = 3.5
     assert bench.decide_interrupt("tool_call") is None
     now = 40.0
-    assert bench.decide_interrupt("tool_call", in_menu=True) == ESCALATED
+    assert bench.decide_interrupt("tool_call", is_second=True) == ESCALATED
 
     alone = TurnBench([], person=FakePrompter(away="headless"))
     assert alone.decide_interrupt("streaming") == STOPPED

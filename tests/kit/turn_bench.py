@@ -136,10 +136,10 @@ class TurnBench:
     def show(self, event: Any) -> None:
         (self.passing if isinstance(event, TransientEvent) else self.shown).append(event)
 
-    def decide_interrupt(self, phase: Any, *, in_menu: bool = False) -> dict[str, Any] | None:
+    def decide_interrupt(self, phase: Any, *, is_second: bool = False) -> dict[str, Any] | None:
         """Return the decision about an interrupt now, or None if the menu asks the user."""
         settings = self.app_config().interrupt
-        found = decide_without_menu(self.loop.turn, phase, settings, in_menu=in_menu)
+        found = decide_without_menu(self.loop.turn, phase, settings, is_second=is_second)
         return None if found is None else asdict(found)
 
     @staticmethod

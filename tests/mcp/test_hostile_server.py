@@ -658,15 +658,15 @@ async def test_changed_tools_are_noticed(tmp_path: Path) -> None:
     notice = {"notify": {"method": "notifications/tools/list_changed"}}
     server = scripted(tmp_path, era="2025", calls={"change": [notice, *HI]})
     async with connected(server.launch) as connection:
-        assert not connection.tools_changed
+        assert not connection.is_list_outdated
         await connection.call("1", "change", {})
-        await wait_until(lambda: connection.tools_changed)
+        await wait_until(lambda: connection.is_list_outdated)
         await connection.list_tools(refresh=True)
-        assert not connection.tools_changed
+        assert not connection.is_list_outdated
 
 
 async def test_list_of_2026_expires(tmp_path: Path) -> None:
     server = scripted(tmp_path, era="2026", ttl_ms=300, calls={})
     async with connected(server.launch) as connection:
-        assert not connection.tools_changed
-        await wait_until(lambda: connection.tools_changed, seconds=2)
+        assert not connection.is_list_outdated
+        await wait_until(lambda: connection.is_list_outdated, seconds=2)

@@ -25,7 +25,7 @@ class RunningServer:
     state = "running"
     needs_sign_in = False
     announced_changes = True
-    tools_changed = True
+    is_list_outdated = True
     instructions = "Search first. " * 1000
 
     def __init__(self, tool: Any) -> None:

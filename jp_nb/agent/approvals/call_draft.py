@@ -42,7 +42,7 @@ def list_permission_actions(
         *rule_actions,
         Action("n", f"Skip {name}", "skip", is_separated=True),
         Action("N", f"Skip all calls of {name} in this turn", "skip_turn"),
-        Action("p", "Print the arguments", "print", on_form=False),
+        Action("p", "Print the arguments", "print", on_form=False),  # the dialogue on stdin does it
         Action("r", "Skip and say why …", "reason", is_separated=True),
         Action("e", "Edit the arguments …", "edit"),
     )
@@ -69,6 +69,7 @@ class CallDraft:
         original_arguments: The arguments of the model.
         arguments: The arguments as the user may have edited them.
         formatted: The arguments as a formatter wrote them.
+        context: The context of the first run, by which a command has its command line.
         ruling: The permission of `arguments`.
         proposed_rule: The rule for calls with `arguments`, if the user may keep one.
         edited_through: The channel through which the user edited the arguments.

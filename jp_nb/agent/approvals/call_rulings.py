@@ -1,6 +1,6 @@
 """Decide by the arguments of a call whether its tool asks before it runs.
 
-Rules of the configuration replace the setting `run` for the calls that they match. Rules that the
+The first rule of the configuration that matches a call replaces the setting `run`. Rules that the
 user kept in a permission prompt only answer such a prompt: they loosen no `skip`, and no rule that
 asks, unless the user kept them in a prompt that this rule caused.
 

@@ -1,5 +1,10 @@
 """Prompts of the review of proposed edits: the differences, the choice, and a source to edit.
 
+Two plans are used side by side: `review.plan` has all edits that can be applied, and `plan` those
+of them that the user has chosen so far, with the sources that the user has changed. A plan drops
+edits that need one which is not chosen (`plan.dropped`). If the front end can only show sources,
+`review.document.can_change` is False.
+
 Source: `docs/cells.md`.
 """
 
@@ -102,7 +107,7 @@ def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
     count = len(plan.edits)
     can_change = review.document.can_change
 
-    if count or review.plan.edits:
+    if count or review.plan.edits:  # in a form, the user can check an edit again
         format_label = partial(_format_apply_label, review)
         yield Action("y", format_label(count), "apply", format_label=format_label)
         if can_change and any(planned.edit.is_run for planned in plan.edits):
@@ -116,7 +121,7 @@ def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
     yield Action("n", "Reject", "reject", is_separated=not can_tell)
     if is_from_model:
         yield Action("N", "Reject all edits of this turn", "reject_turn")
-    yield Action("p", "Print the differences", "print", on_form=False)
+    yield Action("p", "Print the differences", "print", on_form=False)  # the dialogue does it
     if is_from_model:
         yield Action("r", "Reject and say why …", "reason", is_separated=True)
     if len(review.edits) > 1:

@@ -164,13 +164,13 @@ class RuleEditor:
         """
         value = self._arguments[choice.argument]
         match answer:
-            case {"custom": str(text)}:
+            case {"custom": str(text)}:  # the user's own text, in place of an option
                 return _read_condition(choice.argument, text.strip())
             case str(chosen) if chosen.startswith(INSIDE_PREFIX):
                 return chosen
             case str(chosen) if chosen == _ANY:
                 return ANY
-        return make_exact_condition(value)
+        return make_exact_condition(value)  # `_EXACT`
 
     def _make_choice(self, name: str) -> _ArgumentChoice:
         question = Question.select(
@@ -203,7 +203,8 @@ def _find_folder(name: str, value: JsonValue, call: JudgedCall) -> str | None:
 
     None if it is outside of the workspace, or is probably no path.
     """
-    if not isinstance(value, str) or not matches_conditions({name: f"{INSIDE_PREFIX}."}, call):
+    is_in_workspace = matches_conditions({name: f"{INSIDE_PREFIX}."}, call)
+    if not isinstance(value, str) or not is_in_workspace:
         return None
     root = os.path.realpath(call.root)
     path = os.path.realpath(os.path.join(root, value))

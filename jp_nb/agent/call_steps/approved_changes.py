@@ -1,7 +1,8 @@
 """The approved configuration changes of a batch, which wait for its end.
 
-When the batch ends, they become one entry of the record. Until then, no tool sees them, and an
-interrupt may discard them.
+When the batch ends, they become one entry of the record (`ConfigDelta`), which sets and unsets
+paths. Its *claims* name the source that each changed path belongs to: none, because a tool set it.
+Until then, no tool sees the changes, and an interrupt may discard them.
 
 Source: `docs/turns.md`, `docs/decisions.md` D6, D29.
 """
@@ -62,17 +63,18 @@ class ApprovedChanges:
         self._changes.sort(key=lambda change: change.call.index)
         proposals = [change.proposal for change in self._changes]
         parts = [proposal.change for proposal in proposals]
+        # One change with the effect of all, in which no path is both set and unset.
         squashed = squash_changes(parts, self._basis.partial, self._basis.defaults)
 
-        paths: dict[str, None] = {}  # a set that keeps the order
+        claims: dict[str, None] = {}  # None: no source
         for proposal in proposals:
-            paths |= dict.fromkeys(proposal.paths)
+            claims |= dict.fromkeys(proposal.paths)
         authors = make_proposal_metadata([change.author for change in self._changes])
 
         self._changes.clear()
         return ConfigDelta(
             delta=complete_model_ids(squashed.delta, self._basis),
             unsets=squashed.unsets,
-            claims=paths,
+            claims=claims,
             metadata=authors,
         )

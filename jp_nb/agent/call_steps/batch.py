@@ -86,7 +86,7 @@ class Batch:
         self._turn = turn
         self._calls = calls
         self._is_replay = context.results is not None
-        self._activity = Activity()
+        self._activity = Activity()  # counts working tasks: replayed inquiries wait for them
         self._functions = CellFunctions(turn.cell, turn.display)
         self._screen = ScreenQueue(turn.prompter, self._activity, self._functions, turn.times)
         self._runner = CallRunner(turn, context, self._screen)
@@ -229,7 +229,7 @@ class Batch:
 
         change = self._runner.approved.take()
         if verdict.choice == "reply":
-            self._functions.resume()
+            self._functions.resume()  # they wait in the cell's thread since the interrupt
             unsent_message = "" if is_message_sent else verdict.text
             return BatchEnd(unsent_message=unsent_message, change=change)
         if verdict.by_interrupt:
@@ -252,7 +252,7 @@ class Batch:
 
     async def _restart_calls(self) -> None:
         """Run the open calls again, and those whose approved changes are discarded with it."""
-        self._functions.resume()
+        self._functions.resume()  # they wait in the cell's thread since the interrupt
         calls = [*self._open_calls(), *self._discard_changes()]
         indexes = {call.index for call in calls}
         for index in sorted(indexes):
@@ -265,9 +265,9 @@ class Batch:
         is_message_sent = False
 
         for call in self._open_calls():
-            # The user reviews only results of tools that have ended.
-            ran_to_its_end = call.state.result.is_under_review
-            if ran_to_its_end or self._runner.approved.has_change_of(call):
+            # The tool has ended if its result is reviewed, or if its change is already approved.
+            has_result = call.state.result.is_under_review
+            if has_result or self._runner.approved.has_change_of(call):
                 self._runner.finish(call, UNDELIVERED_TEXT.format(reason), skipped=True)
             else:
                 self._runner.finish(call, format_stopped_response(call, verdict), skipped=True)
@@ -286,14 +286,14 @@ class Batch:
         all_tasks = [*(call.task for call in self._calls), self._interrupts.menu]
         tasks = [task for task in all_tasks if task is not None and not task.done()]
 
-        self._interrupts.is_canceling = True
+        self._interrupts.is_canceling = True  # from now on, an interrupt escalates
         try:
             for task in tasks:
                 task.cancel()
             if tasks:
                 # A tool that ignores its cancellation must not block the turn.
                 await asyncio.wait(tasks, timeout=CLEANUP_GRACE_S)
-            self._interrupts.decide_new_interrupts()
+            self._interrupts.decide_new_interrupts()  # those that arrived meanwhile
         finally:
             self._interrupts.is_canceling = False
 

@@ -95,18 +95,21 @@ class BatchInterrupts:
         """Decide about the new interrupts, or open the menu."""
         while self._new_count:
             self._new_count -= 1
+            # A call whose function it has ended waits for `functions.resume`.
             self._screen.functions.note_interrupt()
             # A second interrupt, in the menu or while calls are canceled, ends the turn.
-            in_menu = self.menu is not None or self.is_canceling
-            verdict = decide_without_menu(self._turn, "tool_call", self._settings, in_menu=in_menu)
+            is_second = self.menu is not None or self.is_canceling
+            verdict = decide_without_menu(
+                self._turn, "tool_call", self._settings, is_second=is_second
+            )
             interrupted_tools = self._list_open_tools()
-            self._turn.prompter.interrupt()  # closes the current prompt first: D24
+            self._turn.prompter.interrupt()  # the current prompt closes before a menu opens: D24
             if verdict is not None:
                 self._decide(verdict)
                 continue
 
             self._turn.display(InterruptReceived("menu"))
-            self._screen.activity.begin()
+            self._screen.activity.begin()  # the task of the menu works, like that of a call
             menu = self._show_menu(interrupted_tools)
             self.menu = asyncio.get_running_loop().create_task(menu)
             self.menu.add_done_callback(self._on_menu_end)
@@ -117,17 +120,17 @@ class BatchInterrupts:
         await self._screen.functions.wait_until_ended()
         async with self._screen.take_screen(for_menu=True) as ask:
             calls = self._open_calls()
-            disabled: list[Choice] = []  # choices without effect
+            disabled: list[Choice] = []
             if calls and all(call.state.was_interrupted for call in calls):
-                disabled.append("continue")
+                disabled.append("continue")  # the interrupt has ended all of them
             if not calls and not self._approved.are_waiting:
-                disabled.append("restart")
+                disabled.append("restart")  # all have their response, and no change to discard
 
             menu = make_tool_menu(
                 self._list_open_tools(), interrupted_tools=interrupted_tools, disabled=disabled
             )
             verdict = await ask_menu(ask, "tool_call", self._settings, menu)
-            raise_if_cancelled()
+            raise_if_cancelled()  # the batch may have canceled the menu while it was closing
             self.menu = None
             self._decide(verdict)
 

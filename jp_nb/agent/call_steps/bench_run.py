@@ -32,6 +32,8 @@ class BenchRun:
 
     Attributes:
         batches: The calls of each batch, in order.
+        context: The tools and the configuration of all batches.
+        turn: Ports, record, and state, made for this run.
         stopped: True if the user stopped the run.
         interrupt_count: Number of interrupts so far.
         approved: The approved configuration change of each batch, or None. It never takes effect.
@@ -52,7 +54,8 @@ class BenchRun:
         if self.interrupt_count:
             return False
 
-        PROCESS_LOG.set(self.processes)  # also for the tasks that this task starts
+        # Each process of a tool that exits is appended, also in the tasks that this task starts.
+        PROCESS_LOG.set(self.processes)
         try:
             for calls in self.batches:
                 self.turn.record.add(*(call.request for call in calls))
@@ -96,9 +99,8 @@ class BenchRun:
         inquiries: Sequence[Inquiry],
         processes: tuple[ProcessRun, ...],
     ) -> CallOutcome:
-        questions = [
-            inquiry for inquiry in inquiries if inquiry.id.startswith(f"{call.request.id}.")
-        ]
+        prefix = f"{call.request.id}."  # of an inquiry's id `<call>.<question>.<attempt>`
+        questions = [inquiry for inquiry in inquiries if inquiry.id.startswith(prefix)]
         changes = [CallChange(end.changes, end.applied, end.by, end.reason) for end in call.changes]
         traceback = call.view.traceback
         if traceback:

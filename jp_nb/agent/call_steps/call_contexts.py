@@ -96,7 +96,11 @@ class CallContexts:
         return any(question.answer is not None for question in tool.questions.values())
 
     def _make_edit_operation(self, call: Call, tool: OfferedTool) -> EditOperation | None:
-        """Return the change of the notebook that `call` makes: the same one in each of its runs."""
+        """Return the change of the notebook that `call` makes; None if its tool edits no cells.
+
+        Its id is the same in each run of the call, also after a restart of the kernel. By the id in
+        the document, the tool sees that an earlier run has applied the edits.
+        """
         if not tool.executor.proposes_edits:
             return None
 

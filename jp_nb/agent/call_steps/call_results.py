@@ -105,13 +105,15 @@ class CallResults:
             return True
         if not isinstance(outcome, Success | ToolFailure):  # it asks something
             return False
-        if tool.result != "unattended" or run.is_over:
+        if tool.result != "unattended":  # the user reviews it
+            return False
+        if run.is_over:  # the call was canceled, and has or gets another response
             return False
         if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
             return False
 
         hidden = self._turn.secrets.hide_in_outcome(outcome)
-        assert not isinstance(hidden, NeedsInput)
+        assert not isinstance(hidden, NeedsInput)  # hiding keeps the type
         result = self.limit(call, tool, hidden)
         response = make_call_response(call, result.content, is_error=result.is_error)
         self.keep(call, response)

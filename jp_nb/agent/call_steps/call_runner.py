@@ -1,6 +1,7 @@
 """Take a tool call through its steps, from the model's arguments to the response.
 
-1. The arguments are completed, and the permission is found by rules or asked.
+1. The arguments are completed. A *ruling* of the configuration permits the call, skips it, or lets
+   the user decide about it.
 2. The tool runs. If it asks questions, or its configuration change is rejected, it runs again.
 3. The result is limited and perhaps reviewed. It becomes the response.
 
@@ -126,7 +127,7 @@ class CallRunner:
             self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
             return end.stops_turn
         finally:
-            if call.is_run_by_this_task():  # else the batch has abandoned it, and ended its runs
+            if call.is_run_by_this_task():  # else the batch has abandoned it, and told the tool
                 tell_tool_of_end(call)
 
         self.finish(call, result.content, is_error=result.is_error)
@@ -152,7 +153,7 @@ class CallRunner:
             self.progress.write(call, stage="permitted")
 
         await self._format_arguments(call, tool)
-        if tool.executor.plan_argument:
+        if tool.executor.plan_argument:  # the tool with which a model submits its plan
             return await self._request_approval(call, tool)
 
         self._display.show_begin(call, tool)
@@ -167,7 +168,7 @@ class CallRunner:
         if call.index >= len(results):
             raise CallEnded(NOT_RECORDED_TEXT, is_error=True)
         result = results[call.index]
-        call.may_have_run = False  # its result is known
+        call.may_have_run = False  # its result is known: `finish` adds no warning about effects
         return Delivery(result.content, is_error=result.is_error)
 
     def _prepare(self, call: Call) -> OfferedTool:
@@ -211,7 +212,8 @@ class CallRunner:
         if permitted is False:
             raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
         if permitted is None:
-            # By default, a tool that runs unattended formats first. It does not if a rule asks.
+            # The formatter is a program. `format` is `unattended` by default if `run` is. If then a
+            # rule asks about this call, the program waits for the permission too.
             if tool.format == "unattended" and tool.run != "unattended":
                 await self._format_arguments(call, tool)
                 context = self._contexts.make_for_run(call, tool)
@@ -305,7 +307,7 @@ class CallRunner:
         if call.may_have_run and not call.state.ran:
             content = RAN_BEFORE_TEXT.format(content)
         if skipped or content != call.state.result.delivered:  # the user may have edited the text
-            self._results.drop_images(call)
+            self._results.drop_images(call)  # they belong to the result as it was
 
         kept = call.state.result.kept
         if kept is not None and not skipped:
@@ -314,7 +316,9 @@ class CallRunner:
             response = make_call_response(call, content, is_error=is_error, skipped=skipped)
         call.state.response = response
 
-        if skipped:  # it has no result: a restart of the kernel may have closed a form
+        if skipped:
+            # The journal gets no such response: perhaps it was no user who skipped the call, but a
+            # restart of the kernel, which closed the form. The next kernel then asks again.
             self.progress.drop_result(call)
         elif kept is None:
             self._results.keep(call, response)

@@ -46,7 +46,8 @@ NAMED_PATHS: Final = 10
 
 NOTHING_TO_CHANGE_NOTICE = "⟳ {} proposed settings that are already set. Nothing to apply."
 RETRIES_EXHAUSTED_NOTICE = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
-# The words of JP. Its number is that of the retries, although one more proposal was rejected.
+# The words of JP, the command-line program whose conversations the record is compatible with. Its
+# number is that of the retries, although one more proposal was rejected.
 RETRIES_EXHAUSTED_TEXT = (
     "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
 )
@@ -92,6 +93,7 @@ class _Decision:
     """The decision about a proposed change.
 
     Attributes:
+        is_approved: False if the user rejects the change.
         by: `person` for the user, `grant` for an access rule that needs no approval.
         channel: Source of the user's decision, such as `form`; None for a rule.
         person: Name of the user in a shared notebook.
@@ -143,7 +145,7 @@ class ChangeReview:
 
     async def _decide_about(self, call: Call, tool: OfferedTool, proposal: Proposal) -> bool:
         """Get and carry out the decision about an allowed change: True if the call continues."""
-        if proposal.needs_approval and has_no_effect(proposal):
+        if proposal.needs_approval and has_no_effect(proposal):  # the user is not asked about it
             notice = NOTHING_TO_CHANGE_NOTICE.format(spell_invisible(tool.name))
             self._turn.display(Notice(notice))
             return True
@@ -271,7 +273,10 @@ class ChangeReview:
         reason: str | None = None,
         person: str | None = None,
     ) -> None:
-        """Show the decision about a change, and keep it for `jp.call`. As in `ChangeEnds`."""
+        """Show the decision about a change, and keep it for `jp.call`.
+
+        The arguments are the fields of `ChangeEnds` with these names.
+        """
         end = ChangeEnds(
             call_id=proposed.call.key,
             tool=proposed.tool.name,

@@ -121,6 +121,7 @@ class EditRequests:
         text = f"your review of {len(review.edits)} edits"
         self._turn.display(Waits(call.key, text, person=True))
         async with self._screen.take_screen(after_run=True) as ask:
+            # In another review, the user may have rejected all edits of this turn meanwhile.
             if self._turn.memory.find_permission(tool, call.state.arguments) is False:
                 raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
             call.state.edit_decision = await self._ask_until_decided(ask, call, tool, choices)
@@ -204,7 +205,9 @@ class EditRequests:
     ) -> EditDecision:
         """Show the review until the user decides. Edits are applied only as the user saw them.
 
-        A button may lead to another dialogue, which changes `choices`, and back.
+        `edit_prompts.py` has the values of the buttons. `tell` is offered after a conflict: nothing
+        is applied, and the model reads why. Other buttons lead to a dialogue, which changes
+        `choices`, and back.
 
         Raises:
             CallEnded: Nothing is to be applied.
@@ -265,9 +268,9 @@ async def _change_choices(ask: SafeAsk, choices: _EditChoices, action: str) -> N
             await _ask_reason(ask)
         case "choose":
             await _choose(ask, choices)
-        case "edit":
+        case "edit":  # on stdin, where the user picks the edit
             await _edit_source(ask, choices)
-        case _ if action.startswith(EDIT_ACTION):
+        case _ if action.startswith(EDIT_ACTION):  # the button of one edit in a form
             await _edit_source(ask, choices, int(action.removeprefix(EDIT_ACTION)))
 
 

@@ -138,6 +138,7 @@ class ModelQuestions:
         except asyncio.CancelledError as exc:
             if is_cancelled():
                 raise
+            # Not this task was canceled, but something that the provider awaits.
             raise InquiryError("Inquiry cancelled") from exc
         except Exception as exc:
             log.exception("An inquiry failed")

@@ -42,6 +42,8 @@ class InquiryGroup:
     """Questions of one run of a tool.
 
     Attributes:
+        needs: The outcome of the run, with the questions and their form.
+        batch: The context of the batch, such as the model that may answer.
         label: The header of a question that has no other; None: the name of the tool.
         inquiries: The questions in order, opened by `OpenInquiries.open`.
     """
@@ -65,6 +67,8 @@ class OpenInquiry:
 
     Attributes:
         id: The id `<call>.<question>.<attempt>`.
+        group: The questions of the same run.
+        question: The question as the tool asks it.
         answer: The answer, once there is one.
         outcome: None while the question is open.
         usage: The tokens of a model that was asked.

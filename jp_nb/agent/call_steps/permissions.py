@@ -85,7 +85,7 @@ class PermissionRequests:
 
         A decision in the answers file, or a refusal for the rest of the turn, has precedence.
         """
-        if tool.executor.is_outdated:
+        if tool.executor.is_outdated:  # its server has announced that it changed
             return False
 
         arguments = call.state.arguments
@@ -120,7 +120,7 @@ class PermissionRequests:
             ruling=ruling,
         )
         if may_keep(tool) and self._turn.kept_rules.scopes:
-            draft = draft.propose_rule()
+            draft = draft.propose_rule()  # with the button "Always allow calls like this …"
 
         async with self._screen.take_screen() as ask:
             # The user may have decided about this call together with another one meanwhile.
@@ -138,7 +138,10 @@ class PermissionRequests:
         self._apply_choice(call, choice.action, choice.draft)
 
     def _apply_choice(self, call: Call, action: str, draft: CallDraft) -> None:
-        """Give `call` its edited arguments, or end it. A choice for the turn is remembered."""
+        """Give `call` its edited arguments, or end it. A choice for the turn is remembered.
+
+        `action` is `run`, `run_turn`, `skip`, or `skip_turn`.
+        """
         # A rule may skip the call with its edited arguments.
         if action in ("run", "run_turn") and draft.ruling.run == "skip":
             call.state.ruling = draft.ruling

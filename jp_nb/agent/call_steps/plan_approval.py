@@ -105,7 +105,7 @@ class PlanApproval:
             raise CallEnded(REJECTED_TEXT, skipped=True)
 
         approved = ApprovedPlan(plan)
-        if decided is None:
+        if decided is None:  # the answers file does not decide
             approved = await self._ask_user(call, tool, plan)
 
         self._turn.plan.is_approved = True

@@ -5,6 +5,9 @@ Each line has a path, its value now, and the proposed value:
     assistant.model.id: "anthropic/claude-haiku" → "anthropic/claude-opus"
 
 A path is either that of a setting, or, for an item of a list, that of the list and the item's name.
+Parsed, it is a tuple of keys. The key of an item is an `Element`, whose `json` is the item itself
+or its name. The *leaves* of a proposal are the smallest settings that it changes, so those of a
+model are its provider and its name.
 
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """

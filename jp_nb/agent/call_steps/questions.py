@@ -4,6 +4,13 @@ Each question has a *route* (`question_route.py`). First known answers are used,
 those of the configuration. Then models answer, because a model that fails ends the call. The user
 is asked last, with one form for all remaining questions of the call.
 
+The tool asks with a `NeedsInput` (`jp_nb/toolkit/outcome.py`), which has the questions, and:
+
+- `partial`: the tool runs again even without an answer to a required question.
+- `menu`: Cancel opens a menu, in which the user can send the model a message, or stop the turn.
+- `decline`: the form has a button Decline, which is an answer to the tool.
+- `withdrawn`: a future that is done when the tool does not need the answers any more.
+
 Source: `docs/turns.md`, `docs/record.md`, `docs/answers.md`.
 """
 
@@ -105,7 +112,11 @@ class ToolQuestions:
     def _route_all(
         self, group: InquiryGroup, unavailable: Unavailable | None
     ) -> tuple[list[OpenInquiry], list[OpenInquiry]]:
-        """Use the known outcomes of open questions; return those for models, and for the user."""
+        """Use the known outcomes of open questions; return those for models, and for the user.
+
+        Raises:
+            CallEnded: A question is refused, such as one that only an absent user may answer.
+        """
         routes = [
             (inquiry, self._select_route(inquiry, unavailable)) for inquiry in group.open_inquiries
         ]
@@ -231,7 +242,7 @@ class ToolQuestions:
                 return None
 
             end = await _ask_until_withdrawn(ask(_make_prompt(group, shown)), group.needs.withdrawn)
-            raise_if_cancelled()
+            raise_if_cancelled()  # the call was canceled just as the prompt ended
             if isinstance(end, Unavailable):
                 return end
             self._record_prompt_end(group, shown, end)

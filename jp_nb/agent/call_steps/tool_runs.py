@@ -100,6 +100,7 @@ class ToolRuns:
         write_start = partial(self._progress.write, call, stage="started")
 
         if tool.executor.waits_for_cell:  # it starts when the functions before have ended
+            # Both are called on the cell's thread.
             cell.on_start = write_start
             cell.on_result = partial(self._results.settle_function_result, call, tool, run)
         else:
@@ -123,7 +124,7 @@ class ToolRuns:
             arguments = copy_json(call.state.arguments)  # a run may change what it gets
             return await tool.executor.run(arguments, context, cell), None
         except asyncio.CancelledError:
-            raise_if_cancelled()
+            raise_if_cancelled()  # else this task continues: the tool awaited a canceled future
             return ToolFailure(CANCELED_ITSELF_TEXT), None
         except ToolError as exc:
             return ToolFailure(str(exc)), None

@@ -1,6 +1,7 @@
 """Count the tasks of a batch that do work, so that replayed inquiries can wait for all others.
 
-With a cassette, models answer at once, so the order of inquiries would depend on chance.
+An *inquiry* is a question of a tool that a model answers. With a cassette, models answer at once,
+so the order of inquiries would depend on chance.
 
 Source: `docs/cassettes.md`, `docs/decisions.md` D55.
 """

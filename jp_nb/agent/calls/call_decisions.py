@@ -1,7 +1,8 @@
 """Decisions about a call without a prompt: from the answers file, or because no user is available.
 
-They are about the permission of a call, and the delivery of its result to the model. If the answers
-file has no decision, the user is asked (`permissions.py`, `result_delivery.py`).
+They are about the permission of a call, the delivery of its result to the model, and the plan that
+it submits. If the answers file has no decision, the user is asked (`permissions.py`,
+`result_delivery.py`, `plan_approval.py`).
 
 Source: `docs/answers.md`, `docs/turns.md`.
 """
@@ -57,12 +58,15 @@ _FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
 
 
 def describe_missing_decision(end: PromptEnd[Answered]) -> str | None:
-    """Return why the user did not decide; None if closing the prompt is a decision."""
+    """Return why the user did not decide: the prompt timed out, or an interrupt came first.
+
+    None for any other end: closing the prompt is a decision.
+    """
     return _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
 
 
 class CallDecisions:
-    """Makes the decisions about calls that need no prompt. The module has the cases."""
+    """Makes the decisions about calls that need no prompt."""
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn

@@ -92,6 +92,7 @@ class CallDisplay:
 
         edits: JsonValue = None
         if tool is not None and tool.executor.proposes_edits:
+            # The edits as the tool reports them for programs, with the one who decided.
             applied = as_object(call.state.result.structured)
             was_reviewed = applied.get("decided_by") == "user"
             if not was_reviewed:  # the user has not seen them yet

@@ -1,5 +1,8 @@
 """Write the progress of a batch's tool calls to the journal.
 
+A call reaches the stages `asked` (for a permission), `permitted`, `started`, and `finished`. After
+a crash of the kernel, they tell the next one which calls may have run.
+
 Source: `docs/record.md` (the journal).
 """
 
@@ -53,6 +56,7 @@ class ProgressWriter:
             *map(make_image_entry, call.state.result.shown_images.images),
             response,
         ]
+        # The record stamps its entries itself, but these go to the journal before.
         now = self._turn.record.stream.now()
         raw = tuple(entry.to_raw() | {"timestamp": now} for entry in entries)
         self._results[call.event_id] = CallProgress("finished", raw)

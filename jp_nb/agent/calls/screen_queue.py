@@ -84,7 +84,7 @@ class ScreenQueue:
             if never_had_screen:
                 self.activity.begin()  # the wait has ended it
             self._queue.show_next()
-            raise_if_cancelled()
+            raise_if_cancelled()  # a prompt that just ended may have hidden the cancellation
 
     async def wait_again(self) -> None:
         """Let the menu of an interrupt use the screen, if one waits, then take the screen again.

@@ -143,8 +143,12 @@ class CompactionPlanner:
     def make_plan(
         self, steps: Iterable[CompactionStep], *, wants_summary: bool = False
     ) -> CompactionPlan:
-        """Return a plan with the steps that save tokens. `wants_summary` includes any summary."""
-        outcome = self._stream.until(len(self._stream))
+        """Return a plan with the steps that save tokens.
+
+        `wants_summary` is True if the user asked for these very steps: then a summary is made even
+        if it saves nothing.
+        """
+        outcome = self._stream.until(len(self._stream))  # a copy
         original_size = self._estimate_size(outcome)
         size = original_size
         kept: list[CompactionStep] = []
@@ -158,25 +162,26 @@ class CompactionPlanner:
                 kept.append(step)
                 size = size_with_step
             else:
-                outcome = outcome.until(len(outcome) - 1)
+                outcome = outcome.until(len(outcome) - 1)  # without the step
 
         return CompactionPlan(tuple(kept), original_size, size, outcome)
 
     def _estimate_size(self, stream: ConversationStream) -> int:
         context = build_context(stream, self._providers, in_turn=self._in_turn)
-        return ContextTokens().of(context)
+        return ContextTokens().estimate(context)
 
 
 def _join_summaries(stream: ConversationStream, turns: TurnRange) -> str:
-    """Return the text of the current summaries of `turns`, without duplicates."""
+    """Return the text of the current summaries of `turns`, each once."""
     treatments = list_turn_treatments(stream)[turns.first : turns.last + 1]
-    # All turns of a summary have the same object.
-    summaries = {
-        id(treatment.summary): treatment.summary.summary
+    # The compaction by whose summary a turn is replaced: one object for all turns of the summary.
+    compactions = {
+        id(treatment.summary): treatment.summary
         for treatment in treatments
         if treatment.summary is not None
     }
-    return "\n".join(text.summary for text in summaries.values() if text is not None)
+    summaries = [compaction.summary for compaction in compactions.values()]
+    return "\n".join(summary.summary for summary in summaries if summary is not None)
 
 
 def count_uncompacted_turns(stream: ConversationStream) -> int:
@@ -184,7 +189,7 @@ def count_uncompacted_turns(stream: ConversationStream) -> int:
     # How much the number of compactions changes from one turn to the next.
     edges = [0] * (stream.turn_count + 1)
     for placed in list_active_compactions(stream.entries):
-        entry = placed.effective
+        entry = placed.effective  # with the turns that it had when it was recorded
         if entry.from_turn <= entry.to_turn:
             edges[entry.from_turn] += 1
             edges[entry.to_turn + 1] -= 1

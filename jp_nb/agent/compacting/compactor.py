@@ -153,7 +153,7 @@ class Compactor:
     def _measure(self, auto: AutoCompaction) -> ContextSize:
         """Return the size of the conversation. What has no limit is not counted."""
         stream = self.turn.record.stream
-        tokens = self.settings.tokens.of(self.turn.record.context) if auto.max_tokens else 0
+        tokens = self.settings.tokens.estimate(self.turn.record.context) if auto.max_tokens else 0
         turns = count_uncompacted_turns(stream) if auto.max_turns else 0
         return ContextSize(stream, tokens, turns)
 
@@ -214,7 +214,8 @@ class Compactor:
             outcome = stream.until(len(stream))
             outcome.append(*entries)
             context = build_context(outcome, providers, in_turn=in_turn)
-            if ContextTokens().of(context) >= plan.before:  # a summary may be longer than its turns
+            # A summary may be longer than its turns.
+            if ContextTokens().estimate(context) >= plan.before:
                 raise ProviderError(SUMMARY_TOO_LONG_REASON)
         except Exception as exc:
             if not isinstance(exc, JpNbError):

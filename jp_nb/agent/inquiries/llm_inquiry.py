@@ -83,7 +83,7 @@ class LlmInquiryBackend:
 
         try:
             model.provider.check_schema(schema)
-            if model.is_replayed:
+            if model.is_replayed:  # an order that does not depend on chance
                 await inquiry.when_idle()
             entries = await request_response(
                 model, request, waits=inquiry.waits, on_usage=inquiry.on_usage, sleep=self.sleep
@@ -166,6 +166,7 @@ def ask_in_context(context: RequestContext, inquiry: ModelInquiry) -> RequestCon
     )
     provider = items[-1].provider if items else ""
     items.append(ContextItem(request, provider))
+    # With the same heads (instructions and tools), the request begins like those of the turn.
     return RequestContext(items, context.heads, context.contents)
 
 

@@ -3,7 +3,8 @@
 The first of these that applies: the configured answer, the answers file, an answer that the user
 gave for the rest of the turn, a model if the configuration routes the question there, the user. If
 no user is available, an optional question gets its default or stays open, and a model answers the
-others, except for those that only the user may answer.
+others, except for those that only the user may answer (`Question.human_only`: exclusive, secret, or
+with an address to open).
 
 Source: `docs/turns.md`, `docs/answers.md`.
 """

@@ -36,6 +36,7 @@ class AnswerRecorder:
             _log_input_changes(changes, self._turn.record.stream)
 
         if entries:
+            # The record has how often the server reported what about earlier reasoning.
             counts = Counter((change.reason, change.is_dropped) for change in changes)
             entries[-1] = with_input_changes(entries[-1], counts)
             entries = self._turn.times.attach_to_last(entries)
@@ -52,7 +53,11 @@ class AnswerRecorder:
         return texts
 
     def _append(self, entries: list[Entry], attempt: Attempt) -> None:
-        """Append the `entries` of a response, the first one with changes of the request's head."""
+        """Append the `entries` of a response.
+
+        The first one gets the head of its request (instructions and tools) in its metadata, or the
+        changes of the last head, if there are any.
+        """
         record = self._turn.record
         if entries and attempt.head is not None:
             entries[0] = mark_head(entries[0], attempt.head, record.context.head)

@@ -80,7 +80,11 @@ async def request_once(
 def receive_entries(
     events: Iterable[ProviderEvent], on_usage: Callable[[Usage], None]
 ) -> list[Entry] | Retry:
-    """Return the entries of a response whose `events` are complete. Raises as `request_once`."""
+    """Return the entries of a response of a batch API, which has all `events` at once.
+
+    Raises:
+        ProviderError: As in `request_once`.
+    """
     builder = ResponseBuilder()
     fed = [builder.feed(event) for event in events]
     entries = [entry for entry in fed if entry is not None]
@@ -91,7 +95,11 @@ def receive_entries(
 
 
 def _finish_entries(builder: ResponseBuilder, entries: list[Entry]) -> list[Entry] | Retry:
-    """Return all entries of a response that has ended. Raises as `request_once`."""
+    """Return all entries of a response that has ended.
+
+    Raises:
+        ProviderError: As in `request_once`.
+    """
     match builder.get_end():
         case Retry() as retry:
             return retry

@@ -152,7 +152,7 @@ class AnswerStream:
             self._note_host(resolved)
 
         record = self._turn.record
-        record.sent = LastRequest(
+        record.sent = LastRequest(  # for `%jp request`
             provider=resolved.provider,
             provider_name=resolved.provider_name,
             request=request,
@@ -268,6 +268,7 @@ class AnswerStream:
 
         entry = attempt.builder.feed(event)
         if entry is not None and isinstance(event, Flush) and event.metadata:
+            # The metadata, such as a signature, is valid only at this server.
             entry = mark_host(entry, attempt.host)
         if entry is not None:
             attempt.add_entry(entry)

@@ -54,6 +54,7 @@ class ResponseBuilder:
     Tool calls are numbered from 0, because ids may repeat.
 
     Attributes:
+        usage: The tokens of the request. A later report of a count replaces the earlier one.
         input_changes: Reports of the server about reasoning in the request.
         finished: The last event of a complete response.
         retry: The last event of a response that asks for another request.

@@ -1,7 +1,7 @@
 """Handle interrupts of the kernel while the model answers.
 
 The response is still received while the menu is open. If the user then ends it, the task of the
-response is cancelled, and `verdict` has the reason.
+response is cancelled, and `verdict` (the decision about the interrupt) has the reason.
 
 Source: `docs/turns.md`, `docs/decisions.md` D24.
 """
@@ -64,8 +64,8 @@ class StreamInterrupts:
             self.interrupted_after_end = True
             return
 
-        in_menu = self._menu is not None
-        verdict = decide_without_menu(self._turn, "streaming", self._settings, in_menu=in_menu)
+        is_second = self._menu is not None
+        verdict = decide_without_menu(self._turn, "streaming", self._settings, is_second=is_second)
         if verdict is not None:
             self.close()
             self._carry_out(verdict)

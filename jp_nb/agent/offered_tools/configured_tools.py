@@ -2,7 +2,9 @@
 
 The setting `source` of a tool is the name of its source, perhaps with the tool's name in it:
 `python`, `local.build`, or `mcp.books.search`. A source that *discovers* has tools that are not
-configured. Each is added to the configuration with its *registration*, its default settings.
+configured. Each is added to the configuration with its *registration*, its default settings. Before
+that, a source recognizes its tools by their names (`ToolSource.may_have`): `books__search` is one
+of the source `mcp.books`.
 
 Source: `docs/turns.md`, `docs/extending.md`, `docs/decisions.md` D37, D217.
 """
@@ -29,7 +31,7 @@ def is_enabled_or_forced(name: str, config: AppConfig) -> bool:
     state, rule = config.conversation.get_tool_state(name)
     choice = config.assistant.tool_choice
     is_named = name == choice and choice not in CHOICES_WITHOUT_TOOL
-    return state or (is_named and rule != "never")
+    return state or (is_named and rule != "never")  # `never`: only a setting turns it on
 
 
 def is_used(source: ToolSource, config: AppConfig) -> bool:

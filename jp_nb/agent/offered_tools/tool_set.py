@@ -130,7 +130,7 @@ async def offer_tools(
         attempt: The attempt of this turn: a source that failed in it is not tried again.
     """
     attempt = SourceAttempt() if attempt is None else attempt
-    config = await sources.discover(config, attempt)
+    config = await sources.discover(config, attempt)  # with the tools that the sources have found
     star = config.conversation.tools.get(STAR, ToolConfig())
     enabled = {
         name: tool
@@ -139,6 +139,7 @@ async def offer_tools(
     }
     wanted = {name: tool for name, tool in enabled.items() if tool.source is not None}
 
+    # Each found tool with its source; for each of the others, the reason in `missing`.
     found = await sources.find(config, wanted, attempt)
     offered = ToolSet(
         tools={},

@@ -116,8 +116,8 @@ class Connection:
         return self._server.has_changed_tools
 
     @property
-    def tools_changed(self) -> bool:
-        """True if the list of tools may have changed: list them with `refresh`."""
+    def is_list_outdated(self) -> bool:
+        """True if the server announced other tools, or if the time of its list is over."""
         if self.announced_changes:
             return True
         expire = self._server.tools_expire

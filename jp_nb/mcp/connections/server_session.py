@@ -119,7 +119,8 @@ class ServerSession:
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready.add_done_callback(_retrieve_error)
 
-        # Both are set from the start of the client on.
+        # Both are set from the start of the client on. The client gets its messages through
+        # `_repaired`, which changes those that the library would refuse.
         self._client: library.Client | None = None
         self._repaired: RepairedTransport | None = None
 

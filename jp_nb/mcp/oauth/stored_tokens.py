@@ -2,6 +2,16 @@
 
 Nothing here begins a sign-in: without a valid token, an error names the command that signs in.
 
+The stored *credentials* are those that `sign_in.py` saved at the end of a sign-in:
+
+    issuer          the authorization server
+    server          address of the MCP server
+    client          the client that it registered: `client_id`, perhaps `client_secret`
+    tokens          `access_token`, and `refresh_token` for a renewal
+    expires_at      time at which the access token expires; null if it is unknown
+    token_endpoint  address for a renewal
+    resource        the resource for which the tokens are, usually the same address
+
 Source: `docs/mcp.md`, Sign in. https://modelcontextprotocol.io, basic/authorization.
 """
 

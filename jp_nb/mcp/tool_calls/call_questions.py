@@ -112,6 +112,7 @@ def make_question_form(questions: Sequence[Question], *ends: asyncio.Future[Any]
 
     for end in ends:
         end.add_done_callback(withdraw)
+    # The server gets each outcome (`partial`), also that the user declined (`decline`).
     return NeedsInput(*questions, partial=True, decline=True, withdrawn=withdrawn)
 
 

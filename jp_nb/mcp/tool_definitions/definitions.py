@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from jp_nb.json_schema import Schema
 from jp_nb.json_values import make_storable
 from jp_nb.mcp.exchange import ServerTool
-from jp_nb.mcp.tool_definitions.tool_names import make_name_digest, map_names
+from jp_nb.mcp.tool_definitions.tool_names import hash_json, map_names
 from jp_nb.mcp.tool_definitions.tool_schemas import MAX_SCHEMA_CHARS, read_schema
 from jp_nb.text import plain
 from jp_nb.toolkit.question_types.server_schema_checks import (
@@ -81,7 +81,7 @@ class McpDefinition:
     @cached_property
     def _can_check(self) -> bool:
         """True if arguments can be checked with the schema in bounded time."""
-        return find_schema_problem(self.schema) is None
+        return find_schema_problem(self.schema) is None  # no reason against a check
 
     def check_arguments(self, arguments: Mapping[str, JsonValue]) -> str | None:
         """Return the problems of `arguments` in words, or None.
@@ -145,7 +145,7 @@ def hash_definition(tool: ServerTool) -> str:
         "outputSchema": output_schema,
         "hints": dict(tool.hints),
     }
-    return make_name_digest(make_storable(described))
+    return hash_json(make_storable(described))
 
 
 def find_changes(before: ServerDefinitions, now: ServerDefinitions) -> list[str]:

@@ -27,7 +27,7 @@ _NOT_ACCEPTED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _FIRST_ACCEPTED: Final = re.compile(r"[A-Za-z_]")
 
 
-def make_name_digest(value: JsonValue) -> str:
+def hash_json(value: JsonValue) -> str:
     """Return the SHA-256 of `value` as JSON, independent of the order of keys."""
     return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()
 
@@ -87,7 +87,7 @@ def _make_plain_name(server: str, tool: str) -> str:
 
 def _add_hash(name: str, server: str, tool: str) -> str:
     """Return `name` with a hash of the own names at its end, unless it has that already."""
-    hashed = make_name_digest([server, tool])[:HASH_CHARS]
+    hashed = hash_json([server, tool])[:HASH_CHARS]
     if name.endswith(f"_{hashed}"):
         return name
     return f"{name[: MAX_TOOL_NAME_CHARS - HASH_CHARS - 1]}_{hashed}"

@@ -69,6 +69,7 @@ def _find_problem(schema: Schema) -> str | None:
             if not _is_valid_keyword(keyword, value):
                 return f"{format_schema_path((*path, keyword))} has a value that it cannot have"
 
+    # A reference that leads back to itself for the same value: a check would never end.
     loop = find_loop(schema, same_value=True)
     return None if loop is None else f"{format_schema_path(loop)}: {ONLY_ITSELF}"
 

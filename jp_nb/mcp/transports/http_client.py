@@ -218,7 +218,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         if content_type == EVENT_STREAM:
             self._body_limits.limit_events(response)
             return response
-        if not content_type.endswith("json"):
+        if not content_type.endswith("json"):  # the library reads no body of another type
             return response
         return copy_response(response, await self._body_limits.read_message(response))
 

@@ -105,7 +105,7 @@ class ManualCompaction:
 
     def estimate_tokens(self) -> int:
         """Return the estimated number of tokens of the current context."""
-        return ContextTokens().of(build_context(self.stream, self._providers))
+        return ContextTokens().estimate(build_context(self.stream, self._providers))
 
     def carry_out(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
         """Carry out `plan`; return the recorded compactions.
