@@ -63,7 +63,9 @@ class UnfinishedTurn:
             entries = self.turn.record.stream.current_turn()
 
         has_no_response = is_unanswered(entries)
-        if self.status == "completed" or (self.has_begun and not has_no_response):
+        has_response = self.has_begun and not has_no_response
+        # A completed turn needs no mark, even if the model refused or returned nothing.
+        if self.status == "completed" or has_response:
             self._record_remaining_usage()
             return has_no_response
 

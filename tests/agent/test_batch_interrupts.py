@@ -22,7 +22,7 @@ from tests.agent.interrupted_turns import (
     one_interrupt,
 )
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply
-from tests.kit.kinds import is_kind, kind_of, select_kind
+from tests.kit.kinds import is_kind, kind_of, make, select_kind
 from tests.kit.questions import not_answered
 from tests.kit.screens import display_event
 from tests.kit.tools import new_tool
@@ -558,3 +558,10 @@ async def test_interrupt_of_the_tool_menu_ends_the_turn() -> None:
         assert (await task).status == "interrupted"
     assert len(person.asked) == 1
     assert contents(bench) == [("call_1", CANCELLATION)]
+
+
+async def test_bench_run_that_is_interrupted_before_its_first_batch_counts_as_stopped() -> None:
+    run = make("bench_run", [[]], make("batch_context"), TurnBench([DONE]).loop.turn)
+    run.interrupt()
+    assert not await run.run_all()
+    assert run.stopped  # so that `jp.call` raises `KeyboardInterrupt`

@@ -211,6 +211,7 @@ async def test_prompts_that_do_not_apply_change_nothing(subtests: pytest.Subtest
         ([CANCELLED], "The user rejected all edits. No edit was applied."),
         ([yes("reason"), yes("Not now.")], "The user rejected all edits: Not now. No edit"),
         ([yes("reason"), CANCELLED, yes("reject")], "The user rejected all edits. No edit"),
+        ([yes("reason"), make("unavailable", "gone")], "No edit was applied: no user is available"),
         ([yes("choose"), CANCELLED, yes("reject")], "The user rejected all edits. No edit"),
         ([yes("choose"), yes([]), yes("reject")], "The user rejected all edits. No edit"),
         ([not_answered("timed_out", "form")], "No edit was applied: the user did not answer"),

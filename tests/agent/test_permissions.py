@@ -23,6 +23,7 @@ from tests.support.partials import merge
 DELFT = '{"city": "Delft"}'
 TIMED_OUT = not_answered("timed_out", "form")
 TOO_LATE = "Tool not run: the user did not answer in time."
+GONE = make("unavailable", "gone")
 
 
 class Weather:
@@ -112,6 +113,8 @@ async def test_unanswered_prompts_run_nothing(subtests: pytest.Subtests) -> None
         ([yes("reason"), TIMED_OUT], TOO_LATE),
         ([yes("edit"), CANCELLED, yes("skip")], "Tool skipped by user."),
         ([yes("edit"), TIMED_OUT], TOO_LATE),
+        ([yes("reason"), GONE], "Tool not run: no user is available: gone."),
+        ([yes("edit"), GONE], "Tool not run: no user is available: gone."),
         ([TIMED_OUT], TOO_LATE),
         ([not_answered("interrupted", "form")], "Tool not run: an interrupt came first."),
     ]

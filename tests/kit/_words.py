@@ -185,6 +185,8 @@ RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "page_document": ("jp_nb.notebook.page_document", "PageDocument"),
     "cell_change": ("jp_nb.toolkit.editing.document_change", "CellChange"),
     "traced_request": ("jp_nb.rendering.reports.request_text", "TracedRequest"),
+    "bench_run": ("jp_nb.agent.call_steps.bench_run", "BenchRun"),
+    "batch_context": ("jp_nb.agent.turn_state", "BatchContext"),
     "stdio_launch": (_LAUNCHES, "StdioLaunch"),
     "http_launch": (_LAUNCHES, "HttpLaunch"),
     "connection_limits": (_SERVERS, "ConnectionLimits"),

@@ -51,7 +51,8 @@ class BenchRun:
 
     async def run_all(self) -> bool:
         """Run all batches; return True unless the user stopped the run."""
-        if self.interrupt_count:
+        if self.interrupt_count:  # one came before the first batch, which could handle it
+            self.stopped = True
             return False
 
         # Each process of a tool that exits is appended, also in the tasks that this task starts.

@@ -341,7 +341,7 @@ async def _edit_source(ask: SafeAsk, choices: _EditChoices, number: int | None =
 def _make_rejection(end: object) -> CallEnded:
     """Return the end of the call for a prompt that ended without an answer."""
     reason = None
-    if isinstance(end, NotAnswered):
+    if isinstance(end, NotAnswered | Unavailable):
         reason = describe_missing_decision(end)
     content = REJECTED_TEXT if reason is None else f"No edit was applied: {reason}."
     return CallEnded(content, is_error=True, skipped=True)

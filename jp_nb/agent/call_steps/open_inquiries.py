@@ -119,11 +119,11 @@ class OpenInquiries:
         self._open.pop(inquiry.id, None)
         entry = make_closing_entry(inquiry.id, inquiry.question, outcome, answer)
         self._turn.record.add_question(with_usage(entry, inquiry.usage))
-        inquiry.outcome = read_question_outcome(entry)
+        inquiry.outcome = read_question_outcome(entry)  # as the record has it: a secret is marked
 
         if outcome.is_answered:
             inquiry.answer = answer
-            self._turn.secrets.add_answer(inquiry.question, answer)
+            self._turn.secrets.add_answer(inquiry.question, answer)  # if it is one: to hide it
 
         # The user sees that the answer is an earlier one. The record has its first source.
         channel = "recorded" if inquiry.is_recorded else outcome.channel

@@ -269,7 +269,7 @@ async def _edit_or_go_back(ask: SafeAsk, draft: CallDraft) -> CallDraft | None:
 
 
 def _end_unpermitted(end: PromptEnd[Answered]) -> CallEnded:
-    """Return the end of a call whose prompt was closed, timed out, or was interrupted."""
+    """Return the end of a call whose prompt was closed, or ended without the user's decision."""
     why = describe_missing_decision(end)
     content = SKIPPED_BY_USER_TEXT if why is None else f"Tool not run: {why}."
     return CallEnded(content, skipped=True)

@@ -22,7 +22,7 @@ from jp_nb.agent.prepared_answers import (
     GivenAnswer,
     OpenDecision,
 )
-from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd
+from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, Unavailable
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.exact_form import spell_invisible
 from jp_nb.record.entries.outcomes import NOT_IN_TIME
@@ -58,11 +58,17 @@ _FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
 
 
 def describe_missing_decision(end: PromptEnd[Answered]) -> str | None:
-    """Return why the user did not decide: the prompt timed out, or an interrupt came first.
+    """Return why the user did not decide: no user was there, or no answer came in time.
 
     None for any other end: closing the prompt is a decision.
     """
-    return _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
+    match end:
+        case Unavailable(reason=reason):
+            return f"no user is available: {reason}"
+        case NotAnswered():
+            return _UNDECIDED.get(end.end)
+        case _:
+            return None
 
 
 class CallDecisions:

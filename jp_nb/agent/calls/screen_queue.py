@@ -53,6 +53,7 @@ class ScreenQueue:
         self._ask = SafeAsk(prompter, times)
         self.activity = activity
         self.functions = functions
+        # Calls `_grant` for the waiter that gets the screen, when it is its turn.
         self._queue = PromptQueue[_Waiter](self._grant)
 
     @asynccontextmanager
@@ -76,6 +77,7 @@ class ScreenQueue:
 
         waiter = _Waiter(is_menu=for_menu)
         try:
+            # The menu waits in front of all calls, a call behind all others.
             await self._wait(waiter, before=lambda other: for_menu)
             yield self._ask
         finally:

@@ -95,8 +95,10 @@ def _iter_saved_tokens(
 ) -> Iterator[tuple[str, int]]:
     """Yield the tokens of the appended changes that a new head would save, by part.
 
-    A definition or an attachment that still applies is part of a new head as well. It saves tokens
-    only if the request has it a second time. `first` is the head with which the context begins.
+    `sent.front` has the parts in front of the messages, and `sent.changes` those that are sent as
+    messages. A definition or an attachment that still applies is part of a new head as well. It
+    saves tokens only if the request has it a second time. `first` is the head with which the
+    context begins.
     """
     front = sent.front or request
     sent_sources = {attachment.source for attachment in front.attachments}

@@ -182,7 +182,7 @@ class RequestNormalizer:
         messages = _Messages(self._provider, self._make_part)
         others: list[tuple[RequestContext, _Messages]] = []
         for known_context, known_messages in self._contexts:
-            if known_context is context:
+            if known_context is context:  # the same object, which may have grown
                 messages = known_messages
             else:
                 others.append((known_context, known_messages))

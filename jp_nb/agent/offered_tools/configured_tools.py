@@ -31,7 +31,7 @@ def is_enabled_or_forced(name: str, config: AppConfig) -> bool:
     state, rule = config.conversation.get_tool_state(name)
     choice = config.assistant.tool_choice
     is_named = name == choice and choice not in CHOICES_WITHOUT_TOOL
-    return state or (is_named and rule != "never")  # `never`: only a setting turns it on
+    return state or (is_named and rule != "never")  # `never`: its state is locked
 
 
 def is_used(source: ToolSource, config: AppConfig) -> bool:

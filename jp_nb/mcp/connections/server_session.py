@@ -268,7 +268,7 @@ class ServerSession:
             tools, valid_s = await library.list_tools(self._client)
         except Exception as exc:
             server.has_changed_tools = True  # list them again
-            raise self._end_or_convert("", exc) from exc
+            raise self._handle_failure("", exc) from exc
 
         server.tools = tuple(tools)
         server.list_notes = tuple(self._repaired.notes)
@@ -303,7 +303,7 @@ class ServerSession:
         try:
             return sending.result()
         except Exception as exc:
-            error = self._end_or_convert(request.tool, exc)
+            error = self._handle_failure(request.tool, exc)
             error.is_lost = library.is_lost_answer(exc)
             if error.code == library.LOST_SESSION:
                 raise UnreadRequestError(error, is_session_lost=True) from exc
@@ -321,9 +321,9 @@ class ServerSession:
         try:
             return await library.read_resource(self._client, uri)
         except Exception as exc:
-            raise self._end_or_convert("", exc) from exc
+            raise self._handle_failure("", exc) from exc
 
-    def _end_or_convert(self, tool: str, exc: Exception) -> ServerError:
+    def _handle_failure(self, tool: str, exc: Exception) -> ServerError:
         """End the session if its transport has a fault; return the error for the user.
 
         The fault is the reason then. Otherwise, `exc` ends only its request.

@@ -206,7 +206,7 @@ class _CheckedFlow(httpx2.Auth):
                 body = await read_bounded(response)
                 self.refusal = _describe_answer(response, body)
                 outgoing = await flow.asend(response)
-        except StopAsyncIteration:
+        except StopAsyncIteration:  # the flow of the library has ended
             return
         finally:
             await flow.aclose()

@@ -107,7 +107,8 @@ class StoredTokens(httpx2.Auth):
             if credentials is not None and _is_expired(credentials):
                 renewal = await self._make_renewal(credentials)
                 if renewal is not None:
-                    credentials = await self._read_renewal(credentials, (yield renewal))
+                    renewed = yield renewal
+                    credentials = await self._read_renewal(credentials, renewed)
 
         _authorize(request, credentials)
         response = yield request
@@ -123,7 +124,8 @@ class StoredTokens(httpx2.Auth):
                 renewal = await self._make_renewal(latest)
                 if renewal is None:
                     raise self._note_refusal(latest)
-                latest = await self._read_renewal(latest, (yield renewal))
+                renewed = yield renewal
+                latest = await self._read_renewal(latest, renewed)
 
         if latest is None or _get_access_token(latest) == _get_access_token(credentials):
             raise self._note_refusal(latest)
