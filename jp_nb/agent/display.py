@@ -41,6 +41,8 @@ class ToolBegins:
 
     Attributes:
         call_id: Key of the call, which no other call of the batch has.
+        name: Name of the tool.
+        arguments: The arguments of the call, perhaps edited by the user.
         hidden: True if the output of the turn does not show the calls of the tool.
         parameters: Display of `arguments`: in the line of the call, as JSON below it, or not.
         formatted: Arguments as a formatter wrote them, displayed below the line of the call.
@@ -68,12 +70,16 @@ class ToolEnds:
 
     Attributes:
         call_id: Key of the call, as in `ToolBegins`.
+        name: Name of the tool.
         content: The response that the model gets.
+        is_error: True if the response is an error.
         seconds: Duration of all runs, without the time for prompts.
+        hidden: As in `ToolBegins`.
         traceback: Traceback of an exception of the tool; None without one.
         skipped: True if the user skipped or stopped it.
         result_lines: Number of lines of `content` to display; None: all.
         folds_result: True if the user can unfold the content instead.
+        images: The images that the model gets.
         omitted_images: Lines that replace images for the model.
         edits: The edits of cells that were applied without a review.
     """
@@ -98,7 +104,10 @@ class QuestionEnds:
     """A question has its outcome.
 
     Attributes:
+        call_id: Key of the call whose tool asked.
         tool: Name of the tool that asked.
+        question: The question as it was asked.
+        outcome: The outcome as the record has it.
         answer: None without an answer, and for a secret.
         label: Header of the question; None: the name of the tool.
     """
@@ -116,6 +125,8 @@ class ChangeEnds:
     """A proposed configuration change was decided. It takes effect when the batch ends.
 
     Attributes:
+        call_id: Key of the call whose tool proposed the change.
+        tool: Name of the tool.
         changes: A line for each changed setting.
         applied: True if the change was approved.
         by: `person` for the user, through `channel` (`answers`: the answers file); `grant` if the
@@ -207,6 +218,7 @@ class CodeAsks:
     """The code of a tool asks the user, as `jp.ask` does.
 
     Attributes:
+        call_id: Key of the call whose tool runs the code.
         waits: True while the code waits; False once it has the answer.
     """
 

@@ -35,9 +35,12 @@ def get_host(provider: Provider) -> str:
 class Resolved(ChatModel):
     """The effective configuration (`basis`), resolved for one model request.
 
+    It extends `ChatModel`, which has the provider, the model, its parameters, and the system texts.
+
     Attributes:
         tools: The tools that requests offer.
         tool_choice: The configured choice, as a `ToolChoice`.
+        attachments: The files in front of the messages.
         inquiry: Asks models the questions of tools; None if there is no model for them.
         continues_answers: True if a response that reaches the token limit is continued.
         results: Recorded results of calls, for a replay; None: tools run.

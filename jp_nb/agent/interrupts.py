@@ -33,6 +33,7 @@ class Verdict:
     Attributes:
         choice: `continue` the turn; `reply` with `text`; `restart` the open tool calls; `stop` and
             keep the response so far; `abort` and discard it.
+        text: The user's message to the model after `reply`; it may be empty.
         escalated: True if this interrupt soon followed another one: the turn ends without a menu.
         by: The user in the menu (`person`), the configured action (`setting`), or neither, because
             no user is available (`unattended`).

@@ -51,8 +51,10 @@ class OpenDecision:
     """A decision that needed the user, and why there was none.
 
     Attributes:
+        kind: Kind of decision, such as `permission` of a call.
         tool: Name of the tool; for an edit, that of the cell in the answers file.
         why: The reason why no user could decide.
+        question: The question, if the decision is an answer to one.
         detail: Other content than a question, such as the change.
         arguments: Arguments of the call; None if no call of a tool needs the decision.
         result: The result of the call, if the decision is about its delivery.

@@ -269,6 +269,9 @@ class ModelRequest:
             incomplete response of the model, the provider continues that response.
         system: Texts of the system prompt.
         attachments: Files in front of the messages, the same object as long as nothing changes.
+        tools: Definitions of the tools that the model may call.
+        tool_choice: The tools that the model may or must call.
+        parameters: Sampling settings.
         schema: JSON schema of a structured response; None for text.
         idle_timeout: Maximum time without an event, in seconds; 0 for no limit.
         max_response_bytes: Maximum size of the streamed text; 0 for no limit.

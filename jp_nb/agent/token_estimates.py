@@ -29,7 +29,7 @@ MAX_IMAGE_TOKENS: Final = 1_600
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Estimate the tokens of `text`."""
+    """Estimate the tokens of `text`, rounded up."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
 

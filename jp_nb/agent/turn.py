@@ -63,6 +63,7 @@ class TurnEnd:
     Attributes:
         status: `interrupted` after an interrupt or at a limit, `stopped` if the user stopped the
             turn at a question of a tool.
+        usage: The tokens of all requests of the turn.
         why: The reason for an early end without the user, such as a limit; else "".
     """
 
@@ -251,7 +252,10 @@ class TurnLoop:
         self.is_unanswered = unfinished.close()
 
     async def _resolve(self) -> Resolved:
-        """Resolve the configuration, and display problems of tool sources."""
+        """Return the configuration for the next request, and apply its limits to the turn.
+
+        Problems and notices of tool sources are displayed.
+        """
         resolved = await self._interrupts.run(self.resolve())  # a source may take long
 
         displayed = self._displayed_problems
@@ -340,7 +344,7 @@ class TurnLoop:
         resolved: Resolved,
     ) -> CycleResult:
         """Run the `calls` of a response, which may be none, and return the end of the cycle."""
-        if self.turn.tokens.is_over:
+        if self.turn.tokens.is_over_limit:
             return self._end_at_token_limit(calls)
         if not calls:
             return "completed"
@@ -358,7 +362,7 @@ class TurnLoop:
             return end.ends_turn
         if self.strict and (reason := self.turn.unavailable_reason) is not None:
             raise make_user_required_error(reason)
-        if self.turn.tokens.is_over:  # models answered tools' questions
+        if self.turn.tokens.is_over_limit:  # models answered tools' questions
             return self._end_at_token_limit(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"
 

@@ -40,6 +40,8 @@ class UnfinishedTurn:
     """A turn that has ended, and whose record is not complete.
 
     Attributes:
+        turn: Ports and state of the turn.
+        status: How the turn ended; `failed` after an error.
         has_begun: True if the request of the turn is in the record.
         resumed_calls: The calls of an interrupted turn that this one continued.
         config_change_count: Number of trailing configuration changes that belong to the turn.

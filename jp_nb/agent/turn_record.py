@@ -34,6 +34,9 @@ class LastRequest:
     """The request that was sent last. Its context may have grown since.
 
     Attributes:
+        provider: The provider that sent it.
+        provider_name: Its name in the configuration.
+        request: The request, whose context may have grown since.
         item_count: Number of items of the context when the request was sent.
         last_entry: The last entry of the record at that time.
     """

@@ -30,6 +30,7 @@ class TimedSpan:
     """A part of a turn that is measured: times are seconds of the turn's clock.
 
     Attributes:
+        start: Time at which the part began.
         end: None while the part still runs.
         first_token: Time of the first token of a response, if the span is a request.
         failed: Kind of the error with which the span ended; "" without one.

@@ -18,8 +18,8 @@ from jp_nb.record.entries.token_usage import ModelUsage, with_usage
 class UsageCounter:
     """Tokens of a turn so far, including questions that a model answered.
 
-    Each request counts once: with `add` if an entry of the turn gets its tokens later, or with
-    `count` if the caller records them itself.
+    Each request counts once: with `count_for_entry` if an entry of the turn gets its tokens later,
+    or with `count` if the caller records them itself.
 
     Attributes:
         display: Gets the new total after each request.
@@ -38,7 +38,7 @@ class UsageCounter:
         return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
 
     @property
-    def is_over(self) -> bool:
+    def is_over_limit(self) -> bool:
         """True if the turn took more tokens than `max_tokens`."""
         return 0 < self.max_tokens < self.total
 
@@ -50,7 +50,7 @@ class UsageCounter:
                 self.display(TokensSoFar(self.usage.input_tokens, self.usage.output_tokens))
         return usage
 
-    def add(self, model: str, usage: Usage) -> None:
+    def count_for_entry(self, model: str, usage: Usage) -> None:
         """Count the tokens of one request to `model`, which `attach_usage` records later."""
         self._unstored[model] = self._unstored.get(model, Usage()) + self.count(usage)
 

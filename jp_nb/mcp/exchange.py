@@ -51,6 +51,8 @@ class ServerQuestion:
 
     Attributes:
         key: Name of the question in its call: `elicitation`, `elicitation-2` for servers of 2025.
+        mode: `form` for fields that the user fills in, `url` for an address to open.
+        message: The question in the words of the server.
         schema: JSON Schema of the answer's content; None for `url`.
         url: Address that the user should open; None for `form`.
         elicitation_id: The server's id of a `url` question of 2025; else None.
@@ -102,6 +104,7 @@ class CallRequest:
 
     Attributes:
         tool: Name of the tool at the server.
+        arguments: The arguments of the call.
         report: Receives the server's reports about its progress.
         answers: Answers to the questions that ended the last request; None in the first request.
         state: State that the server sent with these questions; None if there is none.

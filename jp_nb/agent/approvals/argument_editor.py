@@ -42,6 +42,7 @@ class _Box:
     """The box of one argument.
 
     Attributes:
+        question: The field of the form; its id is the name of the argument.
         is_json: True if the text in the box is JSON, and not the argument itself.
         is_code: True for JSON, and for a text in a language such as SQL.
     """
@@ -158,10 +159,10 @@ class ArgumentEditor:
     def _is_text(self, name: str, node: JsonObject) -> bool:
         """Return True if the argument is edited as a text: its schema `node` allows only texts."""
         types = list_declared_types(node)
-        if name in self._arguments:
-            value = self._arguments[name]
-            return isinstance(value, str) and types <= {"string", "null"}
-        return types == {"string"}
+        if name not in self._arguments:
+            return types == {"string"}  # else the user could not enter `null`
+        value = self._arguments[name]
+        return isinstance(value, str) and types <= {"string", "null"}
 
     def _format_default(self, name: str, *, is_text: bool) -> str | None:
         if name not in self._arguments:

@@ -66,6 +66,7 @@ class CallDraft:
     """A call that waits for permission.
 
     Attributes:
+        tool: The tool with the settings that the permission depends on.
         original_arguments: The arguments of the model.
         arguments: The arguments as the user may have edited them.
         formatted: The arguments as a formatter wrote them.

@@ -293,7 +293,8 @@ def make_choice_prompt(review: EditReview, chosen: frozenset[int]) -> QuestionPr
     defaults: list[JsonValue] = [
         option.value for option in options if int(str(option.value)) in chosen
     ]
-    question = question.with_default(defaults).with_exclusive()
+    question = question.with_default(defaults).with_exclusive()  # no model may answer
+    # `consents`: an empty line on stdin must choose nothing.
     return QuestionPrompt(question, consents=True, submit="Show these edits")
 
 
@@ -316,8 +317,9 @@ def make_source_prompt(planned: PlannedEdit) -> FormPrompt:
         text="Edit the proposed source",
         answer_type=FormAnswer(fields=(field,)),
         default={"source": planned.after},
-        exclusive=True,
+        exclusive=True,  # no model may answer
     )
+    # `consents`: an empty line on stdin must not accept the source.
     page = QuestionPrompt(
         question, consents=True, code_fields=frozenset({"source"}), submit="Use this source"
     )

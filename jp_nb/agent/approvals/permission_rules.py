@@ -28,8 +28,10 @@ class KeptRule:
     """A rule that the user kept: calls of `tool` that match it run without a question.
 
     Attributes:
+        tool: Name of the tool.
         identity: Digest of the tool's definition and of its server's entry.
         when: Conditions about the arguments; see `jp_nb/config/argument_rules.py`.
+        scope: For how long it is kept.
         only_these: True if a call with arguments beyond those of `when` does not match.
         asked_by: The rule of the configuration that caused the prompt; "" if it was `run`.
     """

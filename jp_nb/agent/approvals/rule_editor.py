@@ -112,8 +112,9 @@ class RuleEditor:
             text=f"Calls of {spell_invisible(self._tool.name)} that may run without a question",
             answer_type=FormAnswer(fields=fields, check=self._check),
             default={field.id: field.default for field in fields},
-            exclusive=True,
+            exclusive=True,  # no model may answer
         )
+        # `consents`: an empty line on stdin must not accept the rule.
         return FormPrompt((QuestionPrompt(question, consents=True),))
 
     def change(self, rule: KeptRule, answer: JsonValue) -> KeptRule:

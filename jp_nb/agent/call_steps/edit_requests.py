@@ -56,6 +56,7 @@ class _EditChoices:
     """The user's choices so far.
 
     Attributes:
+        review: The proposed edits, and the cells that they are about.
         chosen: Numbers of the edits to apply.
         sources: The sources that the user has changed, by the number of the edit.
     """

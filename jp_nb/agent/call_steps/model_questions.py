@@ -113,7 +113,7 @@ class ModelQuestions:
         """
         backend = inquiry.group.batch.inquiry
         call = inquiry.group.call
-        if self._turn.tokens.is_over:
+        if self._turn.tokens.is_over_limit:
             raise InquiryError(NO_TOKENS_LEFT_REASON)
         if backend is None:
             raise InquiryError(NO_INQUIRY_BACKEND_REASON)

@@ -42,6 +42,8 @@ class InquiryGroup:
     """Questions of one run of a tool.
 
     Attributes:
+        call: The call whose tool asks.
+        tool: The tool that asks.
         needs: The outcome of the run, with the questions and their form.
         batch: The context of the batch, such as the model that may answer.
         label: The header of a question that has no other; None: the name of the tool.

@@ -75,6 +75,7 @@ class ApprovedPlan:
     """A plan that the user approved.
 
     Attributes:
+        text: The plan as the user approved it.
         edited_through: The channel through which the user changed it; None if unchanged.
     """
 
@@ -161,6 +162,7 @@ async def _edit_plan(ask: SafeAsk, plan: str) -> ApprovedPlan | None:
     """Return the plan that the user edited and approved; None if the user went back."""
     limited = TextAnswer(max_length=MAX_PLAN_CHARS)  # as long as a model may submit
     question = Question(id="plan", text=EDIT_QUESTION, answer_type=limited, default=plan)
+    # `consents`: an empty line on stdin must not approve the plan.
     end = await ask(
         QuestionPrompt(question, consents=True, is_code=True, submit=APPROVE_EDITED_LABEL)
     )

@@ -127,6 +127,7 @@ async def _edit_result(
     """Return the edited result; None if the text was emptied or editing was cancelled."""
     text = f"Result of {spell_invisible(tool.name)}, as sent to the model:"
     question = Question.text("result", text).with_default(result.content)
+    # `consents`: an empty line on stdin must not deliver the result.
     end = await ask(QuestionPrompt(question, consents=True, submit=DELIVER_EDITED_LABEL))
 
     if isinstance(end, Unavailable):

@@ -79,6 +79,7 @@ class CallState:
         arguments: Complete arguments, perhaps edited by the user; empty before they are read.
         edited_through: The channel through which the user changed the arguments; None if unchanged.
         ruling: The permission of the call, by a rule or by `run`; None if the user decided.
+        answers: The outcomes of the tool's questions so far.
         ran: True once the tool has started.
         seconds: Duration of all runs, without the time for prompts.
         was_interrupted: True if an interrupt ended the tool's function.
@@ -86,6 +87,7 @@ class CallState:
         approves_plan: True if the call submitted a plan that the user approved.
         rejections: Number of proposed configuration changes that were not applied.
         rejection: The last of these rejections, for the next run of the tool.
+        result: The result on its way to the response.
         response: Final: once it is set, nothing changes.
     """
 
@@ -128,6 +130,8 @@ class Call:
     """One tool call of a response, for all its runs. `tool` is None if it is not available.
 
     Attributes:
+        request: The model's request, as the record has it.
+        tool: The tool with its settings; None if it is not available.
         bad_arguments: Parse error of the model's arguments.
         event_id: Event id of the request, for the journal.
         index: Position among the calls of the batch.
@@ -140,6 +144,8 @@ class Call:
         exception: The last exception that the tool raised.
         changes: The reviewed configuration changes.
         runs: The times of all its runs.
+        state: What the runs of the call have reached.
+        view: What the screen shows of the call.
     """
 
     request: ToolCallRequest

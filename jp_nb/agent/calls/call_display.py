@@ -26,7 +26,8 @@ class CallDisplay:
     def show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
         """Show the line of `call`, unless it is on the screen already and has not changed.
 
-        `asked` is True while a prompt about the call displays its text arguments.
+        `asked` is True while a prompt about the call displays its text arguments, such as code
+        (`text_arguments.py`). They are below the line otherwise.
         """
         texts = list_text_arguments(tool.definition.parameters, call.state.arguments)
         asked = asked and bool(texts)

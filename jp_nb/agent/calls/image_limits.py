@@ -53,6 +53,6 @@ def limit_images(images: Iterable[Image], limits: Record, *, earlier_count: int)
         if reason is None:
             kept[image.digest] = image
         else:
-            omitted.append(image.left_out(reason))
+            omitted.append(image.left_out(reason))  # a line about the image
 
     return LimitedImages(tuple(kept.values()), tuple(omitted))

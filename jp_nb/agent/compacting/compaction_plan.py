@@ -72,6 +72,7 @@ class CompactionPlan:
     summaries that it replaces.
 
     Attributes:
+        steps: The steps that save tokens, in the order of the rules.
         before: Estimated tokens of the messages before the compaction.
         after: The same after it.
         outcome: The conversation after the compaction.

@@ -92,6 +92,7 @@ class CompactionSettings:
         providers: Returns the provider of each entry of the record, for the context.
         summarizer: Returns the summarizer for a rule.
         tokens: Counts the tokens of the conversation as it grows.
+        now: The time for rules that keep turns by their age.
         last_failure: Size of the last context that automatic compaction could not reduce.
     """
 
@@ -202,7 +203,7 @@ class Compactor:
         async def summarize(step: CompactionStep, context: RequestContext) -> str:
             summarizer = self.settings.summarizer(resolved, step.rule)
             return await summarizer.summarize(
-                context, waits=self._wait, on_usage=self.turn.tokens.add
+                context, waits=self._wait, on_usage=self.turn.tokens.count_for_entry
             )
 
         stream = self.turn.record.stream

@@ -115,6 +115,7 @@ class Summarizer:
         purpose: Purpose of the summary, which is added to the request; "" for none.
         tools: The tools of the conversation. None may run: they are sent because some servers
             refuse a conversation with calls of other tools.
+        conversation_id: Id of the conversation, for the provider's cache.
     """
 
     model: ChatModel

@@ -32,6 +32,9 @@ class ModelInquiry:
 
     Attributes:
         id: Id in the record, `<call>.<question>.<attempt>`.
+        call_id: Id of the call whose tool asks.
+        tool: Name of the tool.
+        question: The question, which the model answers alone.
         number: Position among the open calls with this id, from 1. Models repeat ids.
         waits: Shows the user which model answers.
         on_usage: Receives the model and the tokens of each request, including failed ones.

@@ -59,6 +59,7 @@ class LlmInquiryBackend:
         tools: The tools of the turn. The model cannot call them: they are sent because requests
             with the same tools share a cached prefix.
         attachments: The attachments of the turn, sent for the same reason.
+        conversation_id: Id of the conversation, for the provider's cache.
         sleep: Waits for a number of seconds before a request is sent again.
     """
 

@@ -83,7 +83,8 @@ class Attempt:
     Attributes:
         max_tool_calls: Number of tool calls that run; 0: all of them.
         trimmer: Removes the text that a continuation repeats; None in the first response.
-        builder: Builds the entries of the response.
+        builder: Builds the entries of the response. It also has the last event (`finished`), and
+            the calls whose arguments are not valid, by their number.
         entries: The complete entries to record.
         has_content: True once the response has a text or a tool call.
         has_ended_text: True if a text has ended, and the display does not know it yet.

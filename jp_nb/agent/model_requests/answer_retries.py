@@ -54,7 +54,7 @@ class AnswerRetries:
         entries = self._list_answer_entries()
         problems = await self._turn.cell.call(lambda: check(entries))
 
-        can_improve = finish in ("completed", "other") and not self._turn.tokens.is_over
+        can_improve = finish in ("completed", "other") and not self._turn.tokens.is_over_limit
         if not problems or not can_improve or self._retry_count >= max_retries:
             return False
 

@@ -31,10 +31,12 @@ class ChatModel:
     """A model with its configuration.
 
     Attributes:
+        provider: Sends the requests.
         model: The provider's own name of the model.
         system: Texts of the system prompt.
         parameters: Sampling settings.
         request: Limits and retries of its requests.
+        provider_name: Name of the provider in the configuration.
         is_replayed: True for a cassette: responses take no time, and inquiries of a batch run one
             by one, in order.
         before_sending: Shows the user, before a request, that the conversation goes to another

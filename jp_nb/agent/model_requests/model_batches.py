@@ -24,6 +24,7 @@ class BatchState:
     """A batch as its server describes it.
 
     Attributes:
+        id: Id that the server gave to the batch.
         is_ended: True if the server does not answer more of its requests.
         done: Number of answered requests so far.
         problem: The reason why the server rejected the whole batch; "" if it did not.

@@ -229,7 +229,7 @@ class AnswerStream:
             raise
         finally:
             times.end(timed, failed)
-            self._turn.tokens.add(attempt.model, attempt.builder.usage)
+            self._turn.tokens.count_for_entry(attempt.model, attempt.builder.usage)
 
         await self._wait_for_decision()
 
@@ -300,7 +300,7 @@ class AnswerStream:
         self._answer.note_recorded(entries)
 
         has_calls = attempt.call_count > 0 or bool(attempt.builder.list_unfinished_calls())
-        may_continue = not has_calls and not self._turn.tokens.is_over
+        may_continue = not has_calls and not self._turn.tokens.is_over_limit
         if may_continue and self._answer.begin_continuation(finished, entries):
             self._step_after_recording = "the continuation"
             return True

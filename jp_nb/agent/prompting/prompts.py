@@ -66,6 +66,7 @@ class QuestionPrompt(Prompt[Answered]):
     """A question.
 
     Attributes:
+        question: The question, with the type of its answer and its default.
         label: Header of the question, such as `Assistant`; None: the tool.
         remember: True to offer "for this turn", for questions whose type allows it.
         tool: Name of the tool that asks; None if it is hidden.
@@ -103,6 +104,7 @@ class PromptItem:
 
     Attributes:
         key: Its name in `Answered.picks`.
+        is_checked: True if the part is chosen at first.
         actions: Buttons beside the check box, which has the caption of the content as its name.
     """
 
@@ -116,6 +118,8 @@ class PromptDetail:
     """Exact content that the user decides about: an object key by key, a text line by line.
 
     Attributes:
+        caption: Title of the content.
+        value: The content itself.
         language: Language of a code, such as `python`.
         size_text: Text behind the caption, in place of the number of lines of `value`.
         diff: The difference whose text is `value`. A form shows it as code of `language`.
@@ -136,6 +140,7 @@ class PromptCell:
 
     Attributes:
         cell_id: Id of the cell, or `start` for the place above the first cell.
+        label: Words for the cell beside its outline, such as `edit 1`.
         is_place: True if the decision is about the place below the cell.
         item: Key of the `PromptItem` beside whose check box a button shows the cell.
     """
@@ -152,6 +157,7 @@ class ActionPrompt(Prompt[Answered]):
 
     Attributes:
         text: The question, in one line.
+        actions: The buttons, in their order.
         label: Header of the prompt; None: the usual one.
         exhibits: The content that the user decides about.
         changes: The configuration changes that the user decides about.
@@ -181,6 +187,7 @@ class ProposedChange:
     """One line of a proposed configuration change.
 
     Attributes:
+        path: Path of the setting, or of the list that an item belongs to.
         now: Current value as JSON; None if it is not set.
         proposed: New value as JSON; None to unset it.
         added: True if `proposed` is an additional item of the list at `path`.

@@ -18,6 +18,7 @@ class ServerDescription:
         version: Version of the protocol; None before the first start.
         title: The server's own name and version, for display only.
         instructions: The server's instructions for a model.
+        tools: The tools that the server listed, in its order.
         list_notes: Notes about tools that the server listed, and that cannot be offered.
         tools_expire: Time of the loop at which the list of tools is outdated; None for never.
         has_changed_tools: True if the server announced other tools since they were listed.

@@ -54,7 +54,7 @@ class AddressRules:
         try:
             parts = urlsplit(url)
             host = (parts.hostname or "").lower()
-            _ = parts.port
+            _ = parts.port  # raises for a port that is no number
         except ValueError:
             host = ""
 

@@ -86,6 +86,7 @@ class Redirect:
     """The page of this computer to which the browser returns.
 
     Attributes:
+        url: Address of the page, with a random path.
         address: Is done with the address of the browser's request, relative to this computer.
     """
 

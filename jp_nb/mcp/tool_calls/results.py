@@ -58,6 +58,7 @@ class _Parts:
     Attributes:
         lines: The text for the model, with a line about each block that is no text.
         texts: The texts of text blocks only.
+        images: The images and PDFs for the model.
         for_user: Texts for the user only.
     """
 

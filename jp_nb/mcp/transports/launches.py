@@ -26,6 +26,8 @@ class StdioLaunch:
     """The command of a server on this computer, with resolved variables.
 
     Attributes:
+        command: The program.
+        arguments: Its arguments.
         environment: Variables in addition to the short list that each server inherits.
         folder: Working directory; None for that of the kernel.
         secrets: Values that are hidden in messages, such as those of `${VAR}`.
@@ -77,6 +79,8 @@ class HttpLaunch:
     """The address of a server on the network, with resolved variables.
 
     Attributes:
+        url: The address of the server.
+        headers: The headers of each request.
         insecure: True if plain HTTP to another computer is allowed.
         secrets: Values that are hidden in messages. Values of headers and tokens always are.
         credentials: Tokens of a sign-in to this address; None if there can be none.

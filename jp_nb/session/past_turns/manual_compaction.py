@@ -233,7 +233,9 @@ class SummaryJob:
 
     async def _summarize(self, step: CompactionStep, context: RequestContext) -> str:
         summarizer = self._turns.resolver.background.make_summarizer(self._resolved, step.rule)
-        return await summarizer.summarize(context, waits=self._show_wait, on_usage=self.usage.add)
+        return await summarizer.summarize(
+            context, waits=self._show_wait, on_usage=self.usage.count_for_entry
+        )
 
     def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         status = f"{model}, which is summarizing {self._plan.steps[0].turns}"
