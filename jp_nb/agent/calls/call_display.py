@@ -16,6 +16,9 @@ from jp_nb.agent.turn_state import TurnContext
 from jp_nb.json_values import as_object
 from jp_nb.toolkit.arguments.text_arguments import list_text_arguments
 
+ResultStyle = Literal["off", "full"] | int | None
+"""The setting `inline_results` or `error.inline_results`; None: the user can unfold the result."""
+
 
 class CallDisplay:
     """Sends the display events of calls. `CallView` remembers what is on the screen."""
@@ -69,35 +72,17 @@ class CallDisplay:
     def show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
         """Show the result of `call`, and as much of the response `content` as its style allows."""
         tool = call.tool
-        style = None if tool is None else tool.inline_results
-        if tool is not None and is_error and tool.inline_errors is not None:
-            style = tool.inline_errors
-
-        result_lines: int | None = 0  # None: all
+        result_lines: int | None = 0
         can_unfold = False
-        if not skipped:
-            match style:
-                case "full":
-                    result_lines = None
-                case int():
-                    result_lines = style
-                case None:  # the default style: the user can unfold the result
-                    can_unfold = tool is not None
-                case "off":
-                    pass
+        if tool is not None and not skipped:
+            style = _choose_result_style(tool, is_error=is_error)
+            result_lines = _count_result_lines(style)
+            can_unfold = style is None
 
         shown_images = call.state.result.shown_images
         traceback = call.view.traceback
         if traceback:
             traceback = self._turn.secrets.hide(traceback)
-
-        edits: JsonValue = None
-        if tool is not None and tool.executor.proposes_edits:
-            # The edits as the tool reports them for programs, with the one who decided.
-            applied = as_object(call.state.result.structured)
-            was_reviewed = applied.get("decided_by") == "user"
-            if not was_reviewed:  # the user has not seen them yet
-                edits = applied
 
         self._turn.display(
             ToolEnds(
@@ -113,6 +98,34 @@ class CallDisplay:
                 omitted_images=shown_images.omitted,
                 result_lines=result_lines,
                 folds_result=can_unfold,
-                edits=edits,
+                edits=_find_unreviewed_edits(call),
             )
         )
+
+
+def _choose_result_style(tool: OfferedTool, *, is_error: bool) -> ResultStyle:
+    """Return the setting for the display of a result, or of an error if it has one of its own."""
+    if is_error and tool.inline_errors is not None:
+        return tool.inline_errors
+    return tool.inline_results
+
+
+def _count_result_lines(style: ResultStyle) -> int | None:
+    """Return the number of lines of a result that are displayed; None: all."""
+    match style:
+        case "full":
+            return None
+        case int():
+            return style
+        case _:  # `off`, or None: the result is folded
+            return 0
+
+
+def _find_unreviewed_edits(call: Call) -> JsonValue:
+    """Return the edits of cells that `call` applied, if the user has not seen them in a review."""
+    if call.tool is None or not call.tool.executor.proposes_edits:
+        return None
+    # The edits as the tool reports them for programs, with the one who decided.
+    applied = as_object(call.state.result.structured)
+    was_reviewed = applied.get("decided_by") == "user"
+    return None if was_reviewed else applied

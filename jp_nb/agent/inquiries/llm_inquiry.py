@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -122,37 +122,61 @@ def ask_in_context(context: RequestContext, inquiry: ModelInquiry) -> RequestCon
     and interrupted calls of earlier turns.
     """
     items: list[ContextItem] = []
-    open_calls: list[tuple[str, str]] = []  # ids and providers
-
-    def respond_to_open_calls(*, in_batch: bool) -> None:
-        """Add a response to each open call: of the current batch, or of an earlier turn."""
-        same_id_count = 0
-        for call_id, provider in open_calls:
-            if call_id == inquiry.call_id:
-                same_id_count += 1
-            is_asking = call_id == inquiry.call_id and same_id_count == inquiry.number
-
-            text = NO_RESULT_YET_TEXT if in_batch else CALL_INTERRUPTED_TEXT
-            if in_batch and is_asking:
-                text = CALL_PAUSED_PREFIX + inquiry.question.text
-            response = ToolCallResponse(id=call_id, content=text, is_error=not in_batch)
-            items.append(ContextItem(response, provider))
-        open_calls.clear()
+    open_calls: list[_OpenCallId] = []
 
     for item in context:
         match item.entry:
             case ToolCallRequest(id=call_id):
-                open_calls.append((call_id, item.provider))
+                open_calls.append(_OpenCallId(call_id, item.provider))
             case ToolCallResponse(id=call_id):
                 # Ids repeat: the n-th response of an id answers its n-th request.
-                ids = [open_id for open_id, _ in open_calls]
+                ids = [call.id for call in open_calls]
                 if call_id in ids:
                     del open_calls[ids.index(call_id)]
-            case ChatRequest():
-                respond_to_open_calls(in_batch=False)
+            case ChatRequest():  # a new turn, so the open calls were interrupted
+                items += _make_interrupted_responses(open_calls)
+                open_calls.clear()
         items.append(item)
-    respond_to_open_calls(in_batch=True)
 
+    items += _make_batch_responses(open_calls, inquiry)
+    provider = items[-1].provider if items else ""
+    items.append(ContextItem(_make_question_request(inquiry), provider))
+    # With the same heads (instructions and tools), the request begins like those of the turn.
+    return RequestContext(items, context.heads, context.contents)
+
+
+class _OpenCallId(NamedTuple):
+    """The id of a call without a response, and the provider that it was recorded with."""
+
+    id: str
+    provider: str
+
+
+def _make_interrupted_responses(open_calls: Sequence[_OpenCallId]) -> Iterator[ContextItem]:
+    """Yield a response to each open call of an earlier turn."""
+    for call in open_calls:
+        response = ToolCallResponse(id=call.id, content=CALL_INTERRUPTED_TEXT, is_error=True)
+        yield ContextItem(response, call.provider)
+
+
+def _make_batch_responses(
+    open_calls: Sequence[_OpenCallId], inquiry: ModelInquiry
+) -> Iterator[ContextItem]:
+    """Yield a response to each open call of the batch: the one that asks is paused."""
+    same_id_count = 0
+    for call in open_calls:
+        text = NO_RESULT_YET_TEXT
+        if call.id == inquiry.call_id:
+            same_id_count += 1
+            if same_id_count == inquiry.number:
+                text = CALL_PAUSED_PREFIX + inquiry.question.text
+
+        response = ToolCallResponse(id=call.id, content=text, is_error=False)
+        yield ContextItem(response, call.provider)
+
+
+def _make_question_request(inquiry: ModelInquiry) -> ChatRequest:
+    """Return the request with the question, which is not stored."""
     question = inquiry.question
     parts = [
         f"The tool `{inquiry.tool}` is paused and asks you a question.",
@@ -160,15 +184,11 @@ def ask_in_context(context: RequestContext, inquiry: ModelInquiry) -> RequestCon
         f"Question: {question.text}",
         "Answer it yourself, from the information in this conversation. No user is asked.",
     ]
-    request = ChatRequest(
+    return ChatRequest(
         content="\n\n".join(part for part in parts if part.strip()),
         schema=make_answer_schema(inquiry),
         metadata={INQUIRY_KEY: f"{inquiry.tool}.{question.id}"},
     )
-    provider = items[-1].provider if items else ""
-    items.append(ContextItem(request, provider))
-    # With the same heads (instructions and tools), the request begins like those of the turn.
-    return RequestContext(items, context.heads, context.contents)
 
 
 def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue:

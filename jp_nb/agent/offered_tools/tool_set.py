@@ -193,18 +193,12 @@ def _make_offered_tool(
         parameters = None
 
     # The definition for the model: configured texts go before those of the tool.
-    configured_parameters: dict[str, JsonValue] = {
-        parameter: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-        for parameter, node in tool.parameters.items()
-    }
     description = tool.description
     if not tool.summary and not description:
         description = executor.description or None
-    definition = ToolDefinition(
-        name,
-        tool.summary or description or "",
-        executor.schema or make_parameters_schema(configured_parameters),
-    )
+    configured_parameters = _dump_parameters(tool)
+    schema = executor.schema or make_parameters_schema(configured_parameters)
+    definition = ToolDefinition(name, tool.summary or description or "", schema)
 
     # Settings that the tool itself gets, as JSON.
     command: JsonValue = None
@@ -248,6 +242,14 @@ def _make_offered_tool(
         examples=tool.examples,
         configured_parameters=configured_parameters,
     )
+
+
+def _dump_parameters(tool: ToolConfig) -> dict[str, JsonValue]:
+    """Return the parameters that the configuration describes, as JSON, by name."""
+    return {
+        parameter: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        for parameter, node in tool.parameters.items()
+    }
 
 
 def _first_set(own: T | None, star: T | None, default: T) -> T:

@@ -146,14 +146,8 @@ class ToolSources:
         The sources are asked concurrently. A failure affects only its source.
         """
         sources = {source.name: source for source in self.available(config)}
-        wanted_by_source: dict[str, dict[str, ToolConfig]] = {}
-        missing: dict[str, str] = {}
-        for name, tool in wanted.items():
-            source_name = find_source_name(tool, sources)
-            if source_name is None:
-                missing[name] = _describe_missing(tool)
-            else:
-                wanted_by_source.setdefault(source_name, {})[name] = tool
+        wanted_by_source, others = _group_by_source(wanted, sources)
+        missing = {name: _describe_missing(tool) for name, tool in others.items()}
 
         async with self._lock:
             await self._close_outdated(sources.values())
@@ -167,7 +161,7 @@ class ToolSources:
         tools: dict[str, tuple[Tool, ToolSource]] = {}
         for (source_name, of_source), listed in zip(wanted_by_source.items(), lists, strict=True):
             for name, tool in of_source.items():
-                if listed is None:
+                if listed is None:  # the source failed
                     missing[name] = attempt.failures[source_name].text
                 elif name in listed:
                     tools[name] = listed[name], sources[source_name]
@@ -348,6 +342,21 @@ def _list_texts(failures: Sequence[SourceFailure], *, are_required: bool) -> tup
     """
     texts = [failure.text for failure in failures if failure.is_required is are_required]
     return tuple(dict.fromkeys(texts))
+
+
+def _group_by_source(
+    wanted: Mapping[str, ToolConfig], source_names: Collection[str]
+) -> tuple[dict[str, dict[str, ToolConfig]], dict[str, ToolConfig]]:
+    """Return the `wanted` tools by the name of their source, and those without a known source."""
+    groups: dict[str, dict[str, ToolConfig]] = {}
+    others: dict[str, ToolConfig] = {}
+    for name, tool in wanted.items():
+        source_name = find_source_name(tool, source_names)
+        if source_name is None:
+            others[name] = tool
+        else:
+            groups.setdefault(source_name, {})[name] = tool
+    return groups, others
 
 
 def _describe_missing(tool: ToolConfig) -> str:
