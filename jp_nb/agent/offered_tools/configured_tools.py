@@ -28,10 +28,11 @@ CHOICES_WITHOUT_TOOL: Final = ("auto", "none", "required")
 
 def is_enabled_or_forced(name: str, config: AppConfig) -> bool:
     """Return True if the tool `name` is on, or if the tool choice names it and may turn it on."""
-    state, rule = config.conversation.get_tool_state(name)
+    is_on, toggle_rule = config.conversation.get_tool_state(name)
     choice = config.assistant.tool_choice
     is_named = name == choice and choice not in CHOICES_WITHOUT_TOOL
-    return state or (is_named and rule != "never")  # `never`: its state is locked
+    is_locked = toggle_rule == "never"
+    return is_on or (is_named and not is_locked)
 
 
 def is_used(source: ToolSource, config: AppConfig) -> bool:
@@ -51,7 +52,7 @@ def is_used(source: ToolSource, config: AppConfig) -> bool:
 def _iter_tool_names(source: ToolSource, config: AppConfig) -> Iterator[str]:
     """Yield the names of the configured tools of `source`."""
     for name, tool in config.conversation.tools.items():
-        if name == STAR:
+        if name == STAR:  # the settings of all tools
             continue
         if tool.source is not None:
             if find_source_name(tool, (source.name,)) is not None:

@@ -91,7 +91,7 @@ def with_all_tools_enabled(config: AppConfig) -> AppConfig:
     on = {"enable": Enable(state=True)}
     switched = dict(config.conversation.tools)
     for name, tool in switched.items():
-        if name != STAR:
+        if name != STAR:  # which has settings of all tools
             switched[name] = tool.model_copy(update=on)
 
     conversation = config.conversation.model_copy(update={"tools": switched})

@@ -28,7 +28,8 @@ class StdioLaunch:
     Attributes:
         command: The program.
         arguments: Its arguments.
-        environment: Variables in addition to the short list that each server inherits.
+        environment: Variables in addition to those that each server inherits from the kernel
+            (`INHERITED_VARIABLES`, `server_process.py`).
         folder: Working directory; None for that of the kernel.
         secrets: Values that are hidden in messages, such as those of `${VAR}`.
     """

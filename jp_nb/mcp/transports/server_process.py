@@ -43,7 +43,7 @@ INHERITED_VARIABLES: Final = (
 
 
 def make_environment(configured: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a server: the short list, and the `configured` variables."""
+    """Return the environment of a server: `INHERITED_VARIABLES`, and the `configured` ones."""
     inherited: dict[str, str] = {}
     for name in INHERITED_VARIABLES:
         value = os.environ.get(name, "")
