@@ -22,9 +22,9 @@ from jp_nb.images import Image
 from jp_nb.providers.anthropic.anthropic_rendering import AnthropicRendering
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.signing import Signer
-from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.entries.entry_images import make_images_metadata
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream

@@ -33,7 +33,7 @@ from jp_nb.headless.run_events_reading import RunEvents, read_events
 from jp_nb.json_values import as_object
 from jp_nb.record.documents import segments
 from jp_nb.record.documents.carrier import find_unreadable_carriers, lift_carrier, read_carrier
-from jp_nb.record.documents.document import RECORD_KEY, count_entries
+from jp_nb.record.documents.record_shape import RECORD_KEY, count_entries
 from jp_nb.record.entries.clock import make_epoch_clock
 from jp_nb.session.journals.headless_journals import complete_document, remove_written
 from jp_nb.storage import environment as environment_module

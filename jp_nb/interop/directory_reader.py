@@ -1,7 +1,7 @@
 """Read the files of a JP directory into a `jp` object. No I/O.
 
-A `jp` object (`document.py`) is the conversation as a notebook stores it. Details of the files that
-it cannot express otherwise are stored on the entries (`jp_entries.py`) and in
+A `jp` object (`record_shape.py`) is the conversation as a notebook stores it. Details of the files
+that it cannot express otherwise are stored on the entries (`jp_entries.py`) and in
 `conversation.origin`, so that `directory_writer.py` writes unchanged parts back byte for byte.
 
 `origin` has these keys:
@@ -36,7 +36,7 @@ from jp_nb.interop.jp_entries import ENTRIES_END, NO_ENTRIES, read_jp_entry
 from jp_nb.interop.json_text import read_list
 from jp_nb.interop.metadata_file import parse_metadata, parse_moment
 from jp_nb.json_values import JsonObject
-from jp_nb.record.documents.document import RECORD_VERSION
+from jp_nb.record.documents.record_shape import RECORD_VERSION
 from jp_nb.record.entries.clock import Clock, make_conversation_id
 
 

@@ -24,7 +24,7 @@ from jp_nb.interop.directory_writer import Dialect, write_directory
 from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_text import read_list, read_value
 from jp_nb.json_values import JsonObject
-from jp_nb.record.documents.document import get_conversation_id
+from jp_nb.record.documents.record_shape import get_conversation_id
 
 FileContents = Mapping[str, bytes]
 """The files of a directory, by name."""

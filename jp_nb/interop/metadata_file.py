@@ -14,7 +14,7 @@ from jp_nb.interop.directory_files import METADATA_FILE, require_object
 from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_text import read_value, render_json
 from jp_nb.json_values import JsonObject
-from jp_nb.record.entries.clock import format_timestamp, parse_timestamp
+from jp_nb.record.entries.timestamps import format_timestamp, parse_timestamp
 
 
 def parse_metadata(text: str) -> JsonObject:

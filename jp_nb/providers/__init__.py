@@ -85,6 +85,7 @@ def _read_settings(
     try:
         return settings_class.model_validate(configured)
     except ValidationError as exc:
+        # Neither the input nor the cause is shown: a mistyped setting may contain a key.
         first = exc.errors(include_input=False)[0]
         path = ".".join((setting_path, *map(str, first["loc"])))
         raise ConfigError(first["msg"].removeprefix("Value error, "), path=path) from None

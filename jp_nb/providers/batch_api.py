@@ -68,6 +68,7 @@ class WholeAnswers:
             redactor=http.redactor(),
         )
 
+        # The messages pass all stages of a stream, so the same limits and the redactor apply.
         events: list[ProviderEvent] = []
         for message in self.split(answer):
             line = f"data: {json.dumps(message)}\n\n"
@@ -80,7 +81,9 @@ class HttpBatches(ABC):
     """A batch API over HTTP; see `ModelBatches` for the public methods.
 
     A subclass fills in the abstract methods: the addresses of an API, and the shape of its answers.
-    It has `max_requests`, the highest number of requests in a batch.
+    It has `max_requests`, the highest number of requests in a batch. A request has a *name*, under
+    which its answer comes back. Each error passes `HttpClient.sanitize_error`, which removes the
+    provider's key from its text.
     """
 
     max_requests: ClassVar[int]
@@ -142,13 +145,16 @@ class HttpBatches(ABC):
                             continue
 
                         name, answer = self._read_line(as_object(line))
+                        # A batch may have requests that the caller did not ask for.
                         if name in missing:
                             missing.discard(name)
                             yield name, self._decode(requests[name], answer)
                         if not missing:
                             return
             except ProviderError as exc:
-                raise self._http.sanitize_error(_name_unknown(exc)) from exc.__cause__
+                # The cause is kept, but not `exc` itself, whose text may contain the key.
+                error = self._http.sanitize_error(_convert_unknown(exc))
+                raise error from exc.__cause__
 
         if problem is not None:  # after all other answers: the damaged line may be one of them
             raise self._http.sanitize_error(problem)
@@ -186,11 +192,11 @@ class HttpBatches(ABC):
 
     @abstractmethod
     def _get_results_address(self, part: str) -> str:
-        """Return the address of a list of answers."""
+        """Return the address of a list of answers, of which `part` is in `BatchState.results`."""
 
     @abstractmethod
     def _read_state(self, batch_id: str, answer: WireObject) -> BatchState:
-        """Return the state that the server has answered with."""
+        """Return the state that the server's `answer` describes."""
 
     @abstractmethod
     def _read_line(self, line: WireObject) -> tuple[str, WireObject | ProviderError]:
@@ -215,7 +221,7 @@ class HttpBatches(ABC):
         try:
             return await self._http.fetch(address, body)
         except ProviderError as exc:
-            raise _name_unknown(exc) from exc
+            raise _convert_unknown(exc) from exc
 
     def _read_id(self, answer: JsonValue) -> str:
         """Return the id of a batch, or of a file, that the server has made."""
@@ -235,7 +241,7 @@ def is_result_id(value: object) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
-def _name_unknown(error: ProviderError) -> ProviderError:
+def _convert_unknown(error: ProviderError) -> ProviderError:
     """Return `error`, as `UnknownBatchError` if the server has not found what it was asked for."""
     if error.status not in (404, 410):
         return error

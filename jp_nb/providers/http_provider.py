@@ -1,6 +1,11 @@
 """Base class of all providers over HTTP: it builds, sends, previews, and repairs requests.
 
-A *dialect* is the protocol of an API, such as Anthropic Messages. Each dialect is a subclass.
+A *dialect* is the protocol of an API, such as Anthropic Messages. Each dialect is a subclass. A
+*rendering* has the messages of one conversation in the form of the API, and grows with it
+(`messages.py`). The *head* is all that is in front of these messages: instructions, tools, and
+attachments. If a later request has another head, an API may let the change be *appended* to the
+messages, so that its cache of the beginning stays valid (`first_head.py`).
+
 `stream` goes these steps:
 
 1. Choose the rendering, which has the messages of this conversation (`rendering_cache.py`).
@@ -172,7 +177,10 @@ class HttpProvider(ABC, Generic[RenderingT]):
         return None
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
-        """Return those of the appended `parts` of a rendering that `model` supports."""
+        """Return those of the `parts` of the head that `model` lets a request append.
+
+        `parts` are those that the API can append, by the class of the rendering.
+        """
         return frozenset() if model in self._models_without_changes else parts
 
     def _find_page_limit(self, model: str) -> int | None:
@@ -180,7 +188,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         return None
 
     def _prepare_rendering(self, rendering: RenderingT, model: str) -> None:
-        """Set what requests to `model` append and omit, before the rendering has messages."""
+        """Set what requests to `model` append and omit. The cache calls it for a new rendering."""
         rendering.appended = self._select_appended(model, type(rendering).appended)
         refused = self._refused_media.of(model)
         rendering.media.rules = MediaRules(refused, self._find_page_limit(model))
@@ -227,6 +235,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
             *self._reports.make_notices(request, built.omitted_files, advice)
         ]
 
+        # A notice if the request does not begin as the last one did, so that no cache covers it.
         loss = self._prefix_watch.compare(request, built.body)
         if loss is not None:
             notices.append(loss)
@@ -308,9 +317,10 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def _find_item(self, message_index: int, request: ModelRequest) -> int | None:
         """Return the position in the context of the item that a message of `request` contains.
 
-        None for a message before the context, such as the attachments. An item may give several
-        messages or none, and may share one with other items. So the item is searched by the number
-        of messages that each beginning of the context gives.
+        An *item* is an entry of the conversation, such as a call. It may give several messages or
+        none, and may share one with other items. So the item is searched by the number of messages
+        that each beginning of the context gives. None for a message before the context, such as the
+        attachments.
         """
         context = request.context
         rendering = self._renderings.render_once(request)
@@ -354,6 +364,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         )
         parts = [(name, encode_utf8(sent.hide(part.decode()))) for name, part in body.parts()]
 
+        # What a display of the request compares: see `SentRequest`.
         return replace(
             sent,
             parts=tuple(parts),
@@ -424,6 +435,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self, request: ModelRequest, rendering: RenderingT, answer: AnswerSchema | None
     ) -> _BuiltRequest:
         """Return the body of `request`, whose context `rendering` has rendered."""
+        # The same request with the head of the conversation's first one, as far as it is kept.
         settled = rendering.settle(request)
         attached = self._format_attachments(settled.attachments)
         omitted: Omitted = {}

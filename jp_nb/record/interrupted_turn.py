@@ -1,5 +1,8 @@
 """The last turn of a conversation, if it can continue.
 
+A turn can continue if the model has still to act: after a result of a tool, a request without an
+answer, or a response that was cut. `%jp resume` continues it.
+
 Source: `docs/record.md`, `docs/turns.md`.
 """
 
@@ -33,6 +36,9 @@ class InterruptedTurn:
     """The last turn, if it can continue.
 
     Attributes:
+        turn: Its number, counted from 0.
+        request: Its first request.
+        open_calls: Its tool calls without a response (`unfinished_calls.py`).
         finished: Finished calls of the same response as the open calls.
         is_unanswered: True if the model sent no text and no call in the turn.
         taken_back: Configuration changes for the turn, which were reverted as it failed.
@@ -105,6 +111,7 @@ def _list_reverted_changes(stream: ConversationStream) -> list[int]:
             break
         number -= isinstance(entry, ConfigDelta)
         if read_no_answer(entry) is not None:
+            # `follow` returns what is newly reverted. The second call reads only the last mark.
             reverted = RevertedChanges()
             reverted.follow(stream.deltas[:number])
             return sorted(reverted.follow(stream.deltas[: number + 1]))
@@ -112,6 +119,7 @@ def _list_reverted_changes(stream: ConversationStream) -> list[int]:
 
 
 def _awaits_model(turn: Sequence[Entry]) -> bool:
+    """Return True if the events of `turn` do not end with a text or data of the model."""
     events = [entry for entry in turn if entry.type in CONVERSATION_KINDS]
     last = events[-1] if events else None
     is_answer = isinstance(last, ChatResponse) and last.kind != "reasoning"

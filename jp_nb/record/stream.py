@@ -22,7 +22,6 @@ from jp_nb.record.entries.clock import (
     Clock,
     IdFactory,
     ReproducibleClock,
-    format_timestamp,
     make_conversation_id,
     make_id_factory,
     read_stored_id,
@@ -44,6 +43,7 @@ from jp_nb.record.entries.events import (
 )
 from jp_nb.record.entries.pairs import PairCounts, find_half, match_pairs
 from jp_nb.record.entries.repair import Item, repair_items
+from jp_nb.record.entries.timestamps import format_timestamp
 from jp_nb.record.entries.turn_entries import TurnEntries, TurnEvent, iter_events, split_turns
 
 Made = Literal["live", "headless", "imported"]
@@ -282,14 +282,15 @@ class ConversationStream:
     def _append(self, entries: Sequence[Entry]) -> None:
         """Append new entries of this kernel. Those without a timestamp get the current one."""
         self._check_not_damaged()
-        self._open_pairs.check(entries)  # before the first entry is written
+        self._open_pairs.check(entries)  # raises for a response without a request
 
+        # Real entries have the time of the append. Reproducible times depend on the position.
         now = "" if self.is_reproducible else self.now()
 
         for entry in entries:
             stamped = entry if entry.timestamp else entry.stamped(now or self.now())
             index = len(self.raw)
-            self._ids.add(None)
+            self._ids.add(None)  # `event_id` draws an id below
             self._keep(self._add_links(stamped, index), stamped)
             self._own_ids.add(self.event_id(index))
 
@@ -444,8 +445,8 @@ class ConversationStream:
     def rewrite(self, items: Sequence[Item]) -> None:
         """Replace all entries by `items`. New items are stored.
 
-        Unchanged entries keep their ids. `on_change` is not called: a copy of the record has to be
-        replaced as a whole.
+        Unchanged entries keep their ids. `on_change` is not called, because it means that entries
+        were appended: a caller that keeps a copy of the record replaces all of the copy.
 
         Raises:
             StorageError: The record is damaged.

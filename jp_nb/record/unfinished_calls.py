@@ -134,10 +134,12 @@ def make_finished_entries(
             entries = [decode_event(raw, len(stream)) for raw in progress[call.event_id].entries]
 
         responses = [entry for entry in entries if isinstance(entry, ToolCallResponse)]
-        if all(response.id != call.request.id for response in responses):
+        has_response = any(response.id == call.request.id for response in responses)
+        if not has_response:
             open_ids.add(call.request.id)
             continue
 
+        # An image that the record already has is not stored again.
         for entry in entries:
             if isinstance(entry, ImageEntry):
                 if entry.digest in digests or stream.images.find(entry.digest) is not None:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jp_nb.errors import ConfigError, JpNbError
-from jp_nb.record.entries.clock import DEFAULT_CLOCK, Clock, make_epoch_clock, utc_now
+from jp_nb.record.entries.clock import DEFAULT_CLOCK, Clock, make_epoch_clock
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.session.configuration.tool_notices import ToolNotices
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, NotebookStorage

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.record.entries.clock import DEFAULT_CLOCK, utc_now
+from jp_nb.record.entries.clock import DEFAULT_CLOCK
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import make
 from tests.kit.records import new_event

@@ -13,7 +13,8 @@ from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.carrier_store import CarrierStore
 from jp_nb.record.documents import carrier
 from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
-from jp_nb.record.documents.document import Document, count_entries
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.record_shape import count_entries
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.key_file import KeyFile

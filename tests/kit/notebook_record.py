@@ -12,8 +12,7 @@ from typing import Any, Final
 from pydantic import SecretBytes
 
 from jp_nb.json_values import make_storable
-from jp_nb.record.documents import carrier, merge, record_splitting, segments
-from jp_nb.record.documents import document as documents
+from jp_nb.record.documents import carrier, merge, record_shape, record_splitting, segments
 from jp_nb.record.documents.conversation_list import (
     drop_conversation,
     list_conversations,
@@ -162,12 +161,12 @@ class NotebookRecord:
     @staticmethod
     def state(value: Any) -> str:
         """Return `readable`, `damaged`, or `newer` for a stored object."""
-        return documents.find_shape(value)
+        return record_shape.find_shape(value)
 
     @staticmethod
     def count_entries(value: Any) -> dict[str, int]:
         """Return the number of entries of each conversation that merging compares, by id."""
-        return documents.count_entries(value)
+        return record_shape.count_entries(value)
 
     @staticmethod
     def read_metadata(metadata: Mapping[str, Any]) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 from IPython import get_ipython
 
 from jp_nb.notebook.page import notebook_storage
-from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.host import NotebookStorage, OpenedConversation
 

@@ -28,7 +28,7 @@ from jp_nb.notebook.page.protocol import read_page_message
 from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
 from jp_nb.record.documents.record_trust import Trust
-from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.status import TurnCounts
 from jp_nb.storage.key_file import KeyFile

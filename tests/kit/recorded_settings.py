@@ -18,12 +18,11 @@ from jp_nb.record.changes.claims import (
     ChangeSource,
     Claims,
     make_claims,
-    revert_source,
-    revert_value,
 )
 from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.inherited_changes import make_own_result
+from jp_nb.record.changes.reverts import revert_source, revert_value
 
 
 class RecordedSettings:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jp_nb import json_values
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import make, select_kind

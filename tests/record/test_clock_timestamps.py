@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.record.entries.clock import format_timestamp, parse_timestamp
+from jp_nb.record.entries.timestamps import format_timestamp, parse_timestamp
 from jp_nb.record.stream import ConversationStream
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, 841464, tzinfo=UTC)

@@ -34,8 +34,8 @@ from jp_nb.config.proposal import Proposal, review_proposal
 from jp_nb.config.refusal import Refusal, refuse_malformed
 from jp_nb.config.tree.value_errors import shorten_for_error
 from jp_nb.exact_form import spell_invisible
-from jp_nb.record.entries.outcomes import NOT_IN_TIME
 from jp_nb.record.entries.proposed_by import ProposedBy
+from jp_nb.record.reading.outcome_words import NOT_IN_TIME
 from jp_nb.toolkit.outcome import Success
 from jp_nb.toolkit.tool_context import DeltaRejection
 

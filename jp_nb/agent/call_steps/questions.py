@@ -48,10 +48,8 @@ from jp_nb.agent.prompting.prompt_ends import (
 from jp_nb.agent.prompting.prompts import FormPrompt, Prompt, QuestionPrompt, make_prompt
 from jp_nb.agent.turn_memory import is_reusable
 from jp_nb.agent.turn_state import BatchContext, TurnContext
-from jp_nb.record.entries.outcomes import (
-    END_WORDS,
-    QuestionOutcome,
-)
+from jp_nb.record.entries.outcomes import QuestionOutcome
+from jp_nb.record.reading.outcome_words import END_WORDS
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.cancellation import raise_if_cancelled
 from jp_nb.toolkit.outcome import NeedsInput

@@ -25,7 +25,7 @@ from jp_nb.agent.prepared_answers import (
 from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, Unavailable
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.exact_form import spell_invisible
-from jp_nb.record.entries.outcomes import NOT_IN_TIME
+from jp_nb.record.reading.outcome_words import NOT_IN_TIME
 
 INTERRUPT_FIRST_REASON = "an interrupt came first"
 _UNDECIDED: Mapping[str, str] = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST_REASON}

@@ -36,7 +36,8 @@ from jp_nb.config.tree.compaction_settings import (
 )
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.record.compactions.compaction_text import format_compaction_line, format_compactions
-from jp_nb.record.entries.clock import Clock, utc_now
+from jp_nb.record.entries.clock import Clock
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream

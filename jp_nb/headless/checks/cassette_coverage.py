@@ -23,8 +23,8 @@ from jp_nb.headless.files import read_notebook
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document
-from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, Compaction
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.request_context.request_head import RequestHead, read_request_head

@@ -19,18 +19,18 @@ from jp_nb.headless.files import read_notebook
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.documents import carrier
-from jp_nb.record.documents.document import (
+from jp_nb.record.documents.document import Document, list_notices
+from jp_nb.record.documents.record_shape import (
     RECORD_KEY,
     RECORD_VERSION,
-    Document,
     as_other,
     get_events,
     get_others,
-    list_notices,
 )
-from jp_nb.record.entries.clock import parse_timestamp, read_stored_id, utc_now
+from jp_nb.record.entries.clock import read_stored_id
 from jp_nb.record.entries.events import ToolCallRequest
 from jp_nb.record.entries.pairs import match_pairs
+from jp_nb.record.entries.timestamps import parse_timestamp, utc_now
 from jp_nb.record.entries.turn_entries import TurnEvent
 from jp_nb.record.stream import ConversationStream
 from jp_nb.text import one_line

@@ -20,11 +20,7 @@ from jp_nb.headless.files import require_notebook
 from jp_nb.interop.directories import find_folder
 from jp_nb.interop.directory_saving import SavedDirectory, save_directory
 from jp_nb.interop.directory_writer import Dialect
-from jp_nb.record.documents.document import (
-    RECORD_VERSION,
-    get_conversation_id,
-    get_others,
-)
+from jp_nb.record.documents.record_shape import RECORD_VERSION, get_conversation_id, get_others
 from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
 
 

@@ -33,13 +33,9 @@ from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_text import read_value
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.documents import carrier, segments
-from jp_nb.record.documents.document import (
-    Document,
-    get_conversation_id,
-    get_events,
-    get_properties,
-)
-from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.record_shape import get_conversation_id, get_events, get_properties
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
 
 LOAD = "%load_ext jp_nb"  # the only cell of a notebook that an import creates

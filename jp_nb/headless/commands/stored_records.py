@@ -15,11 +15,9 @@ from jp_nb.errors import StorageError
 from jp_nb.headless.files import read_notebook
 from jp_nb.json_values import JsonObject
 from jp_nb.record.documents import carrier
-from jp_nb.record.documents.document import (
-    Document,
-    get_conversation_id,
-)
-from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.record_shape import get_conversation_id
+from jp_nb.record.entries.timestamps import utc_now
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
 

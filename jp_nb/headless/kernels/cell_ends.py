@@ -17,7 +17,7 @@ from typing import Any, Literal
 from nbclient import NotebookClient
 
 from jp_nb.record.documents.carrier import CARRIER_MODULE
-from jp_nb.record.documents.document import get_conversation_id
+from jp_nb.record.documents.record_shape import get_conversation_id
 
 CellStatus = Literal["passed", "failed", "not run"]
 

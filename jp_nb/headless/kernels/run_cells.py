@@ -18,7 +18,7 @@ from typing import Any, Final
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
-from jp_nb.record.documents.document import RECORD_KEY
+from jp_nb.record.documents.record_shape import RECORD_KEY
 from jp_nb.storage.cell_snapshot import EDITS_EVENT, RAN_EVENT, SnapshotCell, write_snapshot
 from jp_nb.toolkit.editing.edit_steps import find_position
 

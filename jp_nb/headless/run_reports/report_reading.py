@@ -24,9 +24,10 @@ from jp_nb.headless.runner import RunResult
 from jp_nb.headless.terminal_text import format_one_line, format_text
 from jp_nb.json_values import as_object
 from jp_nb.record.documents import carrier
-from jp_nb.record.documents.document import Document, get_conversation_id, get_others
-from jp_nb.record.entries.clock import parse_timestamp, utc_now
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.record_shape import get_conversation_id, get_others
 from jp_nb.record.entries.events import InquiryRequest
+from jp_nb.record.entries.timestamps import parse_timestamp, utc_now
 from jp_nb.record.entries.token_usage import read_usage
 from jp_nb.record.entries.turn_entries import TurnEntries
 from jp_nb.record.reading.turn_reader import read_turn

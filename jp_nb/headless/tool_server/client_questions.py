@@ -26,7 +26,8 @@ from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.errors import ToolError
 from jp_nb.headless.tool_server.client_forms import read_form_answer
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.entries.outcomes import END_WORDS, QuestionEnd
+from jp_nb.record.entries.outcomes import QuestionEnd
+from jp_nb.record.reading.outcome_words import END_WORDS
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
 

@@ -16,8 +16,8 @@ from jp_nb.record.documents.conversation_list import (
     make_title,
 )
 from jp_nb.record.documents.document import Document
-from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.entries.events import ChatRequest, read_words
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.entries.turn_numbers import to_stored_turn
 from jp_nb.rendering.transcripts.conversation_table import render_conversations
 from jp_nb.rendering.transcripts.edit_text import count_applied_edits

@@ -24,7 +24,8 @@ from jp_nb.notebook.page.pageless_stores import PagelessStore
 from jp_nb.notebook.page.record_location import IN_NOTEBOOK
 from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document
-from jp_nb.record.entries.clock import Clock, ReproducibleClock, utc_now
+from jp_nb.record.entries.clock import Clock, ReproducibleClock
+from jp_nb.record.entries.timestamps import utc_now
 
 IN_RUN = "kept in the notebook that the runner writes, if it writes one"
 

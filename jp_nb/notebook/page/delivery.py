@@ -19,8 +19,9 @@ from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys, find_held, forma
 from jp_nb.notebook.page.pieces import select_batch
 from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.notebook.page.write_composer import MAX_BATCH_BYTES, Transfer, WriteComposer
-from jp_nb.record.documents.document import Document, get_events
+from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.merge import starts_with
+from jp_nb.record.documents.record_shape import get_events
 
 MAX_RESEND_S = 60.0
 MIN_BATCH_INTERVAL_S = 0.1

@@ -12,7 +12,8 @@ from typing import cast
 
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.page_copy import format_head
-from jp_nb.record.documents.document import RECORD_VERSION, Document
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.record_shape import RECORD_VERSION
 
 
 class DocumentSnapshot:

@@ -19,15 +19,15 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.notebook.page.carrier_store import CarrierStore
 from jp_nb.notebook.page.pageless_stores import MemoryStore
 from jp_nb.record.documents import carrier
-from jp_nb.record.documents.document import (
-    Document,
-    NewerVersionError,
+from jp_nb.record.documents.document import Document, NewerVersionError
+from jp_nb.record.documents.record_shape import (
     count_entries,
     get_conversation_id,
     is_headless_conversation,
     split_damaged,
 )
-from jp_nb.record.entries.clock import Clock, ReproducibleClock, utc_now
+from jp_nb.record.entries.clock import Clock, ReproducibleClock
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import OpenedConversation
 from jp_nb.storage import environment

@@ -21,7 +21,7 @@ from jp_nb.notebook.kernel_pages import read_user_name
 from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys, read_stored_record
 from jp_nb.notebook.page.pieces import ReceivedPieces
 from jp_nb.notebook.page.protocol import PREVIOUS_PROTOCOL, PROTOCOL
-from jp_nb.record.documents.document import RECORD_KEY
+from jp_nb.record.documents.record_shape import RECORD_KEY
 
 MAX_CHUNKS: Final = 65_536
 """Limit of the pieces of a document."""

@@ -20,7 +20,7 @@ from typing import Final
 
 from jp_nb.notebook.page.followed_page import FollowedPage
 from jp_nb.notebook.page.hello import Hello
-from jp_nb.record.documents.document import get_conversation_id
+from jp_nb.record.documents.record_shape import get_conversation_id
 
 MAX_KNOWN_PAGES: Final = 64
 """Limit of the pages of a notebook. The oldest one is forgotten: its next `hello` adds it again."""

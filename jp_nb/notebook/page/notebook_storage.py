@@ -27,7 +27,8 @@ from jp_nb.notebook.page.surroundings import TERMINAL, find_surroundings, is_hea
 from jp_nb.record.documents.document import (
     Document,
 )
-from jp_nb.record.entries.clock import Clock, utc_now
+from jp_nb.record.entries.clock import Clock
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.host import OpenedConversation
 

@@ -24,7 +24,7 @@ from jp_nb.record.documents.carrier import (
     find_readable_carriers,
     read_carrier,
 )
-from jp_nb.record.documents.document import (
+from jp_nb.record.documents.record_shape import (
     CONVERSATION_KEYS,
     RECORD_KEY,
     as_other,

@@ -25,7 +25,7 @@ from jp_nb.notebook.page.record_comparison import RecordComparison
 from jp_nb.notebook.page.save_requests import SaveAnswer, SaveRequests
 from jp_nb.notebook.page.saved_entries import SavedEntries
 from jp_nb.notebook.running_cells import RunningCells
-from jp_nb.record.documents.document import get_conversation_id, get_events
+from jp_nb.record.documents.record_shape import get_conversation_id, get_events
 
 NOT_SAVED = "the page could not save the notebook"
 

@@ -17,13 +17,9 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.protocol import PREVIOUS_PROTOCOL, PROTOCOL
-from jp_nb.record.documents.document import (
-    Document,
-    NewerVersionError,
-    find_shape,
-    get_conversation_id,
-)
-from jp_nb.record.entries.clock import utc_now
+from jp_nb.record.documents.document import Document, NewerVersionError
+from jp_nb.record.documents.record_shape import find_shape, get_conversation_id
+from jp_nb.record.entries.timestamps import utc_now
 
 READ_ONLY = "this notebook is read-only"
 OLDER_PROTOCOL = (

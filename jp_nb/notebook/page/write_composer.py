@@ -28,7 +28,7 @@ from jp_nb.notebook.page.pieces import (
     to_ascii_json,
 )
 from jp_nb.notebook.page.protocol import MessageNumbering
-from jp_nb.record.documents.document import RECORD_KEY, get_events
+from jp_nb.record.documents.record_shape import RECORD_KEY, get_events
 from jp_nb.record.documents.record_splitting import SEGMENT_CHARS, count_chars, split_record
 from jp_nb.record.documents.segments import count_sealed
 

@@ -18,7 +18,11 @@ from jp_nb.providers.response_parts.stream_decoder import WireObject
 
 
 class AnthropicBatches(HttpBatches):
-    """Message Batches: one request carries all bodies, and its answers have one list."""
+    """Message Batches: one request carries all bodies, and its answers have one list.
+
+    It fills in the methods of `HttpBatches` (`batch_api.py`). The list of answers has the id of
+    its batch as its part of an address (`BatchState.results`).
+    """
 
     max_requests = 100_000
 
@@ -35,6 +39,7 @@ class AnthropicBatches(HttpBatches):
         return f"{self._get_address(part)}/results"  # `results_url` may name another host
 
     def _read_state(self, batch_id: str, answer: WireObject) -> BatchState:
+        # Such as `{"processing": 3, "succeeded": 5, "errored": 1}`.
         counts = as_object(answer.get("request_counts"))
         answered = [count for name, count in counts.items() if name != "processing"]
         return BatchState(

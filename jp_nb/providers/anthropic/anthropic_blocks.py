@@ -39,7 +39,8 @@ def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachment
     blocks = list(chain.from_iterable(map(format_attachment_blocks, sent)))
     if blocks:
         blocks[-1]["cache_control"] = CACHE_MARK
-    return FormattedAttachments(user_parts=encode_json(blocks)[1:-1], omitted=omitted)
+    listed = encode_json(blocks)
+    return FormattedAttachments(user_parts=listed[1:-1], omitted=omitted)  # without the brackets
 
 
 def format_attachment_blocks(attachment: Attachment) -> list[WireMessage]:
@@ -63,7 +64,10 @@ def format_attachment_blocks(attachment: Attachment) -> list[WireMessage]:
 
 
 def format_text_and_images(text: str, images: Sequence[Image]) -> list[WireMessage]:
-    """Return the content blocks of `text`, if it is not blank, and of named `images`."""
+    """Return the content blocks of `text`, if it is not blank, and of `images`.
+
+    Before each, a text names it, such as `[image: figure 1, image/png 640×480]`.
+    """
     blocks = [text_block(text)] if text.strip() else []
     for image in images:
         source = {"type": "base64", "media_type": image.media_type, "data": image.text}

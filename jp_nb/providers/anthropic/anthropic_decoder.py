@@ -57,8 +57,12 @@ class AnthropicDecoder(Decoder):
     """Decoder for one response of Anthropic Messages, a list of *blocks* with an index each.
 
     It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the events of a server,
-    and adds ours to `out`. A block is one output item in our events, or two if a server sends a
-    text within a block of thinking.
+    and adds ours to `out`. A block is one output item in our events, which a `Flush` ends, or two
+    if a server sends a text within a block of thinking.
+
+    Texts of the answer pass `self._answer` of the base class, which tells a message from structured
+    data. Text that is in no event yet counts for the size limit of the response: `out.hold` adds
+    its length, and `out.release` takes it away.
     """
 
     def __init__(
@@ -90,7 +94,8 @@ class AnthropicDecoder(Decoder):
         self._open_blocks: dict[object, _OpenBlock] = {}
         self._item_count = 0
         self._has_answer = False  # a text of the answer, or a call, has arrived
-        # The end of a call with incomplete arguments. The stop reason tells whether it is valid:
+        # The end of a call with empty or cut arguments. Only the stop reason, or a later block,
+        # tells that the limit of tokens did not cut them, so that the call has ended:
         self._pending_flush: Flush | None = None
 
         # What the server reports about the response, until the last event tells it:
@@ -245,7 +250,7 @@ class AnthropicDecoder(Decoder):
 
         if is_json_object(text):
             out.add(Flush(block.index))
-        else:  # The arguments are empty or cut, which the stop reason tells.
+        else:  # The stop reason tells whether the arguments are empty or cut.
             self._flush_pending_call(out)
             self._pending_flush = Flush(block.index)
 
@@ -306,6 +311,7 @@ class AnthropicDecoder(Decoder):
 
         signatures = self._find_signatures([str(change.get("path")) for change in known])
         for change, signature in zip(known, signatures, strict=True):
+            # Such as `prefix` for `prefix_binding_mismatch`.
             reason = str(change.get("reason")).removesuffix("_binding_mismatch")
             is_dropped = _TRANSFORMATIONS[str(change["type"])]
             out.add(InputChange(reason, is_dropped, signature))

@@ -8,7 +8,7 @@ Source: `docs/providers.md`, https://docs.anthropic.com/en/api/messages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from jp_nb.agent.provider import ModelRequest, ToolChoice, ToolDefinition
@@ -25,6 +25,8 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 _MIN_BUDGET: Final = 1024
 """Smallest number of tokens for thinking that the API accepts."""
 _NO_THINKING: Final[WireMessage] = {"type": "disabled"}
+_EFFORT_OF_LEVEL: Final[Mapping[str, str | None]] = {"auto": None, "xlow": "low"}
+"""The API's effort for a level that has another name here. None: the model decides."""
 _BINDING_BETA: Final = "thinking-binding-controls"
 """With this beta, the API drops thinking whose beginning has changed, and does not refuse it."""
 
@@ -99,7 +101,10 @@ def build_request_fields(
 
 
 def format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[WireMessage]:
-    """Return the definitions of `tools`. If `strict`, the API enforces as many as it can."""
+    """Return the definitions of `tools`. If `strict`, the API enforces as many as it can.
+
+    Names of parameters that the API refuses are replaced by accepted ones (`ParameterNames`).
+    """
     parameters = [ParameterNames.of(tool, ANTHROPIC_CALLS).format_schema() for tool in tools]
     enforced = select_strict_tools(parameters) if strict else {}
 
@@ -182,7 +187,7 @@ def _format_thinking(
 
     if "adaptive" in abilities.thinking:
         level = reasoning.to_level(max_tokens)
-        wanted = {"auto": None, "xlow": "low"}.get(level, level)
+        wanted = _EFFORT_OF_LEVEL.get(level, level)
         effort = None if wanted is None else abilities.find_nearest_effort(wanted)
         if effort != wanted:
             sent = f"; `{effort}` is sent" if effort else ""
@@ -194,6 +199,7 @@ def _format_thinking(
         omit_parameter(omitted, "reasoning", f"{request.model} does not support this parameter")
         return None, None
 
+    # The budget is a part of `max_tokens`, unless thinking between calls has a budget of its own.
     budget = max(reasoning.to_tokens(max_tokens), _MIN_BUDGET)
     if "interleaved-thinking" not in betas:
         budget = min(budget, max_tokens - 1)

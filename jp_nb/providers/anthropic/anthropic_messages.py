@@ -83,6 +83,9 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
 
     It fills in the methods of `HttpProvider` (`http_provider.py`). Without `strict_tools`, the API
     is not asked to enforce the schemas of tools.
+
+    A `Retry` event that `_recover` returns makes the caller send the request again. With
+    `drop_metadata`, the user learns that the record's signatures are no longer sent.
     """
 
     def __init__(self, endpoint: Endpoint, *, strict_tools: bool = True) -> None:
@@ -104,6 +107,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
+        """Return the body, with the header of the betas that its messages need."""
         appends_tool_choice = "tool_choice" in rendering.appended
         fields = self._build_fields(request, answer, omitted, appends=appends_tool_choice)
         if self._diagnostics.are_wanted:
@@ -138,6 +142,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         )
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        """Return the parts of the head whose changes `model` accepts among the messages."""
+        # Only changed attachments are a message of the user. Others need a system message.
         if _NO_SYSTEM_MESSAGES.match(model):
             parts = frozenset({"attachments"})
         return super()._select_appended(model, parts)
@@ -158,11 +164,13 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         answer: AnswerSchema | None,
         body: bytes,
     ) -> AnthropicDecoder:
-        asked = self._diagnostics.are_wanted
+        """Return the decoder, which keeps the id of the response for the next diagnostics."""
+        # As in the body of this request: the log may be switched on or off meanwhile.
+        asks_for_diagnostics = self._diagnostics.are_wanted
 
         def on_message(message: WireObject) -> None:
             rendering.last_message_id = read_response_id(message.get("id"))
-            if asked:
+            if asks_for_diagnostics:
                 self._diagnostics.log(message.get("diagnostics"))
 
         return AnthropicDecoder(

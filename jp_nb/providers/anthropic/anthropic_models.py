@@ -28,7 +28,7 @@ Source: https://platform.claude.com/docs/en/build-with-claude/pdf-support
 MAX_PAGES_LONG_CONTEXT: Final = 600
 """The same for a model with a larger context."""
 _ALWAYS_THINK: Final = re.compile(r"claude-(?:fable|mythos)-")
-"""Models that think also without being asked."""
+"""Models that cannot answer without thinking."""
 _MODERN_OUTPUT: Final = 32_000  # tokens, which every model since 4.0 can write
 _OLD_OUTPUT: Final = 8_192
 
@@ -127,7 +127,13 @@ class Abilities:
         if version >= (3, 7):
             thinking = frozenset({"enabled", "disabled"})
         max_tokens = _MODERN_OUTPUT if version >= (4, 0) else _OLD_OUTPUT
-        return cls(thinking, (), sampling=True, strict=version >= (4, 5), max_tokens=max_tokens)
+        return cls(
+            thinking,
+            efforts=(),
+            sampling=True,
+            strict=version >= (4, 5),
+            max_tokens=max_tokens,
+        )
 
     def limit_output(self, limit: int | None) -> Self:
         """Return the abilities with `limit` as the maximum length of an answer, if it is known."""
@@ -155,11 +161,11 @@ class Abilities:
 
         if limit := re.search(r"max_tokens: (\d{1,9}) > (\d{1,9})", error):
             tokens = max(int(limit[2]), 1)
-            return self._correct(max_output=tokens, max_tokens=min(self.max_tokens, tokens))
+            return self._correct_once(max_output=tokens, max_tokens=min(self.max_tokens, tokens))
 
         # The API rejects a forced tool, because the model thinks although it was not asked to.
         if "thinking" in error and "tool_choice" in error:
-            return self._correct(thinks_unasked=True)
+            return self._correct_once(thinks_unasked=True)
 
         if "thinking" in error and thinking and re.search(f"{thinking}|budget_tokens", error):
             return self._without_thinking(thinking)
@@ -167,27 +173,28 @@ class Abilities:
         # The error names the efforts that the model has.
         if "effort" in error and effort:
             named = {*re.findall(r"[a-z]+", error)} - {effort}
-            return self._correct(efforts=tuple(level for level in self.efforts if level in named))
+            efforts = tuple(level for level in self.efforts if level in named)
+            return self._correct_once(efforts=efforts)
 
         if re.search("temperature|top_p|top_k", error):
-            return self._correct(sampling=False)
+            return self._correct_once(sampling=False)
         if re.search("strict|grammar|schema is too complex", error):
-            return self._correct(strict=False)
+            return self._correct_once(strict=False)
         return self
 
     def _without_thinking(self, rejected: str) -> Self:
         """Return the abilities without the `rejected` value of `thinking.type`."""
         others = self.thinking - {rejected}
         if rejected == "disabled":
-            return self._correct(thinking=others, thinks_unasked=True)
+            return self._correct_once(thinking=others, thinks_unasked=True)
 
         # A model that thinks accepts one of the two ways.
         if not others & {"adaptive", "enabled"}:
             others |= {"enabled"} if rejected == "adaptive" else {"adaptive"}
-        return self._correct(thinking=others)
+        return self._correct_once(thinking=others)
 
-    def _correct(self, **fields: Any) -> Self:
-        """Return the abilities with these `fields`. Each is corrected once.
+    def _correct_once(self, **fields: Any) -> Self:
+        """Return the abilities with these `fields`; `self` if one of them was corrected before.
 
         So a server cannot cause endless repairs.
         """

@@ -3,6 +3,9 @@
 A schema for an answer that the API cannot enforce is an error of the user, with the path of the
 problem (`check_anthropic`). A tool whose schema the API cannot enforce is sent without `strict`.
 
+To *expand* a schema is to merge its `$ref` and `allOf` into one schema. `expand` returns None if
+that is impossible, and `expand_or_keep` the schema itself (`schema_expansion.py`).
+
 Source: `docs/providers.md`;
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs, as of November 2026.
 """
@@ -33,10 +36,8 @@ from jp_nb.providers.schemas.schema_expansion import (
     is_composed,
     split_types,
 )
-from jp_nb.providers.schemas.schema_keywords import (
-    ANNOTATION_KEYWORDS,
-    CONSTRAINING,
-    UNSUPPORTED,
+from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS, CONSTRAINING, UNSUPPORTED
+from jp_nb.providers.schemas.schema_parts import (
     find_undeclared,
     get_property_schemas,
     get_required,
@@ -84,6 +85,7 @@ def check_anthropic(schema: Schema) -> None:
         if problem := _find_anthropic_problem(part, schema):
             raise _make_error(path, problem)
 
+        # A schema may be `true` or `false`, which the API accepts only as `additionalProperties`.
         for step, child in walk_child_schemas(part):
             if isinstance(child, bool) and step[0] != "additionalProperties":
                 word = json.dumps(child)
@@ -98,7 +100,7 @@ def check_anthropic(schema: Schema) -> None:
                 path, f"`required` names {undeclared[0]!r}, which is missing under `properties`"
             )
 
-    adapt_for_anthropic(schema)
+    adapt_for_anthropic(schema)  # raises if the expanded schema is too large
 
 
 def _make_error(path: SchemaPath, problem: str) -> UsageError:

@@ -9,9 +9,9 @@ Source: `docs/providers.md`, https://ai.google.dev/gemini-api/docs.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -22,7 +22,7 @@ from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_REFUSAL
 from jp_nb.providers.google.google_rendering import GoogleRendering
 from jp_nb.providers.google.google_schemas import adapt_for_google
-from jp_nb.providers.google.google_thinking import RejectedLevels
+from jp_nb.providers.google.google_thinking import RejectedLevels, Thinking
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.model_lists import list_google_models
@@ -37,6 +37,30 @@ from jp_nb.providers.response_parts.stream_decoder import Decoder
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
 GoogleRenderingT = TypeVar("GoogleRenderingT", bound=GoogleRendering)
+
+
+class GoogleFieldsBuilder(Protocol):
+    """Function of a dialect that returns the members of a request body, except the messages."""
+
+    def __call__(
+        self,
+        request: ModelRequest,
+        *,
+        answer: AnswerSchema | None,
+        thinking: Thinking | None,
+        allowed_tools: Sequence[str] | None,
+        omitted: Omitted,
+    ) -> WireMessage:
+        """Return the members of the body of `request`.
+
+        Args:
+            request: The request.
+            answer: The schema of a structured answer; None for a text.
+            thinking: The thinking, at a level that the model has not rejected; None if the request
+                has no settings of reasoning.
+            allowed_tools: The names of the tools that the model may call; None for all.
+            omitted: Receives the parameters that are not sent, each with the reason.
+        """
 
 
 class GoogleProvider(HttpProvider[GoogleRenderingT]):
@@ -56,7 +80,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     continuation_member: ClassVar[str]
     instructions_member: ClassVar[str]
     messages_member: ClassVar[str]
-    build_request_fields: ClassVar[Callable[..., WireMessage]]
+    build_request_fields: ClassVar[GoogleFieldsBuilder]
 
     def __init__(
         self,

@@ -90,6 +90,10 @@ class GenerateDecoder(ContinuedDecoder):
     server, and adds events to `out`. At most one item is open at a time. A `Flush` event ends it,
     with the last signature of its parts as metadata. A call without an id gets one from a digest of
     the request body, as in Chat Completions.
+
+    Texts of the answer pass `self._answer` of the base class, which tells a message from structured
+    data. Arguments that are in no event yet count for the size limit of the response: `out.hold`
+    adds their length, and `out.release` takes it away.
     """
 
     def __init__(self, schema: AnswerSchema | None = None, *, request: bytes = b"") -> None:
@@ -180,7 +184,11 @@ class GenerateDecoder(ContinuedDecoder):
         opened.signature = signature or opened.signature
 
     def _add_call(self, call: WireObject, signature: str, out: EventBuffer) -> None:
-        """Add a part with a call. Its arguments may continue, or repeat, those of the open call."""
+        """Add a part with a call.
+
+        A part with the id and the name of the open call continues or repeats its arguments. A part
+        without an id is always another call.
+        """
         id_ = call.get("id") or ""
         key = (id_, call["name"])
         arguments = call.get("args") or {}

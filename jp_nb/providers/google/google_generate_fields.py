@@ -34,9 +34,7 @@ def build_request_fields(
 ) -> WireMessage:
     """Return all members of the request body except `contents`.
 
-    `answer` is the schema of a structured answer. `allowed_tools` are the names of the tools that
-    the model may call; None for all. The function adds parameters that the API does not have to
-    `omitted`.
+    `GoogleFieldsBuilder` (`google_base.py`) explains the arguments.
     """
     fields: WireMessage = {}
     if system := [{"text": text} for text in request.system if text.strip()]:
@@ -98,9 +96,12 @@ def _format_thinking(request: ModelRequest, thinking: Thinking | None) -> WireMe
             config["thinkingLevel"] = thinking.level
         return config
 
-    budget = min(reasoning.to_tokens(request.parameters.max_tokens or _MAX_BUDGET), _MAX_BUDGET)
     if reasoning.effort == "auto":
-        budget = -1
+        return {**config, "thinkingBudget": -1}
+
+    # A level is a share of the longest answer.
+    max_tokens = request.parameters.max_tokens or _MAX_BUDGET
+    budget = min(reasoning.to_tokens(max_tokens), _MAX_BUDGET)
     return {**config, "thinkingBudget": budget}
 
 

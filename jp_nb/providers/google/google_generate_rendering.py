@@ -7,7 +7,6 @@ Source: `docs/providers.md`, https://ai.google.dev/api/generate-content.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -70,11 +69,11 @@ class GenerateRendering(GoogleRendering):
         return bool(self.messages) and self.messages[-1]["role"] == "model"
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
+        contents, _ = list_attachments(change.added)
+        parts = [*map(_format_part, contents)]
         text = describe_change(change)
-        parts: list[WireMessage] = []
-        for message in format_attachments(change.added).messages:
-            parts += json.loads(message)["parts"]
-        parts += [{"text": text}] if text else []
+        if text:
+            parts.append({"text": text})
         return [{"role": "user", "parts": parts}] if parts else []
 
     def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
@@ -84,6 +83,7 @@ class GenerateRendering(GoogleRendering):
         return {**message, "parts": parts} if parts else None
 
     def _add(self, item: ContextItem) -> None:
+        """Add the current item, and note its signature, which its parts then get (`_sign`)."""
         self.has_valid_signatures = item.is_bound
         self._signature = ""
         if self.has_own_metadata and self._may_sign():
@@ -126,11 +126,12 @@ class GenerateRendering(GoogleRendering):
     def _add_call(self, call: ToolCallRequest) -> None:
         parts = self._open_parts("model")
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
-        name = self._names[id_] = self._rules.format_name(call.name)
+        name = self._rules.format_name(call.name)
+        self._names[id_] = name
         arguments = format_arguments(call.arguments)
         part = self._sign({"functionCall": {"id": id_, "name": name, "args": arguments}})
 
-        # Of parallel calls, only the first has a signature, which the API requires.
+        # The API requires a signature, of parallel calls only for the first.
         is_first_call = not any("functionCall" in earlier for earlier in parts)
         if is_first_call:
             part.setdefault("thoughtSignature", NO_SIGNATURE)
@@ -139,6 +140,7 @@ class GenerateRendering(GoogleRendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
+        """Add a result to the user message after the call, which may have to be made."""
         key = "error" if is_error else "result"
         response: WireMessage = {
             "id": call_id,

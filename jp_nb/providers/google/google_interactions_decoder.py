@@ -286,7 +286,7 @@ class InteractionsDecoder(ContinuedDecoder):
                 self._stop_thought(step, out)
             case "function_call":
                 self._stop_call(step, out)
-            case kind if kind not in _ECHOES:
+            case kind if kind not in _ECHOES:  # unknown: only the record has it
                 _flush_with_metadata(step, {STEPS_KEY: step.wire}, out)
 
         if step.inner is not None:

@@ -29,9 +29,7 @@ def build_request_fields(
 ) -> WireMessage:
     """Return all members of the request body except `input`.
 
-    `answer` is the schema of a structured answer. `allowed_tools` are the names of the tools that
-    the model may call; None for all of the request. Settings that are not sent are added to
-    `omitted`, each with the reason.
+    `GoogleFieldsBuilder` (`google_base.py`) explains the arguments.
     """
     fields: WireMessage = {"model": name_model(request), "store": False, "stream": True}
     if system := "\n\n".join(text for text in request.system if text.strip()):

@@ -10,7 +10,6 @@ Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
@@ -91,8 +90,12 @@ class InteractionsRendering(GoogleRendering):
         return bool(self.messages) and self.messages[-1]["type"] not in _FROM_USER
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
+        steps: list[WireMessage] = []
+        contents, _ = list_attachments(change.added)
+        if contents:
+            steps.append(_make_user_step(contents))
+
         text = describe_change(change)
-        steps = list(map(json.loads, format_attachments(change.added).messages))
         if text:
             steps.append(_make_user_step([text]))
         return steps
@@ -110,6 +113,7 @@ class InteractionsRendering(GoogleRendering):
             encoded.append(encode_json(self.continue_request))
 
     def _add(self, item: ContextItem) -> None:
+        """Add the current item: as the server's steps that it has, else as steps made of it."""
         entry = item.entry
         self.has_valid_signatures = item.is_bound
 
@@ -148,6 +152,7 @@ class InteractionsRendering(GoogleRendering):
         return False
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
+        # Each call removes the last step, if that is a thought.
         while self.messages and self.messages[-1]["type"] == "thought":
             self._drop_empty_answer()
         if contents := list_input_contents(text, images):
@@ -182,6 +187,7 @@ class InteractionsRendering(GoogleRendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
+        """Add a result after its call; or both as text, if the call is sent as text."""
         call = self._calls[call_id]
         name = self._rules.format_name(call.name)
         if call_id in self._sent_as_text:
@@ -202,6 +208,8 @@ class InteractionsRendering(GoogleRendering):
 
         if is_error:
             step["is_error"] = True
+
+        # `call_index` no longer holds: results that were inserted before have moved the call.
         self._insert_message(self._find_result_index(call_id), step)
 
     def _find_result_index(self, call_id: str) -> int:

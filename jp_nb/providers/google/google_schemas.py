@@ -17,7 +17,8 @@ from jp_nb.json_schema import DEFINITIONS, Schema
 from jp_nb.json_values import JsonObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 from jp_nb.providers.schemas.schema_expansion import MAX_EXPANSIONS, expand_or_keep
-from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS, get_all_of
+from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS
+from jp_nb.providers.schemas.schema_parts import get_all_of
 
 _ENFORCED: Final = frozenset(
     {
@@ -82,7 +83,8 @@ class _GoogleRewriter:
     def _rewrite_simple(self, schema: Schema) -> JsonObject:
         """Return the node for a schema without references.
 
-        Each keyword is sent, or ignored, or moves into the description.
+        Each keyword is sent, or ignored, or moves into the description, which then ends for example
+        in `{minLength: 3, pattern: "a+"}`.
         """
         node: JsonObject = {}
         described: list[str] = []

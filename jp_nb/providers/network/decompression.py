@@ -14,7 +14,10 @@ MAX_DECODED_BYTES: Final = 65_536
 
 
 class Decompressor:
-    """Decompresses a body that is compressed with gzip or deflate, in bounded pieces."""
+    """Decompresses a body that is compressed with gzip or deflate, in bounded pieces.
+
+    `encodings` is the response's header `content-encoding`. A damaged body raises `zlib.error`.
+    """
 
     def __init__(self, encodings: str) -> None:
         wbits = 16 + zlib.MAX_WBITS if "gzip" in encodings else zlib.MAX_WBITS

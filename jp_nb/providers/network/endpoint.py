@@ -102,14 +102,15 @@ class Endpoint:
     def url(self) -> str:
         """Address of the endpoint, with `path`. Raises `ConfigError` as `environment_url` does.
 
-        If the server may run at several addresses, they are tried until one has answered.
+        If the server may run at several addresses, each is asked (`local_server.py`) until one has
+        answered, which is then remembered.
         """
         base = find_answering_address(self.base_urls) if self.other_base_urls else self.base_url
         return join_url(self.environment_url or base, self.path)
 
     @property
     def is_openai(self) -> bool:
-        """True if the server is OpenAI's own. Unlike `url`, it accepts every address."""
+        """True if the server is OpenAI's own. Unlike `url`, it never raises or asks a server."""
         from_environment = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
         url = from_environment or self.base_url
         return _OPENAI_URL.match(url) is not None
@@ -197,6 +198,9 @@ def make_endpoint(
 
 def find_dialect(provider: str, config: ProviderConfig) -> str | None:
     """Return the API that requests to `provider` use; None if it has only one.
+
+    It is the configured one. Without one, OpenAI's own server gets requests of the Responses API,
+    and another server at the address of the provider `openai` those of Chat Completions.
 
     Raises:
         ConfigError: `base_url` is not an http or https address.

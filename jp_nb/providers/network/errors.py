@@ -113,7 +113,7 @@ def classify_response(
     kind = _classify_kind(status, retry_header, f"{message}\n{body}")
 
     if retry_header != "true" and _refuses_media(status, message):
-        kind = "other"
+        kind = "other"  # not sent again, unlike other errors with this status
 
     wait = None
     if kind in ("rate_limit", "transient"):
@@ -163,7 +163,7 @@ def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
     kind = _classify_kind(status or 400, "", text)
 
     if _refuses_media(status, message):
-        kind = "other"
+        kind = "other"  # not sent again, unlike other errors with this status
 
     wait = find_wait(text) if kind in ("rate_limit", "transient") else None
     details = f" ({', '.join(words)})" if words else ""

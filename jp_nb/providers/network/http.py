@@ -171,7 +171,9 @@ class HttpClient:
         except TimeoutError as exc:
             late = f"{self.endpoint.provider} did not {task} within {seconds:g} s"
             error = ProviderError(late, kind="timeout")
-            error.__cause__ = exc  # its frames contain the key's header
+            # Set before it is raised: `sanitize_error` also removes the frames of the cause, which
+            # contain the key's header.
+            error.__cause__ = exc
             raise self.sanitize_error(error) from exc
         except ProviderError as exc:
             raise self.sanitize_error(exc) from exc.__cause__
@@ -285,7 +287,8 @@ class HttpClient:
     ) -> SentRequest:
         """Return the request that `post` sends, without the key."""
         redactor = self.redactor()
-        hide = redactor.hide if redactor.applies_to_responses else str  # a key may be a short word
+        # A short key, such as `none`, is not hidden: it is a common word. `str` changes nothing.
+        hide = redactor.hide if redactor.applies_to_responses else str
         shown_url = hide(redact_url(url))
         shown_body = encode_utf8(hide(body.decode()))
         sent_headers = {**AGENT, **self._headers(headers)}
@@ -315,12 +318,14 @@ class HttpClient:
         return get_current_redactor(self.endpoint.key_env)
 
     def sanitize_error(self, error: ProviderError) -> ProviderError:
-        """Remove the key from `error` and its causes, and add advice to its message.
+        """Return `error`, which it changes: the key is removed, and the message gets advice.
 
+        Its causes are changed as well.
         The tracebacks are removed, because local variables of httpx contain the key's header.
         """
         hide = self.redactor().hide
 
+        # The list is complete before the first exception is changed.
         for exception in _iter_causes(error):
             exception.__traceback__ = None
             exception.args = tuple(_hide_argument(arg, hide) for arg in exception.args)

@@ -1,6 +1,7 @@
 """Read the entries of a server's list of models, in the four protocols (`parse_models`).
 
-A field that is missing, too long, or of another type is omitted. The rest of the model is kept.
+A field that is missing, too long, or of another type is omitted, which means that the list does not
+tell it: it is None, or empty. The rest of the model is kept.
 
 Source: `docs/providers.md`, https://docs.anthropic.com/en/api/models-list,
 https://platform.openai.com/docs/api-reference/models, https://openrouter.ai/docs/models,
@@ -33,6 +34,7 @@ _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
 
 
 def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
+    """Return a model with the abilities in `capabilities`: `{"thinking": {"supported": true}}`."""
     capabilities = as_object(entry.get("capabilities"))
 
     thinking = as_object(as_object(capabilities.get("thinking")).get("types"))

@@ -49,6 +49,7 @@ async def fetch_token_count(
         try:
             answer = await http.fetch(query.url, query.body, headers=query.headers)
         except ProviderError as exc:
+            # An error 404 that names the model is about the model, not about the endpoint.
             if exc.status not in _NO_ENDPOINT or model in str(exc):
                 raise
             raise ProviderError(

@@ -249,7 +249,8 @@ class CallAssembler:
         if self._tools and call.name not in self._tools:
             return False  # a piece may follow
 
-        # Arguments follow the whole name. Before them, the name of a longer tool may still arrive.
+        # Arguments follow the whole name. Before them, the name of a longer tool may still arrive,
+        # and without any offered tool, a longer name that the model has invented.
         if not call.arguments.is_empty():
             return True
         other_tools = self._tools - {call.name}

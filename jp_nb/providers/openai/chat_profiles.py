@@ -46,6 +46,8 @@ class Profile:
     """Differences of a server from OpenAI's Chat Completions API.
 
     Attributes:
+        name: Name of the provider, of the known profile, or of the configured server.
+        path: Path of the API at the server's address.
         local: Kind of a local server, which is asked in its own API about its models.
         max_tokens: Name of the member for the maximum length of the answer.
         reasoning_field: Name of the field of a message for its reasoning. If it is None, reasoning
@@ -57,8 +59,9 @@ class Profile:
             name of a tool; `words`, only a word; `nothing`, the server ignores it.
         any_tool: The word that requires a call of any tool.
         seed: Name of the member for this parameter.
-        answer: Adapts the schema of a structured answer. None is JSON mode, with the schema in the
-            system message.
+        answer: Adapts the schema of a structured answer: `adapt_for_openai` to strict mode, and
+            `pass_schema` not at all; with `suggest_schema`, the server does not enforce it. None is
+            JSON mode, with the schema in the system message.
         think_tags: True if the text may contain reasoning between `<think>` tags.
         top_k: True if the server accepts this parameter.
         extras: Further accepted parameters.

@@ -23,7 +23,11 @@ _ENDED_STATES: Final = frozenset({"completed", "failed", "expired", "cancelled"}
 
 
 class OpenAiBatches(HttpBatches):
-    """Batches of requests to one `path` of the API, such as `responses`."""
+    """Batches of requests to one `path` of the API, such as `responses`.
+
+    It fills in the methods of `HttpBatches` (`batch_api.py`). An ended batch has a file of answers
+    and a file of errors, whose ids are the `results` of a `BatchState`.
+    """
 
     max_requests = 50_000
 
@@ -32,6 +36,7 @@ class OpenAiBatches(HttpBatches):
         self._path = path
 
     async def _submit(self, requests: Mapping[str, Mapping[str, JsonValue]]) -> JsonValue:
+        """Upload a file with a line for each request, and start the batch of this file."""
         endpoint = f"/v1/{self._path}"
         lines: list[bytes] = []
         for name, body in requests.items():

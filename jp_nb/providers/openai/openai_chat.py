@@ -55,13 +55,17 @@ class ChatProvider(HttpProvider[ChatRendering]):
         self._profile = profile
 
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
-        return (self._profile.answer or adapt_for_json_mode)(schema)
+        adapt = self._profile.answer or adapt_for_json_mode
+        return adapt(schema)
 
     def _advise_images(self) -> str:
         return advise_images(self._http.endpoint, self._profile.media_types)
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
-        if self._profile.answer is not None:  # a member of the body has the schema
+        """Return the parts of the head whose changes are messages at the end of the request."""
+        # Only in JSON mode is the schema a text for the model, which a message can contain.
+        # Otherwise it is a member of the body.
+        if self._profile.answer is not None:
             parts -= {"schema"}
         return super()._select_appended(model, parts)
 
@@ -93,6 +97,7 @@ class ChatProvider(HttpProvider[ChatRendering]):
 
     def open_batches(self) -> ModelBatches:
         """Return the Batch API."""
+        # `ChatDecoder` also reads a whole answer, in one message.
         answers = self._make_whole_answers(lambda completion: [completion])
         return OpenAiBatches(self._http, answers, "chat/completions")
 

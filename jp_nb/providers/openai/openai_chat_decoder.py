@@ -69,8 +69,12 @@ class ChatDecoder(Decoder):
     one counts, and its *delta* is the next piece of the answer.
 
     The response has up to two items besides its calls: the reasoning, and the answer. One of them
-    is open at a time. `tools` are the names of the offered tools, and `request` is the body of the
-    request.
+    is open at a time, until a `Flush` event ends it. `tools` are the names of the offered tools,
+    and `request` is the body of the request.
+
+    Texts of the answer pass `self._answer` of the base class, which tells a message from structured
+    data. What is in no event yet counts for the size limit of the response: `out.hold` adds its
+    length, and `out.release` takes it away.
     """
 
     def __init__(

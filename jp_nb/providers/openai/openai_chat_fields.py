@@ -56,7 +56,8 @@ def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
     if not tools or (choice == "none" and profile.tool_choices == "nothing"):
         return {}
 
-    # A server that cannot be told the name of the tool gets only this tool.
+    # A server that cannot be told the name of the tool gets only this tool; or all, if the tool is
+    # not among them.
     if forced_tool is not None and profile.tool_choices != "named":
         tools = tuple(tool for tool in tools if tool.name == forced_tool) or tools
         forced_tool = None

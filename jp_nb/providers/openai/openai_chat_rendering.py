@@ -64,6 +64,7 @@ class ChatRendering(Rendering):
         return type(self)(self._profile)
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
+        """Return a message with added images and PDFs, and a system message with the texts."""
         attached = format_attachments(change.added, self._profile)
         texts = [
             change.format_instructions(),

@@ -97,6 +97,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     ) -> None:
         # Chat templates of other servers may know only `system`.
         role = "developer" if endpoint.is_openai else "system"
+        # A rendering is made at a request, so `_images_in_results` has its current value then.
         super().__init__(
             endpoint,
             lambda: ResponsesRendering(
@@ -123,6 +124,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return advise_images(self._http.endpoint, self._media_types)
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        """Return the parts of the head whose changes the server accepts among the items."""
         accepted = OPENAI_APPENDED if self._http.endpoint.is_openai else OTHERS_APPENDED
         return super()._select_appended(model, parts & accepted)
 
@@ -138,6 +140,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
+        """Return the body without the parts that the server has refused for this model."""
         if "schema" in rendering.appended:
             answer = None  # an item among the messages has it
 
@@ -184,7 +187,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         if "stream" in self._list_refused(request.model):
-            return self._fetch_as_stream(body)
+            return self._fetch_as_stream(body)  # requests of this API have no `headers`
         return super()._stream_body(request, body, decoder, headers)
 
     async def _fetch_as_stream(self, body: bytes) -> AsyncGenerator[bytes, None]:

@@ -51,7 +51,6 @@ from jp_nb.providers.openai.openai_responses_metadata import (
     make_message_metadata,
     make_reasoning_metadata,
 )
-from jp_nb.providers.request_parts.request_body import encode_json
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
@@ -109,7 +108,11 @@ class ResponsesDecoder(Decoder):
 
     It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the events of a server,
     and adds ours to `out`. In most methods, `message` is an event of the server, and `content` is
-    the item in it.
+    the item in it. A `Flush` event ends an item.
+
+    Texts of the answer pass `self._answer` of the base class, which tells a message from structured
+    data. Text that is in no event yet counts for the size limit of the response: `out.hold` adds
+    its length, and `out.release` takes it away.
 
     `name` is that of the provider, for errors. A call without an id gets one from a digest of the
     `request` body. `on_response` gets the object of the response at its end.
@@ -314,7 +317,7 @@ class ResponsesDecoder(Decoder):
                 self._end_call(item, content, out)
             case _:
                 self._log_unknown(content["type"])
-                out.bytes += len(encode_json(content))
+                out.count_metadata(content)
                 out.add_text(item.index, "reasoning", "")  # metadata needs a part
                 out.add(Flush(item.index, {ITEM_KEY: content}))
 
@@ -374,7 +377,7 @@ class ResponsesDecoder(Decoder):
         # Later requests have the item as it was: with unknown fields, and the same spelling.
         if content.keys() - _CALL_FIELDS or not _is_compact(arguments):
             metadata[ITEM_KEY] = {**content, "arguments": arguments}
-            out.bytes += len(encode_json(content))
+            out.count_metadata(content)
 
         out.add(Flush(item.index, metadata))
 
@@ -388,6 +391,7 @@ class ResponsesDecoder(Decoder):
         if usage := response.get("usage"):
             out.add(_parse_usage(usage))
 
+        # Reasoning of the request that did not fit. A reason is for example `prefix_mismatch`.
         for change in response.get("input_transformations") or ():
             reason = str(change.get("reason")).removesuffix("_mismatch")
             is_dropped = change.get("action") == "removed"

@@ -111,7 +111,7 @@ def _format_tools(request: ModelRequest, local: Local | None) -> WireMessage:
     if not tools:
         return {}
 
-    # llama.cpp ignores the name of a tool, so it gets only this tool.
+    # llama.cpp ignores the name of a tool, so it gets only this tool; or all, if it is not there.
     if forced_tool is not None and local == "llamacpp":
         tools = tuple(tool for tool in tools if tool.name == forced_tool) or tools
         forced_tool = None
@@ -170,7 +170,10 @@ def _format_reasoning(
 def format_responses_effort(
     reasoning: ParsedReasoning, refused: frozenset[str] = frozenset()
 ) -> str:
-    """Return the effort to request, which is none of the `refused` ones."""
+    """Return the effort to request, which is none of the `refused` ones.
+
+    Only efforts with a next one are refused (`ResponsesProvider`), so the search has an end.
+    """
     level = reasoning.to_level(_ASSUMED_MAX_TOKENS)
     effort = _EFFORTS.get(level, level)
     while f"effort {effort}" in refused:

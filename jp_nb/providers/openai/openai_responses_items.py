@@ -153,7 +153,8 @@ class OutputItems:
         """Return the item that `message` continues or ends; None if it has not begun.
 
         It is the last one with the same id and `output_index`, else with the same id, else with the
-        same `output_index`. A message without one of them, and an item without the other, fit too.
+        same `output_index`, else one of which neither is known to differ: the message or the item
+        lacks it.
         """
         id_ = _read_id(message)
         output_index = message.get("output_index")
@@ -170,7 +171,9 @@ class OutputItems:
             if output_index is not None and item.output_index == output_index:
                 return item
         for item in candidates:
-            if None in (id_, item.id) and None in (output_index, item.output_index):
+            may_have_same_id = id_ is None or item.id is None
+            may_have_same_index = output_index is None or item.output_index is None
+            if may_have_same_id and may_have_same_index:
                 return item
 
         return None

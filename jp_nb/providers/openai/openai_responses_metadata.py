@@ -48,7 +48,10 @@ def make_message_metadata(content: WireObject) -> dict[str, JsonValue]:
 def make_reasoning_metadata(
     item_id: str, encrypted: object, summary_lengths: list[int], *, has_text: bool
 ) -> dict[str, JsonValue]:
-    """Return the metadata of reasoning. `summary_lengths` are those of its parts that arrived."""
+    """Return the metadata of reasoning. `summary_lengths` are those of its parts that arrived.
+
+    None of them, although it `has_text`, means that the text is not a summary. That is stored too.
+    """
     metadata: dict[str, JsonValue] = {ITEM_ID_KEY: item_id}
     if isinstance(encrypted, str) and encrypted:
         metadata[ENCRYPTED_KEY] = encrypted

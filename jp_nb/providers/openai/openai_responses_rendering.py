@@ -210,6 +210,11 @@ class ResponsesRendering(Rendering):
         return super().settle(request)
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
+        """Return the items that tell about `change`.
+
+        They are a message with added attachments, a system message with texts, added tools, and an
+        update of the effort and the schema. OpenAI's own server knows the last two.
+        """
         before = change.before
         after = change.after
         attached = format_attachments(change.added, self.media.media_types)
@@ -307,6 +312,7 @@ class ResponsesRendering(Rendering):
         return read_item_id(metadata, ITEM_ID_KEY, required_prefix)
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
+        """Add reasoning with its encrypted content, or omit it; return False to send it as text."""
         metadata = response.metadata
         text = response.reasoning or ""
         if not self.has_own_metadata:
@@ -334,6 +340,7 @@ class ResponsesRendering(Rendering):
         return True
 
     def _add_call(self, call: ToolCallRequest) -> None:
+        """Add a call; one of this server with its item's id, and as the model has spelled it."""
         call_id = self._ids.assign(call.id, len(self.messages))
         name = self._rules.format_name(call.name)
         self._tool_names[call_id] = name
@@ -358,6 +365,7 @@ class ResponsesRendering(Rendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
+        """Add a result after the calls of its response. Its images may follow as a user message."""
         self._follows_reasoning = False
         output: str | list[WireMessage] = text
         self.has_result_images = self.has_result_images or bool(images)

@@ -38,7 +38,8 @@ def _exceeds_strict_limits(strict: JsonObject) -> bool:
     choices = 0
     deepest = 0
 
-    # A path is a tuple of keys, so each object around a part is one `properties` in it.
+    # The path of a part, such as `("properties", "a", "items")`, has one `properties` for each
+    # object around it.
     for path, part in walk_schemas(strict).items():
         names = part.get("properties")
         values = part.get("enum")

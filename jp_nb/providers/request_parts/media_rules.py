@@ -1,5 +1,8 @@
 """The rules of a model about images and PDFs, and the words for a file that a request omits.
 
+`Image.noun` is `image` or `PDF`, and `Image.words` its name, type, and size, such as
+`figure 1, image/png 640×480`.
+
 Source: `docs/providers.md` (images and PDFs).
 """
 

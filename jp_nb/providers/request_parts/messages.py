@@ -58,11 +58,13 @@ class Rendering(ABC):
         host: The mark of the server (`host_marks.py`); "" if there is none.
         messages: The rendered messages.
         item_count: The number of items of the context that are rendered, which is the position of
-            the current item.
+            the current item. An item is an entry with its images, its provider, and the marks
+            `is_bound` and `is_vouched` (`ContextItem`).
         media: Decides which images and PDFs are sent.
         changes: The appended changes, each with the number of items before it.
         tools: The tools that the model had for the current item.
-        has_valid_signatures: True if the signatures of the current item are valid.
+        has_valid_signatures: True if the signatures of the current item are valid: all that was
+            sent before it is still the same.
         has_own_metadata: True if the metadata of the current item is from this server.
     """
 

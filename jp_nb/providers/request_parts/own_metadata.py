@@ -79,10 +79,11 @@ def _rebuild_list(
 ) -> list[WireMessage]:
     """Return the objects of a list that have one of the `types`, with these `fields`."""
     listed = value if isinstance(value, list) else []
+    known_types = list(types)  # no set: the type in the record may be a list, which has no hash
     return [
         _pick_scalars(part, fields)
         for part in listed
-        if isinstance(part, dict) and part.get("type") in [*types]
+        if isinstance(part, dict) and part.get("type") in known_types
     ]
 
 

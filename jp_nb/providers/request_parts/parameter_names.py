@@ -84,7 +84,11 @@ class ParameterNames:
         return text if restored == value else json.dumps(restored, ensure_ascii=False)
 
     def _rename_part(self, part: JsonObject) -> JsonObject:
-        """Return a part of the schema with accepted names. `map_schemas` calls it for each part."""
+        """Return a part of the schema with accepted names.
+
+        `map_schemas` calls it for each part, from the innermost ones outwards, and replaces the
+        part by the result.
+        """
         return {key: self._rename_keyword(key, value) for key, value in part.items()}
 
     def _rename_keyword(self, key: str, value: JsonValue) -> JsonValue:
@@ -141,7 +145,8 @@ class ParameterNames:
 
 def _list_declared(schema: Schema) -> list[str]:
     """Return the names of all parameters in all parts of `schema`."""
-    declared: dict[str, None] = {}
+    # Not `walk_schemas`, which raises for a reference without a target.
+    declared: dict[str, None] = {}  # in order
 
     def collect(part: JsonObject) -> JsonObject:
         properties = part.get("properties")

@@ -8,13 +8,19 @@ Source: `docs/providers.md`, "Requests only grow".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from jp_nb.agent.provider import ModelRequest, PrefixLoss
-from jp_nb.providers.request_parts.request_body import RequestBody, find_prefix_loss
+from jp_nb.agent.shared_prefix import BodyPart, compare_parts
+from jp_nb.providers.request_parts.request_body import RequestBody
 
 MAX_WATCHED_CONVERSATIONS: Final = 4
+NOTABLE_LOSS: Final = 0.05
+"""Smallest part of the previous request whose loss is reported."""
+MIN_CACHED_CHARS: Final = 4096
+"""Smallest loss that is reported. Providers cache beginnings of 1,024 tokens and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,36 @@ class PrefixWatch:
         if len(self._last_requests) > MAX_WATCHED_CONVERSATIONS:
             del self._last_requests[next(iter(self._last_requests))]
 
+        # `continues` is False if items that the last request sent are gone, or were replaced.
         if last is None or not context.continues(last.request.context, last.item_count):
             return None
 
         # Each model has its own cache, so another one begins with nothing.
         if last.request.model != request.model:
-            return find_prefix_loss(last.body, replace(body, messages=()), "the model")
-        return find_prefix_loss(last.body, body)
+            return _measure_loss(last.body, [], changed="the model")
+
+        count = len(last.body.messages)
+        has_only_grown = (
+            all(last.body.fields.get(name) == body.fields.get(name) for name in last.body.prefix)
+            and last.body.messages == body.messages[:count]
+        )
+        if has_only_grown:
+            return None  # the usual case, without encoding all parts
+        return _measure_loss(last.body, body.parts())
+
+
+def _measure_loss(
+    before: RequestBody, after: Sequence[BodyPart], *, changed: str = ""
+) -> PrefixLoss | None:
+    """Return what a request with the parts `after` lost of the beginning of `before`.
+
+    None if it lost less than a twentieth, or less than the smallest beginning that is cached.
+    `changed` names what has changed; "" for the first part that differs.
+    """
+    # `kept` of `total` bytes are the same at the beginning of both.
+    shared = compare_parts(before.parts(), after)
+    lost = shared.total - shared.kept
+
+    if lost <= NOTABLE_LOSS * shared.total or lost < MIN_CACHED_CHARS:
+        return None
+    return PrefixLoss(shared.percent, changed or shared.part)

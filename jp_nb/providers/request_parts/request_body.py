@@ -1,4 +1,4 @@
-"""Body of a request to a model, and the beginning that it shares with the previous one.
+"""Body of a request to a model: its members, and its messages as encoded JSON.
 
 Source: `docs/providers.md`.
 """
@@ -13,17 +13,14 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import PrefixLoss
-from jp_nb.agent.shared_prefix import BodyPart, compare_parts
+from jp_nb.agent.shared_prefix import BodyPart
 from jp_nb.json_values import compact_json, replace_surrogates
 
 WireMessage = dict[str, Any]
 """A message, or a part of one, as a provider's API defines it."""
 Omitted = dict[str, str]
-"""The reason for each setting that a request does not contain."""
+"""The reason for each setting or file that a request does not contain, by its name."""
 
-NOTABLE_LOSS: Final = 0.05  # of the previous request
-MIN_CACHED_CHARS: Final = 4096  # providers cache prefixes of 1,024 tokens and more
 _NUL: Final = r"\u0000"
 _ENCODED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 """NUL in JSON. After an odd number of backslashes, the text is `\\u0000` itself."""
@@ -102,29 +99,6 @@ def without_cache_marks(part: object) -> object:
     if isinstance(part, dict) and "cache_control" in part:
         return {key: value for key, value in part.items() if key != "cache_control"}
     return part
-
-
-def find_prefix_loss(before: RequestBody, after: RequestBody, part: str = "") -> PrefixLoss | None:
-    """Return what a request lost of the beginning of the previous one.
-
-    None if it lost less than a twentieth, or less than the smallest prefix that is cached. `part`
-    names what has changed if this loses everything, such as the model; "" to compare the bodies.
-    """
-    count = len(before.messages)
-    has_same_prefix = all(
-        before.fields.get(name) == after.fields.get(name) for name in before.prefix
-    )
-    has_only_grown = has_same_prefix and before.messages == after.messages[:count]
-    if has_only_grown and not part:
-        return None
-
-    kept = () if part else after.parts()
-    shared = compare_parts(before.parts(), kept)
-    lost = shared.total - shared.kept
-
-    if lost <= NOTABLE_LOSS * shared.total or lost < MIN_CACHED_CHARS:
-        return None
-    return PrefixLoss(shared.percent, part or shared.part)
 
 
 def omit_parameter(omitted: Omitted, name: str, reason: str) -> None:

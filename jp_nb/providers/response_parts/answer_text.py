@@ -24,8 +24,9 @@ class AnswerText:
     call. If it contains the data in a code fence, the text around the fence is the message.
 
     Data is held back until it is complete if it has to be restored to the user's schema. A message
-    is held back from its first code fence on. Each decoder has one `AnswerText`: it feeds the texts
-    of the model to it, each with its output item (`index`), and ends each by `finish`.
+    is held back from its first code fence on. What is held back still counts for the size limit of
+    the response (`EventBuffer.hold`). Each decoder has one `AnswerText`: it feeds the texts of the
+    model to it, each with its output item (`index`), and ends each by `finish`.
     """
 
     def __init__(self, schema: AnswerSchema | None) -> None:
@@ -93,8 +94,9 @@ class AnswerText:
             out.add_text(index, kind, text)
             return
 
-        # The message before the fence, the data, and the message after it are an item each. Spaces
-        # alone before the fence continue a message: at its beginning, `_feed_message` drops them.
+        # The message before the fence, the data, and the message after it are an entry each, which
+        # a `Flush` ends. Spaces alone before the fence continue a message: at its beginning,
+        # `_feed_message` drops them.
         if answer.before:
             out.add_text(index, "message", answer.before)
         if has_message or answer.before.strip():

@@ -26,7 +26,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.redactor import RedactedStream
 from jp_nb.json_reading import MAX_INTEGER
-from jp_nb.json_values import as_object
+from jp_nb.json_values import as_object, compact_json
 from jp_nb.providers.key_redactor import NO_KEY, KeyRedactor
 
 MAX_FINISH_REASON_CHARS: Final = 40
@@ -54,8 +54,8 @@ class EventBuffer:
         keep_alives: Number of keep-alives of the server.
         state_reports: Number of messages that reported only a state of the server.
         chars: Characters of texts, arguments, and names of tools in the events.
-        bytes: Size of texts, arguments, tool calls, and texts in metadata. Other metadata is not
-            counted here: its text stays among the held characters.
+        bytes: Size of texts, arguments, tool calls, and texts in metadata. Other metadata counts
+            only if a decoder adds it (`count_metadata`), or holds its characters.
         held_chars: Received characters that are not counted in `bytes`, because they are in no
             event yet, or only in metadata that is not a text. A decoder changes it by `hold` and
             `release`. `bytes + held_chars` is the size of the response, which is limited.
@@ -110,6 +110,10 @@ class EventBuffer:
         """Count held characters no longer: they are in an event, whose text `bytes` counts."""
         self.held_chars -= chars
 
+    def count_metadata(self, value: object) -> None:
+        """Count metadata of the next `Flush` that is no text, and that the decoder did not hold."""
+        self.bytes += len(compact_json(value).encode("utf-8", "surrogatepass"))
+
     def note_state(self) -> None:
         """Note that a message reported only a state, which does not extend the idle timeout."""
         self.state_reports += 1
@@ -133,6 +137,7 @@ class EventBuffer:
                 self.keep_alives += 1
             case Flush(index=index, metadata=metadata):
                 self.open_calls.discard(index)
+                # An end counts one byte, so that a server cannot send any number of them.
                 self.bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
                 if metadata:
                     event = Flush(index, as_object(self._redactor.hide_value(dict(metadata))))

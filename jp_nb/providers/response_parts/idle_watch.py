@@ -77,6 +77,7 @@ class IdleWatch:
         except StopAsyncIteration:
             return None
         except asyncio.CancelledError:
+            # The timer's own cancellation is one of those that were added meanwhile.
             is_canceled_by_others = reader.cancelling() > earlier_cancellations + 1
             if not self._has_expired or is_canceled_by_others:
                 raise
@@ -154,6 +155,10 @@ class IdleWatch:
             self._reader.cancel()
             return
 
-        pause = min(left, POLL_SECONDS) if left > 0 else 0.05
+        pause = min(left, POLL_SECONDS)
+        if (
+            left <= 0
+        ):  # no read waits: the consumer is at work, and the next read moves the deadline
+            pause = 0.05
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(pause, self._check_deadline)

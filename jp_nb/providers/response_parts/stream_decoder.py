@@ -32,6 +32,7 @@ WireObject = dict[str, Any]
 MAX_OVERHEAD: Final = 256
 """Maximum number of bytes on the wire for each byte of an answer. Three characters take 300."""
 MAX_OVERHEAD_BYTES: Final = 16 * 1024 * 1024
+"""Further bytes on the wire that every response may have."""
 MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
 """Maximum number of bytes without content. It stops a fast server before the idle timeout does."""
 MAX_FRAMING: Final = 8
@@ -147,7 +148,7 @@ class StreamDecoder:
         few messages of framing count as keep-alives, because content follows them.
         """
         self._wire_bytes += len(chunk)
-        if not self._decoder.is_complete:  # the end has its own limit
+        if not self._decoder.is_complete:  # `IdleWatch` limits the wait for an end mark
             self._check_overhead()
 
         events = self.events
@@ -164,7 +165,7 @@ class StreamDecoder:
                 earlier_progress = self.progress
                 self._bytes_at_content = self._wire_bytes
                 self._framing = 0
-            elif events.state_reports != earlier_states:
+            elif events.state_reports != earlier_states:  # neither content nor a keep-alive
                 earlier_states = events.state_reports
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
@@ -175,7 +176,8 @@ class StreamDecoder:
 
     def _check_overhead(self) -> None:
         """Raise if the response has too many bytes on the wire for its content."""
-        if 0 < self._limit < (self._wire_bytes - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
+        max_wire_bytes = MAX_OVERHEAD_BYTES + MAX_OVERHEAD * self._limit
+        if self._limit > 0 and self._wire_bytes > max_wire_bytes:
             size = self.events.bytes + self.events.held_chars
             raise ProviderError(
                 f"{self.provider} sent {self._wire_bytes} bytes for an answer of {size}",

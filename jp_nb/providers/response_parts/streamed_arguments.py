@@ -189,6 +189,7 @@ def _merge_repetitions(text: str) -> str:
     if is_json_object(text):
         return text
 
+    # Objects `{}` at the beginning do not count, unless there is no other one.
     objects = split_json_objects(text)
     contents = [*dropwhile(is_empty_object, objects)] or objects[:1]
 

@@ -3,6 +3,8 @@
 OpenAI's strict mode requires each property, so an optional one is sent as nullable. Its null is
 removed from the answer, unless the user's schema itself allows null there and requires the
 property. If the schema has alternatives, the first one that the answer fits decides.
+
+`expand_or_keep` returns a schema with its `$ref` and `allOf` written out, if that is possible.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from pydantic import JsonValue
 from jp_nb.json_schema import Schema
 from jp_nb.json_values import JsonObject
 from jp_nb.providers.schemas.schema_expansion import expand_or_keep
-from jp_nb.providers.schemas.schema_keywords import get_alternatives, get_required, get_type_names
+from jp_nb.providers.schemas.schema_parts import get_alternatives, get_required, get_type_names
 
 
 def remove_added_nulls(value: JsonValue, schema: Schema, root: Schema) -> JsonValue:

@@ -23,7 +23,7 @@ from jp_nb.json_schema import DEFINITIONS, Schema
 from jp_nb.json_values import JsonObject
 from jp_nb.providers.schemas.added_nulls import remove_added_nulls
 from jp_nb.providers.schemas.schema_expansion import expand_or_keep
-from jp_nb.providers.schemas.schema_keywords import get_type_names
+from jp_nb.providers.schemas.schema_parts import get_type_names
 
 WRAPPER_KEY: Final = "value"
 """Property of the answer that is sent, if the user's schema describes no object."""
@@ -55,7 +55,11 @@ class AnswerSchema:
 
     @property
     def first_chars(self) -> str:
-        """Characters that begin a JSON answer but no prose."""
+        """Characters that begin a JSON answer but no prose.
+
+        An answer may also be a list where an object is wanted. It is then reported as wrong data,
+        and not shown as a message.
+        """
         is_object = self.schema.get("type") == "object" and not self.wrapped
         return "{[" if is_object else _ANY_JSON
 

@@ -14,12 +14,8 @@ from pydantic import JsonValue
 
 from jp_nb.json_schema import DEFINITIONS, Schema, resolve_reference
 from jp_nb.json_values import JsonObject
-from jp_nb.providers.schemas.schema_keywords import (
-    ANNOTATION_KEYWORDS,
-    TYPE_OF_KEYWORD,
-    get_all_of,
-    has_mixed_types,
-)
+from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS, TYPE_OF_KEYWORD
+from jp_nb.providers.schemas.schema_parts import get_all_of, has_mixed_types
 
 MAX_EXPANSIONS: Final = 64
 """Maximum depth of references that are expanded inside each other."""

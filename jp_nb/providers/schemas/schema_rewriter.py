@@ -34,6 +34,8 @@ from jp_nb.providers.schemas.schema_keywords import (
     CONSTRAINING,
     IGNORED,
     UNSUPPORTED,
+)
+from jp_nb.providers.schemas.schema_parts import (
     find_undeclared,
     get_all_of,
     get_alternatives,
@@ -93,6 +95,7 @@ class SchemaRewriter:
             self.is_enforceable = False
             return {}
 
+        # For OpenAI, such a schema is sent as it is, without `strict`. Anthropic has no such form.
         has_moved_target = not self._is_openai and _has_unstable_reference(schema)
         if not (is_composed(schema) or has_moved_target):
             return self._rewrite_simple(schema)

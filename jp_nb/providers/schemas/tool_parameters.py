@@ -22,7 +22,7 @@ from jp_nb.json_reading import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import Schema, walk_schemas
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.providers.schemas.schema_expansion import expand_or_keep
-from jp_nb.providers.schemas.schema_keywords import (
+from jp_nb.providers.schemas.schema_parts import (
     get_alternatives,
     get_property_schemas,
     get_required,
@@ -68,7 +68,7 @@ def _flatten_root(schema: Schema) -> JsonObject:
     parts = _expand_members(moved.get("allOf"), schema)
     choices = [_expand_members(moved.get(key), schema) for key in ("anyOf", "oneOf")]
     for part in parts:
-        choices.append([*get_alternatives(part)])
+        choices.append([*get_alternatives(part)])  # a member of `allOf` may have alternatives
     members = [*parts, *chain.from_iterable(choices)]
 
     result["type"] = "object"
@@ -77,9 +77,11 @@ def _flatten_root(schema: Schema) -> JsonObject:
         result.pop("additionalProperties", None)  # each alternative has different properties
 
     required = _list_always_required([result, *parts], choices)
+    declared = get_property_schemas(result)
+    known: list[JsonValue] = [name for name in required if name in declared]
     result.pop("required", None)
-    if required:
-        result["required"] = required
+    if known:
+        result["required"] = known
 
     if moved:
         described = str(result.get("description", ""))
@@ -123,17 +125,14 @@ def _join_alternatives(earlier: JsonValue, part: JsonValue) -> JsonValue:
 def _list_always_required(
     schemas: Sequence[Schema], choices: Sequence[Sequence[Schema]]
 ) -> list[JsonValue]:
-    """Return the declared names that one of `schemas` requires, or each alternative of a choice.
+    """Return the names that one of `schemas` requires, or each alternative of a choice.
 
-    Arguments fit all `schemas`, and one alternative of each of the `choices`. The first one of
-    `schemas` declares the names.
+    Arguments fit all `schemas`, and one alternative of each of the `choices`.
     """
     required = [*chain.from_iterable(map(get_required, schemas))]
     for alternatives in choices:
         required += _find_common_names(alternatives)
-
-    declared = get_property_schemas(schemas[0])
-    return [name for name in dict.fromkeys(required) if name in declared]
+    return list(dict.fromkeys(required))
 
 
 def _find_common_names(alternatives: Sequence[Schema]) -> list[JsonValue]:

@@ -48,6 +48,7 @@ def make_inquiry_events(
         )
     data: dict[str, JsonValue] = {"answer": script.inquiries[question]}
 
+    # The schema of some requests wants the id of the inquiry back.
     match request.schema:
         case {"properties": {"inquiry_id": {"const": constant}}}:
             data = {"inquiry_id": constant, **data}
@@ -68,7 +69,7 @@ def make_reply_events(
     Each entry of the reply gets `metadata`. With a `schema`, a text is streamed as the answer of a
     server that does not enforce it. A reply that is an error leaves its entries incomplete.
     """
-    slow = reply.chunk_ms is not None
+    slow = reply.chunk_ms is not None  # `ScriptedProvider` waits after each piece
     index = 0
     texts: list[tuple[Literal["message", "reasoning", "structured"], str | None]] = [
         ("reasoning", reply.reasoning),

@@ -226,7 +226,7 @@ def count_used_replies(context: RequestContext, script: str) -> int:
         if numbers:
             used = max(numbers)
         elif not names_and_numbers and response[0].provider == SCRIPTED_NAME:
-            used += 1
+            used += 1  # an interrupted reply; not one of another script, which has its numbers
     return used
 
 

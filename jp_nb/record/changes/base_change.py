@@ -1,5 +1,9 @@
 """The configuration change of a stored base configuration: the settings a conversation began with.
 
+It is a table of settings, or has a base with changes, as JP's own file may have (`jp_nb/interop`):
+
+    {"base": {…}, "init": [{"delta": {…}, "unsets": ["style.theme"]}, {"op": "reset"}, …]}
+
 Source: `docs/record.md`.
 """
 
@@ -19,9 +23,10 @@ from jp_nb.record.changes.change_budget import MAX_UNTRUSTED_WORK, TOO_MANY_CHAN
 def read_base_change(
     base_config: Mapping[str, JsonValue], problems: dict[str, ConfigProblem]
 ) -> Change:
-    """Return the change of a stored base configuration, perhaps of the form `{base, init}`.
+    """Return the change of a stored base configuration in either form.
 
-    The deltas in `init` are merged. Invalid paths in their `unsets` are added to `problems`.
+    The deltas in `init` are merged, whoever wrote the record within the budget of an untrusted one.
+    What cannot be applied is added to `problems`, by path.
     """
     base = base_config.get("base")
     if not isinstance(base, dict):

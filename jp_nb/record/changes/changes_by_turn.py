@@ -1,6 +1,7 @@
 """Select the configuration changes of some turns, for a fork and for a cell that runs again.
 
-Changes are numbered by their position in `ConversationStream.deltas`.
+Changes are numbered by their position in `ConversationStream.deltas`. A change is *effective*
+unless it was made for a turn that got no answer: then a mark reverts it (`unanswered_turns.py`).
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """

@@ -1,9 +1,9 @@
-"""Claims of configuration changes, and the reverts that they allow.
+"""Claims of configuration changes: the sources that own the values of a conversation.
 
 A *claim* notes, for a path that a change sets, the source that set it, such as a file. So the user
-can revert all that a source has set (`-C NAME`). A source has several names, such as a path and an
-id, and is recorded as a list with a *mark* `HASH:LABEL` for each. Only hashes are compared. The
-label is for the user. Null means that no source owns the path.
+can revert all that a source has set (`-C NAME`, `reverts.py`). A source has several names, such as
+a path and an id, and is recorded as a list with a *mark* `HASH:LABEL` for each. Only hashes are
+compared. The label is for the user. Null means that no source owns the path.
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """
@@ -11,24 +11,20 @@ Source: `docs/record.md`, `docs/decisions.md` D13.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.config.partials.partial import (
-    Partial,
-    build_partial,
     get_identity,
-    get_path,
     is_wrapper,
     iter_settings,
     unwrap,
 )
 from jp_nb.config.partials.partial_change import Change
-from jp_nb.config.partials.partial_merge import merge_partials
-from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
+from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path, try_parse_path
 from jp_nb.json_values import sorted_json
 from jp_nb.record.changes.config_step import Step
@@ -97,7 +93,12 @@ def make_claims(change: Change, source: ChangeSource | None) -> dict[str, JsonVa
 def _iter_set_paths(
     node: SchemaNode | None, delta: Mapping[str, JsonValue], above: tuple[str, ...]
 ) -> Iterator[str]:
-    """Yield the paths that `delta` sets: settings, and the items that it adds to a list."""
+    """Yield the paths that `delta` sets: settings, and the items that it adds to a list.
+
+    A value may be in a *wrapper* with its merge strategy, `{"value": …, "strategy": "replace"}`.
+    Items are claimed each for itself if they have names (an `Element` of the path), as tools or
+    files have. A list that is replaced, or a plain sequence, is claimed as a whole.
+    """
     for key, value in delta.items():
         keys = (*above, key)
         child = node.child(key) if node is not None else None
@@ -126,6 +127,25 @@ def _is_table_or_text(node: SchemaNode | None) -> bool:
     return node is not None and node.table is not None and node.takes_any_text
 
 
+def iter_claims(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
+    """Yield the claims of a step, by keys.
+
+    A claim on a field of a table that can also be a text applies to the whole table. Otherwise, the
+    revert of a file could leave half a model id.
+    """
+    claims = step.delta.claims if step.delta is not None else {}
+
+    for path, claim in claims.items():
+        keys = try_parse_path(path)
+        if keys is None:
+            continue
+
+        yield keys, claim
+        for parent in (keys[:length] for length in range(1, len(keys))):
+            if _is_table_or_text(node_at(parent)) and format_path(parent) not in claims:
+                yield parent, claim
+
+
 class _RankedClaim(NamedTuple):
     """A stored claim. The higher rank is newer: the number of its step, then the order of paths."""
 
@@ -144,7 +164,7 @@ class Claims:
         self._newest: dict[PathKeys, _RankedClaim] = {}
         self._newest_below: dict[PathKeys, _RankedClaim] = {}
         for step in steps:
-            for keys, claim in _iter_claims(step):
+            for keys, claim in iter_claims(step):
                 self._add(step.number, keys, claim)
 
         self._unclaimed = [parse_path(path) for path in unclaimed]
@@ -167,6 +187,7 @@ class Claims:
         claimed = [
             keys for keys, ranked in self._newest.items() if hashes & read_hashes(ranked.claim)
         ]
+        # Another source may own a path by a newer claim above or below it.
         return [keys for keys in claimed if hashes & read_hashes(self.find_owner(keys))]
 
     def find_owner(self, keys: PathKeys) -> JsonValue:
@@ -194,148 +215,3 @@ class Claims:
 
         newest = self._newest.get(keys)
         return owner == claim and newest is not None and newest.claim == claim
-
-
-class Revert(NamedTuple):
-    """A change that reverts other changes, with its claims."""
-
-    change: Change
-    claims: dict[str, JsonValue]
-
-
-class _State(NamedTuple):
-    """A value of a path, and the claim of the change that set it."""
-
-    owner: JsonValue
-    value: JsonValue
-
-
-def revert_source(
-    steps: Sequence[Step], hashes: frozenset[str], *, unclaimed: Collection[str] = ()
-) -> Revert:
-    """Return the revert of all that the source with one of `hashes` still owns.
-
-    Each path gets its value before all changes of the source. Paths that another source has set
-    since, and paths without owner, are unchanged. For `unclaimed` see `Claims`.
-    """
-    targets: list[tuple[PathKeys, _State]] = []  # each path with the state to return to
-    for keys in Claims(steps, unclaimed).list_owned(hashes):
-        states = _list_states(steps, keys)
-
-        while len(states) > 1 and hashes & read_hashes(states[-1].owner):
-            states.pop()
-
-        targets.append((keys, states[-1]))
-
-    return _make_revert(steps[0].below, targets)
-
-
-def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
-    """Return the revert of `value` at `path`, whoever set it; None if it has another value."""
-    keys = parse_path(path)
-
-    states = _list_states(steps, keys)
-    if states[-1].value != value:
-        return None
-
-    while len(states) > 1 and states[-1].value == value:
-        states.pop()
-
-    if states[-1].value == value:  # unchanged since the beginning
-        states = [_State(UNCLAIMED, get_path(steps[0].below, path))]
-
-    return _make_revert(steps[0].below, [(keys, states[-1])])
-
-
-def _list_states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
-    """Return the successive values of `keys`, without reverted ones.
-
-    A change without a claim keeps the owner. A change that unsets the path and gives it an earlier
-    value is a revert: the states after this one are removed.
-    """
-    states = [_State(UNCLAIMED, _read_value(steps[0].after, keys))]
-
-    for step in steps[1:]:
-        claims = [claim for path, claim in _iter_claims(step) if paths_overlap(keys, path)]
-        value = _read_value(step.after, keys)
-        if not claims and value == states[-1].value:
-            continue
-
-        owner = claims[0] if claims else states[-1].owner
-        state = _State(owner, value)
-        is_revert = format_path(keys) in step.change.unsets and state in states
-        if is_revert:
-            del states[states.index(state) + 1 :]
-        else:
-            states.append(state)
-
-    return states
-
-
-def _read_value(partial: Partial, keys: PathKeys) -> JsonValue:
-    """Return the value at `keys`; of several equal items of a list, the first one."""
-    *parent, key = keys
-    node = node_at(parent)
-    if not isinstance(key, Element) or node is None or node.kind != "list":
-        return get_path(partial, keys)  # type: ignore[no-any-return]
-
-    value = get_path(partial, tuple(parent))
-    items = value if isinstance(value, list) else []
-    return next(
-        (item for item in items if item == key.json or get_identity(node, item) == key), None
-    )
-
-
-def _iter_claims(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
-    """Yield the claims of a step, by keys.
-
-    A claim on a field of a table that can also be a text applies to the whole table. Otherwise, the
-    revert of a file could leave half a model id.
-    """
-    claims = step.delta.claims if step.delta is not None else {}
-
-    for path, claim in claims.items():
-        keys = try_parse_path(path)
-        if keys is None:
-            continue
-
-        yield keys, claim
-        for parent in (keys[:length] for length in range(1, len(keys))):
-            if _is_table_or_text(node_at(parent)) and format_path(parent) not in claims:
-                yield parent, claim
-
-
-def _make_revert(below: Partial, targets: Iterable[tuple[PathKeys, _State]]) -> Revert:
-    """Return the change that gives each path the value of its target state.
-
-    A path whose value is that of the layers `below` gets it from there again.
-    """
-    delta: Partial = {}
-    claims: dict[str, JsonValue] = {}
-    uncovers: set[str] = set()
-
-    for keys, state in targets:
-        claims[format_path(keys)] = state.owner
-        if state.value == _read_value(below, keys):
-            uncovers.add(format_path(keys))
-        elif state.value is not None:
-            path, value = _make_setting(keys, state.value)
-            delta = merge_partials(delta, build_partial(path, value))
-
-    return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
-
-
-def _make_setting(keys: PathKeys, value: JsonValue) -> tuple[PathKeys, JsonValue]:
-    """Return the path and the value for a delta that sets `value` at `keys`.
-
-    An item is added to its list. A whole list replaces the present one.
-    """
-    node = node_at(keys) or JSON
-    parent = node_at(keys[:-1]) or JSON
-    if isinstance(keys[-1], Element) and parent.kind == "list":
-        keys = keys[:-1]
-        value = [value]
-
-    if node.kind == "list":
-        value = {"value": value, "strategy": "replace"}
-    return keys, value

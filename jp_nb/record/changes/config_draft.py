@@ -25,7 +25,11 @@ from jp_nb.record.entries.events import UNCOVERS, ConfigDelta
 
 
 class Draft:
-    """Changes on top of a projection, with notices for the user. `record` appends them all."""
+    """Changes on top of a projection, with notices for the user. `record` appends them all.
+
+    Merged settings contain *merge strategies*, such as `append` of a list, for later merges.
+    `Projection.strip` removes them, so that values can be compared.
+    """
 
     def __init__(self, projection: Projection) -> None:
         self._projection = projection
@@ -52,6 +56,7 @@ class Draft:
 
         Changed claims are recorded even if no value changes.
         """
+        # A change is false if it neither sets nor unsets anything.
         change, after = self._reduce(change)
         if not change and (not claims or Claims(self.steps()).contain_all(claims)):
             return False

@@ -14,7 +14,7 @@ Source: `docs/record.md`, `docs/configuration.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
@@ -43,13 +43,30 @@ MODEL_KEYS = ("assistant", "model", "id")
 
 RESET_KEY = "(reset)"
 """Key in `ignored` for a reset by an untrusted record."""
-NOT_FOLLOWED, *_ = TOO_MANY_CHANGES.partition(",")
+NOT_FOLLOWED = TOO_MANY_CHANGES.partition(",")[0]
 """Beginning of a key in `ignored` for changes that were not read."""
 
 
 def is_note(key: str) -> bool:
     """Return True if a key of `ignored` is no path of a setting, but a note such as `RESET_KEY`."""
     return key.startswith("(")
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredChanges:
+    """The changes that were read from the notebook file, and how far they apply.
+
+    Attributes:
+        has_base: True if the base configuration is one of them.
+        count: The number of others, which are the first changes of the conversation.
+        are_trusted: True if they apply in full.
+        have_budget: True if `Budget` limits their work.
+    """
+
+    has_base: bool
+    count: int
+    are_trusted: bool
+    have_budget: bool
 
 
 class Projection:
@@ -86,15 +103,14 @@ class Projection:
         self._stream = stream
         self._below = below
 
-        # The base configuration and the first `_stored_count` changes are stored ones.
-        self._is_base_stored = not is_local
-        self._stored_count = len(stream.deltas)
-        if is_local:
-            self._stored_count = 0
-        elif untrusted_count is not None:
-            self._stored_count = untrusted_count
-        self._trusted = trusted or is_local
-        self._has_budget = not self._trusted
+        count = len(stream.deltas) if untrusted_count is None else untrusted_count
+        are_trusted = trusted or is_local
+        self._stored = _StoredChanges(
+            has_base=not is_local,
+            count=0 if is_local else count,
+            are_trusted=are_trusted,
+            have_budget=not are_trusted,
+        )
 
         # The layers below, and the fold of the changes over them.
         self._layers: list[Layer] | None = None  # None until they are first read
@@ -109,11 +125,12 @@ class Projection:
         self._validated: tuple[Partial, AppConfig] | None = None
 
     def if_trusted(self) -> Projection:
-        """Return a projection as if the record were trusted, within the budget."""
-        other = Projection(self._stream, self.layers, trusted=True)
-        other._is_base_stored = self._is_base_stored
-        other._stored_count = self._stored_count
-        other._has_budget = True
+        """Return a projection as if the record were trusted, within the budget.
+
+        It shows what `%jp trust` would change (`untrusted_changes.py`).
+        """
+        other = Projection(self._stream, self.layers)
+        other._stored = replace(self._stored, are_trusted=True, have_budget=True)
         return other
 
     def until(self, stream: ConversationStream) -> Projection:
@@ -121,15 +138,14 @@ class Projection:
 
         The same changes are untrusted. The layers below are the current ones.
         """
-        other = Projection(stream, self.layers, trusted=self._trusted)
-        other._is_base_stored = self._is_base_stored
-        other._stored_count = min(self._stored_count, len(stream.deltas))
+        other = Projection(stream, self.layers)
+        other._stored = replace(self._stored, count=min(self._stored.count, len(stream.deltas)))
         return other
 
     @property
     def untrusted_count(self) -> int:
         """Number of untrusted changes, which are the first ones."""
-        return 0 if self._trusted else self._stored_count
+        return 0 if self._stored.are_trusted else self._stored.count
 
     @property
     def deltas(self) -> Sequence[ConfigDelta]:
@@ -159,7 +175,8 @@ class Projection:
     def _fold(self) -> list[Step]:
         """Return the steps, with those of the changes that were appended since the last call."""
         deltas = self._stream.deltas
-        if self._reverted.follow(deltas) or not self._steps:
+        newly_reverted = self._reverted.follow(deltas)
+        if newly_reverted or not self._steps:
             self._steps = [self._begin()]
         # By number of the delta: a repair moves entries, and an untrusted one must stay untrusted.
         for number in range(len(self._steps) - 1, len(deltas)):
@@ -173,14 +190,17 @@ class Projection:
         self._problems = {}
 
         layers = self.layers()
-        self._stripped = merge_and_strip(tuple(layers))
+        self._stripped = merge_and_strip(
+            tuple(layers)
+        )  # the merged layers, then without strategies
         below = self._stripped[0]
+        # The settings of registered tools. They stay after a reset, and where a path is unset.
         defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)
 
         base = read_base_change(self._stream.base_config, self._problems)
 
-        if self._is_base_stored:
-            untrusted = not self._trusted
+        if self._stored.has_base:
+            untrusted = not self._stored.are_trusted
             unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
             base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
             if untrusted and not self._may_select(below, apply_change(below, base, defaults)):
@@ -193,12 +213,14 @@ class Projection:
         number = last.number + 1
         unchanged = Step(number, delta, Change(), last.below, last.defaults, last.after)
 
+        # It was made for a turn that got no answer.
         if number in self._reverted.numbers:
             return replace(unchanged, is_reverted=True)
 
-        is_stored = number < self._stored_count
-        untrusted = is_stored and not self._trusted
-        if is_stored and self._has_budget and not self._spend_budget(last.after, delta):
+        is_stored = number < self._stored.count
+        untrusted = is_stored and not self._stored.are_trusted
+        may_exceed_budget = is_stored and self._stored.have_budget
+        if may_exceed_budget and not self._spend_budget(last.after, delta):
             return unchanged
 
         if delta.op == "reset":
@@ -309,7 +331,7 @@ class Projection:
     def providers(self) -> tuple[str, ...]:
         """Return the provider at the beginning and after each delta; "" if none is configured."""
         providers = tuple(_read_provider(step.after) for step in self._fold())
-        return providers if self._trusted else UntrustedProviders(providers)
+        return providers if self._stored.are_trusted else UntrustedProviders(providers)
 
     @property
     def ignored(self) -> Mapping[str, JsonValue]:

@@ -35,12 +35,16 @@ class Step:
 
     @property
     def is_reset(self) -> bool:
-        """True if the change discards all earlier settings: a reset that was not ignored."""
-        is_reset = self.delta is not None and self.delta.op == "reset" and not self.is_reverted
-        return self.delta is None or (is_reset and self.after is self.below)
+        """True for the base configuration, and for a change that discards all earlier settings."""
+        if self.delta is None:
+            return True
+
+        # A reset of an untrusted record is ignored: then the settings are those before it.
+        applies = not self.is_reverted and self.after is self.below
+        return self.delta.op == "reset" and applies
 
 
 def select_steps_since_reset(steps: Sequence[Step]) -> list[Step]:
-    """Return the applied steps from the last reset on."""
-    start = next(place for place in reversed(range(len(steps))) if steps[place].is_reset)
+    """Return the applied steps from the last reset on, or from the base configuration."""
+    start = next(index for index in reversed(range(len(steps))) if steps[index].is_reset)
     return [step for step in steps[start:] if not step.is_reverted]

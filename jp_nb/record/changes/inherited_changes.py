@@ -80,6 +80,7 @@ def _iter_user_steps(previous: Projection, following: Projection) -> Iterator[St
 def select_changes(change: Change, wanted: Callable[[str], bool]) -> Change:
     """Return the part of `change` at the `wanted` paths."""
 
+    # `select_settings` keeps a value for True, omits it for False, and looks into it for None.
     def is_wanted(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
         is_group = node is not None and node.kind in ("table", "map")
         if is_group and isinstance(value, dict) and not is_wrapper(value, node):

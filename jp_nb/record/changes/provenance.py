@@ -29,18 +29,24 @@ CONFIG_RESET = "configuration reset"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """A source that set or unset a value."""
+    """A source that set or unset a value.
+
+    Attributes:
+        source: Name of the layer.
+        value: The value after the change; None if it was unset.
+        file: The file or variable of a layer below the conversation.
+        turn: The turn of a change of the conversation, counted from 0.
+        delta: The entry of this change.
+        is_reverted: True if the change removed the conversation's value, so that the layers below
+            apply.
+    """
 
     source: str
-    """Name of the layer."""
     value: JsonValue
-    """The value after the change; None if it was unset."""
     file: str | None = None
-    """The file or variable."""
     turn: int | None = None
     delta: ConfigDelta | None = None
     is_reverted: bool = False
-    """True if the change removed the conversation's value, so that the layers below apply."""
 
     @property
     def place(self) -> str:
@@ -78,7 +84,8 @@ def find_sources(
     """
     keys = parse_path(path)
 
-    # After a reset, only the defaults of the tools are left of the layers.
+    # After a reset, only the defaults of the tools are left of the layers. Without one, the first
+    # step is the base configuration, which is no entry.
     is_after_reset = steps[0].delta is not None
     for layer in layers:
         value = get_path(layer.partial, keys)

@@ -1,6 +1,8 @@
 """Find the settings of an untrusted record that do not apply, for warnings and for `%jp trust`.
 
 A record that someone else may have written cannot set all settings (`config_history.py`).
+`Projection.ignored` has those that do not apply, by path. A key of it may also be a note, such as
+`(reset)`, which is no path.
 
 Source: `docs/record.md`, `docs/security.md`.
 """
@@ -49,7 +51,7 @@ def find_changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     after = trusted.partial()
     change = diff_partials(projection.partial(), after)
 
-    changed |= dict.fromkeys(change.unsets)
+    changed |= dict.fromkeys(change.unsets)  # None: it would be unset
     changed |= {path: get_path(after, path) for path, _ in iter_settings(change.delta)}
 
     return changed | dict(trusted.ignored)

@@ -28,6 +28,8 @@ class PlacedCompaction:
     Attributes:
         position: Index among all entries.
         after: Number of the last turn that began before it; -1 if there is none.
+        entry: The compaction as it is stored.
+        is_reverted: True if a later entry reverts it.
         turn_continued: True if the turn `after` has later events, as after a resume.
     """
 

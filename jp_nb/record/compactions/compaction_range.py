@@ -1,7 +1,8 @@
 """The turns that a compaction covers: ranges between two bounds.
 
-A bound is a `TurnBound`, as the user writes it: `@3`, `-1`, `5h`. All other turns are numbers
-counted from 0.
+A bound is a `TurnBound` (`turn_bounds.py`), of one of the kinds `turn` (`@3`), `from_end` (`-1`),
+`duration` (`5h`), `last` (the turn after the newest compaction), and `count` (a number of turns
+that are kept). Its `amount` is the turn, or a number of turns or seconds. Turns are counted from 0.
 
 Source: `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
 """
@@ -15,7 +16,7 @@ from itertools import groupby
 
 from jp_nb.config.tree.turn_bounds import TurnBound
 from jp_nb.record.compactions.compaction import PlacedCompaction, list_active_compactions
-from jp_nb.record.entries.clock import parse_timestamp
+from jp_nb.record.entries.timestamps import parse_timestamp
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.entries.unanswered_turns import is_unanswered
 from jp_nb.record.interrupted_turn import find_interrupted_turn

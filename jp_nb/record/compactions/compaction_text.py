@@ -34,11 +34,12 @@ def _format_compaction(entry: Compaction) -> str:
     turns = TurnRange(entry.from_turn, entry.to_turn)
     effect = "as a summary"
     if entry.summary is None:
-        effect = _format_omissions(entry.reasoning is not None, entry.tool_calls)
+        has_reasoning_policy = entry.reasoning is not None
+        effect = _format_omissions(has_reasoning_policy, entry.tool_calls)
 
     is_one = turns.first == turns.last
     verb = "is" if is_one else "are"
-    form = "as before" if effect == SENT_WHOLE else effect
+    form = "as before" if effect == SENT_WHOLE else effect  # a policy that strips nothing
     return f"{turns} {verb} sent {form}"
 
 
@@ -50,6 +51,7 @@ def format_treatment(treatment: TurnTreatment) -> str:
 
 
 def _format_omissions(reasoning: bool, policy: ToolCallPolicy | None) -> str:
+    """Return a text such as `without reasoning and tool calls`; `SENT_WHOLE` without omissions."""
     omitted = ["reasoning"] if reasoning else []
 
     if policy is not None and policy.policy == "omit":

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from jp_nb.record.compactions.compaction import list_active_compactions
-from jp_nb.record.entries.clock import parse_timestamp
 from jp_nb.record.entries.events import Compaction, ToolCallPolicy
+from jp_nb.record.entries.timestamps import parse_timestamp
 from jp_nb.record.stream import ConversationStream
 
 _NEVER = datetime.min.replace(tzinfo=UTC)

@@ -3,7 +3,13 @@
 Headless executors answer no comm, but nbclient (also in nbconvert, papermill and `jupyter execute`)
 stores the state of every widget in the metadata of the notebook. So the kernel opens a widget, and
 the next reader of the notebook moves the record from there into `metadata.jp`: `read_carrier`
-reads, `lift_carrier` moves.
+reads, `lift_carrier` moves. The state of the widget is:
+
+    {"jp": {the record without `events`}, "events.0": [entries], "events.1": [entries], …,
+     "length": 40, "seen": {"jp-c1": 12}}
+
+`length` is the number of all entries. `seen` is the number of entries of each conversation that the
+kernel read when it started.
 
 Source: `docs/record.md`, `docs/decisions.md` D18 and D33.
 """
@@ -17,8 +23,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject
-from jp_nb.record.documents.document import RECORD_KEY, find_shape
 from jp_nb.record.documents.merge import merge_records
+from jp_nb.record.documents.record_shape import RECORD_KEY, find_shape
 from jp_nb.record.documents.segments import copy_plain_record, read_segments, store_segments
 
 CARRIER_MODULE = "jp-nb"
@@ -39,6 +45,7 @@ def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
     for _, state in _iter_carriers(metadata):
         document = _read_document(state)
         if document is not None:
+            # The carrier replaces what the kernel had seen, and keeps what came later.
             seen = state.get("seen")
             seen_counts = seen if isinstance(seen, dict) else None
             merged = merge_records(merged, document, seen_counts)
@@ -98,10 +105,7 @@ def _iter_carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObjec
 
 
 def _read_document(state: JsonObject) -> JsonObject | None:
-    """Return the record in a widget state: its head at `jp`, and its entries in `events.0` on.
-
-    Return None if a part of it is missing.
-    """
+    """Return the record in a widget state; None if a part of it is missing."""
     head = state.get("jp")
     if not isinstance(head, dict):
         return None

@@ -76,7 +76,8 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
     kept = [event.position for event in events if event.turn < keep]
     removed = {event.position for event in events if event.turn >= keep}
 
-    # Configuration changes for later turns.
+    # Configuration changes for later turns: they come after the last kept event, and after the
+    # changes by tools that end its turn.
     changes = [
         index for index, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)
     ]

@@ -1,7 +1,7 @@
 """The conversations of a notebook: list them, switch to one, and drop one.
 
 All conversations are listed, with unique names, and kept unchanged until the user switches to one.
-In this module, the argument `entry` is the `jp` object or one of `others` (`document.py`).
+In this module, the argument `entry` is the `jp` object or one of `others` (`record_shape.py`).
 
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33.
 """
@@ -17,10 +17,9 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.json_values import as_object
-from jp_nb.record.documents.document import (
+from jp_nb.record.documents.document import Document, NewerVersionError
+from jp_nb.record.documents.record_shape import (
     RECORD_VERSION,
-    Document,
-    NewerVersionError,
     find_shape,
     get_conversation_id,
     get_events,
@@ -103,7 +102,7 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
     # `others` of one of `others` is damage, but these conversations are kept.
     document.others = _remove_other(document, other_index) + loaded.others
 
-    document.archive_active()  # with its signature
+    document.archive_active()  # with its signature, which `document.extra` has no more then
     document.conversation = loaded.conversation
     document.extra = loaded.extra | document.extra
     return True

@@ -15,7 +15,7 @@ from itertools import chain
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, canonical_json
-from jp_nb.record.documents.document import (
+from jp_nb.record.documents.record_shape import (
     DOCUMENT_KEYS,
     as_other,
     find_shape,
@@ -106,6 +106,7 @@ def merge_records(
         case "newer":
             return stored
         case "damaged":
+            # The kernel of the run may have kept the damaged record among the others already.
             lost: list[JsonValue] = [] if stored in get_others(carried) else [stored]
             return _add_others(carried, lost)
 

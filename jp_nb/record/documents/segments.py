@@ -25,7 +25,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, as_object, canonical_json
-from jp_nb.record.documents.document import (
+from jp_nb.record.documents.record_shape import (
     RECORD_KEY,
     RECORD_VERSION,
     find_shape,
@@ -124,7 +124,10 @@ def _join_segments(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValu
 
 
 def _is_segment_of(seal: JsonValue, segment: JsonValue, entry: JsonObject, start: int) -> bool:
-    """Return True if `segment` has the entries of `entry` from `start` on that `seal` describes."""
+    """Return True if `segment` has the entries of `entry` from `start` on that `seal` describes.
+
+    Each may also have other members, of a later release.
+    """
     events = get_events(segment)
     expected = {"length": len(events), "check": compute_checksum(events)}
     contents: JsonObject = {
@@ -132,8 +135,9 @@ def _is_segment_of(seal: JsonValue, segment: JsonValue, entry: JsonObject, start
         "from": start,
         "events": events,
     }
-    is_complete = {**as_object(segment), **contents} == segment
-    return is_complete and {**as_object(seal), **expected} == seal
+    has_contents = {**as_object(segment), **contents} == segment  # it changes no member
+    has_seal = {**as_object(seal), **expected} == seal
+    return has_contents and has_seal
 
 
 def copy_plain_record(value: Any) -> JsonValue:

@@ -1,4 +1,4 @@
-"""Timestamps and ids of entries: real times and random ids, or reproducible ones.
+"""Times and ids of new entries: real times and random ids, or reproducible ones.
 
 Source: `docs/record.md`, `docs/decisions.md` D119,
 https://reproducible-builds.org/docs/source-date-epoch/.
@@ -6,7 +6,6 @@ https://reproducible-builds.org/docs/source-date-epoch/.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,52 +17,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
+from jp_nb.record.entries.timestamps import parse_timestamp
 
 Clock = Callable[[], datetime]
 """Returns the current time with its time zone."""
-
-_STORED = re.compile(
-    r"(\d{4}-\d\d-\d\d)[ Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))?", re.ASCII
-)
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)
-
-
-def format_timestamp(moment: datetime) -> str:
-    """Return a time in UTC, such as `2026-03-18 13:19:06.841464`.
-
-    Trailing zeros are omitted, except for one after the point.
-    """
-    whole = moment.astimezone(UTC).isoformat(" ", "microseconds")
-    text = whole[: len("2026-03-18 13:19:06.841464")].rstrip("0")
-    return f"{text}0" if text.endswith(".") else text
-
-
-def parse_timestamp(text: str) -> datetime | None:
-    """Return the time of a stored timestamp in UTC, or None if it is invalid.
-
-    JP's timestamps have no zone and are in UTC. RFC 3339 is accepted too. The value has no digits
-    below a microsecond, so to store the time again, store the original text.
-    """
-    match = _STORED.fullmatch(text)
-    if match is None:
-        return None
-
-    day, time, fraction, sign, hours, minutes = match.groups()
-
-    try:
-        moment = datetime.fromisoformat(f"{day} {time}").replace(tzinfo=UTC)
-        moment += timedelta(microseconds=int((fraction or "0")[:6].ljust(6, "0")))
-
-        if sign is None:
-            return moment
-        offset = timedelta(hours=int(hours), minutes=int(minutes))
-        return moment - offset if sign == "+" else moment + offset
-    except (ValueError, OverflowError):
-        return None
 
 
 def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str:

@@ -37,7 +37,7 @@ class EntryIds:
             if drawn not in self._indexes:
                 found = drawn
                 self._ids[index] = drawn
-                self._indexes[drawn] = range(len(self._ids))[index]
+                self._indexes[drawn] = range(len(self._ids))[index]  # `index` may be negative
         return found
 
     def get_known(self, index: int) -> str | None:

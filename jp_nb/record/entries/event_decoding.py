@@ -72,7 +72,7 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
     elif model is ConfigDelta or model is Compaction:
         _normalize_outside_of_turns(payload, model)
     elif model is ChatResponse or model is ToolCallRequest:
-        payload = restore_shape(payload)
+        payload = restore_shape(payload)  # the order of keys that the model wrote
 
     try:
         return model.model_validate(payload)

@@ -25,6 +25,8 @@ class ProposedBy:
     """A tool call that proposed a part of a configuration change. The fields are the stored keys.
 
     Attributes:
+        tool: Name of the tool.
+        call_id: The model's id of the call.
         paths: The settings that it set or unset.
         applied_by: `person` if the user approved the change, `grant` if a rule in the configuration
             did.

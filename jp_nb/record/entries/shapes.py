@@ -65,10 +65,12 @@ def restore_shape(raw: JsonObject) -> JsonObject:
 
 def _find_shapes(values: Mapping[str, JsonValue]) -> JsonObject:
     """Return the shapes of the `values` that Jupyter could save in another spelling."""
+    # The text of the shapes has two levels around a value, and is read with a limit of levels.
+    max_levels = MAX_STORED_LEVELS - 2
     return {
         name: _remove_texts(value)
         for name, value in values.items()
-        if not is_deeper(value, MAX_STORED_LEVELS - 2) and not _is_preserved(value)
+        if not is_deeper(value, max_levels) and not _is_preserved(value)
     }
 
 

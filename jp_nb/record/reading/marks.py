@@ -24,9 +24,9 @@ from jp_nb.record.entries.events import (
     EntryT,
     ToolCallResponse,
 )
-from jp_nb.record.entries.outcomes import END_WORDS
 from jp_nb.record.entries.tool_choice_marks import TOOL_CHOICE
 from jp_nb.record.entries.turn_entries import TurnEntries
+from jp_nb.record.reading.outcome_words import END_WORDS
 from jp_nb.record.request_context.host_marks import HOST, LastHost
 
 EXPLAINS_ERROR: Final = "explains_error"
@@ -49,8 +49,8 @@ SCHEMA_RETRY: Final = "schema_retry"
 """True on a message of the program about a structured answer that does not fit."""
 NOTE_TO_MODEL: Final = "note_to_model"
 """True on another message of the program, such as one about edited cells."""
-_INPUT_CHANGES: Final = {"dropped": True, "kept": False}
-"""Stored name of each kind of change: True if the model did not get the reasoning."""
+_KINDS_OF_CHANGE: Final = {"dropped": True, "kept": False}
+"""Stored name of each kind of input change: True if the model did not get the reasoning."""
 
 
 def make_request_marks(choice: str, host: str) -> JsonObject:
@@ -153,7 +153,7 @@ def with_input_changes(entry: EntryT, changes: Mapping[tuple[str, bool], int]) -
         return entry
 
     stored: JsonObject = {}
-    for name, is_dropped in _INPUT_CHANGES.items():
+    for name, is_dropped in _KINDS_OF_CHANGE.items():
         alike = {key: count for key, count in changes.items() if key[1] is is_dropped}
         if alike:
             stored[name] = {reason: count for (reason, _), count in alike.items()}
@@ -165,7 +165,7 @@ def read_input_changes(metadata: Mapping[str, JsonValue]) -> Counter[tuple[str, 
     """Return the valid counts of `with_input_changes` in the `metadata` of an entry."""
     counts: Counter[tuple[str, bool]] = Counter()
     stored = as_object(metadata.get(INPUT_CHANGES))
-    for name, is_dropped in _INPUT_CHANGES.items():
+    for name, is_dropped in _KINDS_OF_CHANGE.items():
         for reason, count in as_object(stored.get(name)).items():
             if type(count) is int and 0 < count <= MAX_INTEGER:
                 counts[reason, is_dropped] += count

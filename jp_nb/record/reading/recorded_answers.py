@@ -55,6 +55,7 @@ class _Formatter:
         self._no_answer = CONFIRMED_ANSWER if self._is_form and kind.get("fields") == [] else EMPTY
 
     def format(self, answer: JsonValue, levels: int) -> str:
+        """Return `answer` as text, and values below this number of `levels` as JSON."""
         key = sorted_json(answer)
 
         if levels == 0:

@@ -121,6 +121,7 @@ class _TurnReader:
         self._inquiries: dict[str, list[int]] = {}
 
     def add(self, entry: Entry) -> None:
+        """Add the part of the turn that `entry` is, or complete the call or question it ends."""
         match entry:
             case ChatRequest():
                 self._add_request(entry)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from jp_nb.errors import UsageError
-from jp_nb.record.entries.clock import REPRODUCIBLE_STEP, parse_timestamp
+from jp_nb.record.entries.clock import REPRODUCIBLE_STEP
 from jp_nb.record.entries.events import (
     ChatResponse,
     ConfigDelta,
@@ -34,6 +34,7 @@ from jp_nb.record.entries.measured_times import (
     read_times,
 )
 from jp_nb.record.entries.outcomes import read_question_outcome
+from jp_nb.record.entries.timestamps import parse_timestamp
 from jp_nb.record.entries.token_usage import Usage, read_usage
 from jp_nb.record.entries.turn_entries import TurnEntries
 from jp_nb.record.entries.turn_numbers import to_stored_turn

@@ -87,8 +87,8 @@ class HeadPosition(NamedTuple):
 class RequestContext:
     """The visible entries of one conversation, oldest first. It only grows.
 
-    Items never change, so a provider may keep its rendering of the first items. A repair or a fork
-    makes another `RequestContext`.
+    Items never change, so a provider may keep its rendering of the first items, by the context as
+    the key: contexts are compared by identity. A repair or a fork makes another `RequestContext`.
 
     Attributes:
         heads: The head of the first request that had a response, and each later one that differs.

@@ -1,7 +1,7 @@
 """Build the request context of a conversation from its record.
 
-The context omits turns without a response, entries whose request is unknown, and entries that a
-compaction replaces. Each other entry is an item of the context (`context.py`).
+The context omits turns without a response, entries with a `request_id` that no request has, and
+entries that a compaction replaces. Each other entry is an item of the context (`context.py`).
 
 Source: `docs/record.md`.
 """
@@ -148,7 +148,7 @@ def _find_unresolved(stream: ConversationStream) -> set[int]:
 
     for _, events in groupby(stream.events(), key=lambda event: event.turn):
         pairs = match_pairs((event.position, event.entry) for event in events)
-        for pair in pairs.responses.items():
+        for pair in pairs.responses.items():  # the indexes of a request and of its response
             if not hidden.isdisjoint(pair):
                 hidden.update(pair)
     return hidden

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Self
 
-from jp_nb.record.documents.document import Document, get_events
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.record_shape import get_events
 from jp_nb.record.entries.events import (
     EntryT,
 )

@@ -90,7 +90,9 @@ class RequestHead:
     def is_part_of(self, other: RequestHead, schemas: Container[str]) -> bool:
         """Return True if `other` has all texts of this head, except its schema.
 
-        The schema must be in `schemas`, which are canonical JSON.
+        An untrusted record may have any text in a head. It is sent only if it is part of a head
+        that the user's own configuration makes (`request_contexts.py`). The schema must be in
+        `schemas`, which are canonical JSON.
         """
         choices = {"auto", "none", "required", *(f"tool:{tool.name}" for tool in other.tools)}
 

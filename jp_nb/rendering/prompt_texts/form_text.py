@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from jp_nb.agent.prompting.form_draft import FormDraft
 from jp_nb.agent.prompting.prompts import QuestionPrompt
-from jp_nb.record.entries.outcomes import REFUSED
+from jp_nb.record.reading.outcome_words import REFUSED
 from jp_nb.record.reading.recorded_answers import NONE_OF_THESE
 from jp_nb.rendering.prompt_texts.prompt_text import (
     format_prompt_answer,

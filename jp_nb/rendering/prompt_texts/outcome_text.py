@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from jp_nb.config.secrets.replacements import SECRET_ANSWER
 from jp_nb.exact_form import format_user_name
-from jp_nb.record.entries.outcomes import CHANNEL_WORDS, QuestionOutcome, end_in_words
+from jp_nb.record.entries.outcomes import QuestionOutcome
+from jp_nb.record.reading.outcome_words import CHANNEL_WORDS, end_in_words
 
 
 def format_outcome(outcome: QuestionOutcome, answer: str) -> str:

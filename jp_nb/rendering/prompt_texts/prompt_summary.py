@@ -28,7 +28,7 @@ from jp_nb.agent.prompting.prompts import (
     SimplePrompt,
 )
 from jp_nb.exact_form import spell_invisible
-from jp_nb.record.entries.outcomes import end_in_words
+from jp_nb.record.reading.outcome_words import end_in_words
 from jp_nb.rendering.markdown import escape_markup
 from jp_nb.rendering.prompt_texts.address_text import ADDRESS_AT, find_address
 from jp_nb.rendering.prompt_texts.card_text import format_card_lines, render_card

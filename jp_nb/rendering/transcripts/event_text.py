@@ -22,7 +22,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.prepared_answers import ANSWERS_CHANNEL
 from jp_nb.exact_form import format_user_name
-from jp_nb.record.entries.outcomes import CHANNEL_WORDS, END_WORDS
+from jp_nb.record.reading.outcome_words import CHANNEL_WORDS, END_WORDS
 from jp_nb.rendering.markdown import (
     escape_markup,
     make_code_block,

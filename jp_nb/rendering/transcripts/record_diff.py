@@ -23,7 +23,8 @@ from jp_nb.exact_form import escape_invisible, format_user_name
 from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
 from jp_nb.record.compactions.compaction import find_compactions
 from jp_nb.record.compactions.compaction_text import format_compactions
-from jp_nb.record.documents.document import Document, get_events, get_properties
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.record_shape import get_events, get_properties
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, Entry, InquiryRequest
 from jp_nb.record.entries.token_usage import read_usage
 from jp_nb.record.entries.turn_numbers import to_shown_turn

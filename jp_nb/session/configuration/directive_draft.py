@@ -25,10 +25,11 @@ from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.config.tool_toggles import toggle_tools
 from jp_nb.config.tree.attachment_urls import parse_attachment_argument
 from jp_nb.errors import UsageError
-from jp_nb.record.changes.claims import ChangeSource, revert_source, revert_value
+from jp_nb.record.changes.claims import ChangeSource
 from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.provenance import BASE
+from jp_nb.record.changes.reverts import revert_source, revert_value
 from jp_nb.session.attached_values import is_value
 from jp_nb.session.configuration.requested_changes import (
     LOAD_PATHS,

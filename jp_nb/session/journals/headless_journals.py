@@ -14,7 +14,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.documents.document import (
+from jp_nb.record.documents.record_shape import (
     get_conversation_id,
     get_conversations,
     get_events,

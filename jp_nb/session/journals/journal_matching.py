@@ -15,7 +15,7 @@ from typing import get_args
 from pydantic import JsonValue
 
 from jp_nb.json_values import as_object
-from jp_nb.record.documents.document import get_conversation_id, get_events
+from jp_nb.record.documents.record_shape import get_conversation_id, get_events
 from jp_nb.record.entries.events import RawEntry
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.journals.journal_file import JournalFile

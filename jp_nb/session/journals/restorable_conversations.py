@@ -16,7 +16,8 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.json_values import JsonObject
-from jp_nb.record.documents.document import Document, get_conversation_id
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.record_shape import get_conversation_id
 from jp_nb.record.documents.signing import SIGNATURE_KEY
 from jp_nb.record.entries.events import RawEntry
 from jp_nb.record.unfinished_calls import CallProgress

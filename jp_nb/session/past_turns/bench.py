@@ -29,8 +29,8 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import BatchContext, RecordedAnswer
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.json_values import copy_nested_json, is_storable
-from jp_nb.record.entries.clock import utc_now
 from jp_nb.record.entries.events import ChatRequest, ToolCallRequest
+from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.report import Report, join_reports, make_line

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.json_values import sorted_json
-from jp_nb.record.entries.clock import parse_timestamp
+from jp_nb.record.entries.timestamps import parse_timestamp
 from jp_nb.record.reading.question_log_entries import (
     ENTRY_VERSION,
     format_rfc3339,

@@ -22,13 +22,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.record.entries.outcomes import (
-    ANSWER_MARKS,
-    CHANNEL_WORDS,
-    END_WORDS,
-    QuestionEnd,
-    QuestionOutcome,
-)
+from jp_nb.record.entries.outcomes import ANSWER_MARKS, QuestionEnd, QuestionOutcome
+from jp_nb.record.reading.outcome_words import CHANNEL_WORDS, END_WORDS
 from jp_nb.toolkit.builtin.ask_arguments import CallProblem, CheckedQuestion
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
 from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
