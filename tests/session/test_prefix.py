@@ -110,6 +110,29 @@ def test_new_tool_and_edited_attachment(begin: Callable[..., Talk]) -> None:
     assert ("`tools` changed" in notices_in(notebook)) != appends_tools
 
 
+@pytest.mark.req("PRE-1", "PRE-3")
+def test_older_claude_reads_of_attachments_in_a_message_of_the_user(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFIX_KEY", "k-0123456789abcdef0123")
+    older = directive("cfg", "assistant.model.id=anthropic/claude-sonnet-4-6")
+    with open_talks("anthropic", folder) as start:
+        talk = start("One.", "Two.", "Three.")
+        notebook = talk.open()
+        notebook.ask("First.", OFF, older, directive("attach", "notes.md"))
+        (talk.folder / "notes.md").write_text("Edited notes.")
+        notebook.ask("Second.")
+        notebook.ask("Third.", directive("cfg", "conversation.attachments:=[]"))
+    first, second, third = talk.server.requests
+    assert {message["role"] for message in third.body["messages"]} == {"user", "assistant"}
+    later = "".join(list_parts(second)[len(list_parts(first)) :])
+    assert "New contents of `notes.md`" in later
+    assert "Edited notes." in later
+    assert "removed these attachments: `notes.md`" in list_parts(third)[-1]
+    assert keeps_all(first, second)
+    assert keeps_all(second, third)
+
+
 @pytest.mark.req("PRE-1")
 def test_saved_conversation_continues_with_the_same_bytes(begin: Callable[..., Talk]) -> None:
     talk = begin("One.", "Two.", "Three.", "Four.", "Five.")

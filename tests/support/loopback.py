@@ -613,7 +613,8 @@ def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
         _fields(message, ["role", "content"], [], place)
         role = message["role"]
         _require(role in _ROLES_AFTER[before["role"]], f"{place}: roles must alternate")
-        # The real server merges adjacent messages of one role. Only attachments need that.
+        # The real server merges adjacent messages of one role. Only attachments, and a note that
+        # they were removed, need that.
         merged = role == before["role"] == "user"
         _require(not merged or _attached(before) or _attached(message), f"{place}: two users")
         before = message
@@ -653,8 +654,12 @@ _ANTHROPIC_SOURCES: Mapping[tuple[str, str], list[str]] = {
 
 
 def _attached(message: Json) -> bool:
-    blocks = message.get("content", ())
-    return any(isinstance(b, dict) and b.get("type") in ("document", "image") for b in blocks)
+    blocks = [block for block in message.get("content", ()) if isinstance(block, dict)]
+    removed = "The user removed these attachments: "
+    return any(
+        block.get("type") in ("document", "image") or block.get("text", "").startswith(removed)
+        for block in blocks
+    )
 
 
 def _validate_source(block: Json, place: str) -> None:

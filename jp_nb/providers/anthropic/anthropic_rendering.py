@@ -68,6 +68,11 @@ class AnthropicRendering(Rendering):
         return copy
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
+        """Return a user message with added attachments, and a system message with the rest.
+
+        A model without system messages gets all in the user message. For such a model, only
+        attachments are appended, so the rest are the texts about them.
+        """
         sent, _ = split_attachments(change.added, IMAGE_AND_PDF_TYPES)
         blocks = list(chain.from_iterable(map(format_attachment_blocks, sent)))
         texts = (
@@ -77,6 +82,10 @@ class AnthropicRendering(Rendering):
         )
         content = [text_block(text) for text in texts if text.strip()]
         content += _format_tool_changes(change)
+
+        if "system" not in self.appended:
+            blocks = content + blocks
+            content = []
 
         messages = []
         # A system message must follow a user message.
@@ -110,6 +119,7 @@ class AnthropicRendering(Rendering):
             self._open_content("assistant").append(text_block(text))
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
+        """Add thinking with its valid signature; return False for other reasoning."""
         position = self.item_count
         if position in self.rejected_items or not self.has_valid_signatures:
             return False
@@ -151,6 +161,7 @@ class AnthropicRendering(Rendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
+        """Add a result to the user message after the call, which may have to be made."""
         result: WireMessage = {"type": "tool_result", "tool_use_id": call_id}
         if images:
             result["content"] = format_text_and_images(text, images)
@@ -178,6 +189,7 @@ def _format_tool_changes(change: HeadChange) -> list[WireMessage]:
         if tool not in after
     ]
 
+    # Not strict: the limits apply to all strict tools of a request, and those in front use them.
     added = format_tools([tool for tool in after if tool not in before], strict=False)
     for definition in added:
         addition = {"type": "tool_definition", "definition": definition}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
+from jp_nb.exact_form import format_user_name
 from jp_nb.record.entries.outcomes import AnswerMark, QuestionEnd, QuestionOutcome
-from jp_nb.text import format_user_name
 
 NOT_IN_TIME: Final = "the user did not answer in time"
 
