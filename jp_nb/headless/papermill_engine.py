@@ -23,7 +23,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has n
     """papermill's client, which moves the record into the notebook's metadata at the end."""
 
     def execute(self, **options: Any) -> Any:
-        unreadable = find_unreadable_carriers(self.nb.metadata)
+        unreadable = find_unreadable_carriers(self.nb.metadata)  # of an earlier run
         try:
             return super().execute(**options)
         finally:

@@ -42,6 +42,7 @@ class DecisionContext:
 
     Attributes:
         cell: Index of the cell, from 0; None if it is unknown.
+        cell_id: Id of the cell; "" if it is unknown.
         turn: Number of the turn, from 0; None outside of a turn.
         words: The last text of the model in the turn.
         arguments: Arguments of the call; None without a call, or if they are too long.

@@ -48,7 +48,8 @@ class RunEvents:
 
     Attributes:
         undecided: Open decisions by their key, in the order in which they were first needed.
-        used_answers: `PreparedAnswer.identity` of each answer that was used.
+        used_answers: `PreparedAnswer.identity` of each answer that was used: its key, and a digest
+            of the arguments if it is for one exact call.
         cassettes: The use of each cassette, by its path.
         running_tools: The name of the tool of each call without an end, by the key of the call.
         cell: Index of the cell that started last; None if none has started.

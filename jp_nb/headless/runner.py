@@ -67,6 +67,7 @@ class RunResult:
         cells: The ends of the code cells that are not empty.
         taken_over: Number of entries before the run, by id of the conversation.
         continued: True if the run has continued the conversation of the notebook.
+        events: The events that the kernel reported, such as open decisions.
         warnings: Warnings for the user about the kernel's processes and output.
     """
 

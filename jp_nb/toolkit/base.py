@@ -114,7 +114,7 @@ class Tool(ABC):
         """Return the complete arguments for the tool, or a failure if they are invalid.
 
         Called before the user is asked and before the tool runs. Texts were already converted to
-        the types in `schema` where possible.
+        the types in `schema` where possible (`arguments/call_arguments.py`).
         """
         return arguments
 
@@ -130,6 +130,10 @@ class Tool(ABC):
     ) -> Outcome | NeedsReview:
         """Run the tool once. Cancellation ends everything that it started.
 
+        A call has several runs if an outcome asks the user: after `NeedsInput` the tool runs again
+        with the answers in `context`, and after `NeedsReview` with the decision. The method runs on
+        the agent's event loop. `cell` calls a function in the thread of the user's code.
+
         Raises:
             ToolError: The message is for the model.
             Exception: Any other error. The model reads its type and text.
@@ -138,6 +142,7 @@ class Tool(ABC):
     def ended(self, call_key: str) -> None:
         """Release what the runs of a call have kept: the call ended, and does not run again.
 
+        `call_key` is `ToolContext.call_key` of these runs.
         It is called once after each call, on the event loop, whatever ended it: its result, an
         error, a refusal of the user, an interrupt, or the end of the kernel. A call that starts
         again has ended before. It must not block.

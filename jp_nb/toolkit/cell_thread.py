@@ -49,16 +49,23 @@ class ControlFlowError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class PendingResult:
-    """The result of a function is an awaitable, which the agent's event loop awaits."""
+    """The awaitable that a `def` tool returned instead of a result.
+
+    The function that calls the tool in the cell's thread returns it to the agent's event loop,
+    which awaits it.
+    """
 
     awaitable: Any
 
 
 @dataclass(slots=True, eq=False)
 class ToolRun:
-    """One run of a tool. It is over when its result is not awaited any more, even if code runs.
+    """One run of a tool.
 
-    `call_id` names the call for the display.
+    Attributes:
+        is_over: True if its result is not awaited any more. Code of the tool may still run, such as
+            a thread that it started, and must not display or ask anything then.
+        call_id: Names the call for the display.
     """
 
     is_over: bool = False

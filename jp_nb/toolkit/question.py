@@ -290,6 +290,7 @@ class Question(BaseModel):
         """
         from jp_nb.toolkit.question_types.forms import make_form  # most questions are no forms
 
+        # The arguments of a `Question` for each field, and a check of the whole answer.
         parts = make_form(what)
         fields = tuple(cls(**field) for field in parts.fields)
         kind = FormAnswer(fields=fields, check=parts.check, keeps_cleared=parts.keeps_cleared)

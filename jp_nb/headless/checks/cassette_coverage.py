@@ -3,6 +3,9 @@
 The requests of cells and of the record of a headless run must be on the cassette, but only a replay
 shows that the cassette is complete.
 
+A request begins with its *head*: the system prompt and the definitions of the tools. The record has
+the head of the first request, and its later changes.
+
 A cassette stores the *parts* of requests, such as a message or the definition of a tool, once each,
 by their kind and id. The id is a digest of the content. `RequestNormalizer` makes the same parts of
 a request here, so a part is recorded if the cassette has its kind and id.
@@ -51,21 +54,21 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     """
     try:
         content = read_cassette(cassette)
-        document = read_notebook(notebook)
+        stored_notebook = read_notebook(notebook)
     except StorageError:
         return
 
-    for number in _find_unrecorded_cells(document.get("cells"), content):
+    for number in _find_unrecorded_cells(stored_notebook.get("cells"), content):
         message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
         yield Finding(f"cells[{number}]", message)
 
-    unrecorded = _find_unrecorded(document.metadata, content)
+    unrecorded = _find_unrecorded(stored_notebook.metadata, content)
     if unrecorded is not None:
         request = one_line(keys.hide(unrecorded), limit=100)
         message = f"a message after the request {request!r} of the last run is not in"
         yield Finding("metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}")
 
-    for name in _find_changed_tools(document.metadata, content):
+    for name in _find_changed_tools(stored_notebook.metadata, content):
         tool = one_line(keys.hide(name), limit=100)
         message = f"the definition of the tool {tool} in the last request differs from those on"
         yield Finding("metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}")
@@ -94,6 +97,7 @@ def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
     except StorageError:
         return []
 
+    # Each entry may have changed the head: the last one is that of the last request.
     head: RequestHead | None = None
     for entry in stream.entries:
         head = read_request_head(entry, head)
@@ -153,6 +157,8 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
     if not is_headless or any(isinstance(entry, Compaction) for entry in stream.entries):
         return None
 
+    # The provider at the beginning and after each change of the configuration, by the record alone:
+    # no layers of settings are below it.
     try:
         providers = Projection(stream, below=lambda: ()).providers()
     except ConfigError:

@@ -51,7 +51,7 @@ def _diff_for_git(arguments: list[str]) -> int:
     """Print the differences of cells and conversations for git. The return value is always 0."""
     # Of a file with conflicts, git passes only the path.
     if len(arguments) == 1:
-        _print_diff([f"* Unmerged path {arguments[0]}"], [""])
+        _print_diff([f"* Unmerged path {arguments[0]}"], [""])  # a heading needs at least a line
         return 0
 
     if len(arguments) not in _GIT_ARGUMENT_COUNTS:

@@ -32,6 +32,7 @@ def trust_folder(options: argparse.Namespace) -> int:
 
     files = ConfigFiles(options.folder.resolve(), FolderTrust())
     config = validate_config(merge_layers(files.load_layers()))
+    # Files count as pending once they were read: the settings above, instructions and skills here.
     look_at_project(config, ProjectFiles(files))
     pending = files.list_pending()
     if not pending:

@@ -39,6 +39,7 @@ def _run_lab(command: Sequence[str]) -> int:
 
     if not received:
         return code
+    # Ctrl+C is the normal end. Other signals give the exit code that a shell gives them.
     return 0 if received[0] == signal.SIGINT else 128 + received[0]
 
 

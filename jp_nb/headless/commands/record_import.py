@@ -1,5 +1,8 @@
 """Command `jp-nb import`: make a conversation of JP the active one of a notebook.
 
+An imported conversation is compared with the one of the same id in the notebook: byte for byte in
+the form of a directory of JP, or entry by entry if it has further entries.
+
 Source: `docs/guide.md`.
 """
 
@@ -46,7 +49,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
 
     A missing notebook is created. In an existing one, the active conversation moves to `others`. An
     older version of the same conversation is replaced. The imported conversation is not signed, so
-    its settings with authority are ignored until the user trusts it.
+    its settings that could run code or reach hosts are ignored until the user trusts it.
 
     Raises:
         UsageError: The folder does not exist.
@@ -90,6 +93,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
 
 def _list_skipped_files(jp: JsonObject, folder: Path) -> list[str]:
     """Return a line for each file of the directory that the conversation does not contain."""
+    # `load_directory` has noted their names in the properties of the conversation.
     names = as_object(get_properties(jp).get("origin")).get("left_out")
     skipped = [str(name) for name in names] if isinstance(names, list) else []
     why = "it is a link, a folder, a hidden or large file, or not text"
@@ -111,15 +115,16 @@ def _find_stored_version(document: Document, identifier: str) -> JsonObject | No
 
 def _check_continuation(jp: JsonObject, stored: JsonObject, folder: Path, notebook: Path) -> None:
     """Raise a `StorageError` unless `jp` is the `stored` conversation with further entries."""
-    ours = _normalize_events(get_events(stored))
-    theirs = _normalize_events(get_events(jp))
-    if len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)]):
+    stored_events = _normalize_events(get_events(stored))
+    events = _normalize_events(get_events(jp))
+    beginning = events[: len(stored_events)]
+    if len(stored_events) <= len(events) and same_json(stored_events, beginning):
         return
 
     name = format_conversation_id(get_conversation_id(stored))
     raise StorageError(
         f"{notebook} and {folder} contain different versions of {name} "
-        f"({len(ours)} and {len(theirs)} entries). Drop the one in the notebook with "
+        f"({len(stored_events)} and {len(events)} entries). Drop the one in the notebook with "
         "`%jp drop ID`, or import into another notebook"
     )
 

@@ -34,7 +34,7 @@ def show(options: argparse.Namespace) -> int:
     elif not len(stream) and not document.others:
         raise StorageError(f"{options.notebook} contains no conversation")
     elif options.timeline is not None:
-        number = None if options.timeline == -1 else options.timeline
+        number = None if options.timeline == -1 else options.timeline  # -1: without a number
         timeline = read_timeline(find_shown_turn(stream, number))
         print(render_timeline(timeline).text)
     else:

@@ -111,7 +111,10 @@ class CellEnds:
         return None
 
     def _find_carrier_state(self) -> Mapping[str, Any]:
-        """Return the state of the newest widget that has a copy of the record; {} without one."""
+        """Return the state of the newest *carrier*, a widget with a copy of the record; else {}.
+
+        It has the record as `jp`, and the number of entries of the active conversation as `length`.
+        """
         states: Iterable[Mapping[str, Any]] = reversed(self._client.widget_state.values())
         for state in states:
             if state.get("_model_module") == CARRIER_MODULE:

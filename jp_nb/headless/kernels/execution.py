@@ -256,13 +256,15 @@ class Execution:
 
     def _on_cell_start(self, cell_index: int, **_: Any) -> None:
         """Note that a cell starts, and limit its time. nbclient calls it before each code cell."""
-        if self._ends_early:  # the previous cell ignored the interrupt
+        # The previous cell ignored the interrupt. `_run` turns the error into the end of the run.
+        if self._ends_early:
             raise asyncio.CancelledError
 
         self.began = True
         cell = self.client.nb.cells[cell_index]
         self._ends.start(cell)
 
+        # The events that the kernel appends from now on belong to this cell.
         cell_id = str(cell.get("id", ""))
         key = self._run_cells.find_key(cell)
         append_event(str(self._events), {"cell": cell_index, "id": cell_id, "key": key})

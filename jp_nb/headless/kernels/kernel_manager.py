@@ -131,4 +131,5 @@ class RunKernelManager(AsyncKernelManager):
         provisioner.process = kernel
         provisioner.pid = kernel.pid
         provisioner.pgid = os.getpgid(kernel.pid)
+        # As `jupyter_client` does after each start: the provisioner may have chosen the ports.
         self._reconcile_connection_info(provisioner.connection_info)

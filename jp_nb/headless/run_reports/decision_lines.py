@@ -1,5 +1,8 @@
 """Write the lines of a report about open decisions, and about answers that a run did not use.
 
+An answer prepares a decision by its `key`: section, tool, and the id of a question. Several answers
+may have one key, each for a call with exact `arguments`: their `identity` differs.
+
 Source: `docs/answers.md`.
 """
 
@@ -39,6 +42,7 @@ def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[s
     """Yield a line for each answer that was not used. Those for runs of a batch do not count."""
     misspelled = find_misspelled_answers(events, answers)
 
+    # `select_run(None)` omits the answers for runs of a batch.
     for unused in answers.select_run(None).answers:
         if unused.identity in events.used_answers:
             continue

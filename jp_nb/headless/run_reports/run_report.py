@@ -92,6 +92,8 @@ class ReportedCell:
     Attributes:
         number: Its index, from 0.
         source: The beginning of its source, in one line.
+        status: `passed`, `failed`, or `not run`.
+        seconds: Its run time; 0 if it did not run.
         error: Name and message of its error; "" without one.
         traceback: The traceback of its error; "" without one.
         turns: The turns that began in it.

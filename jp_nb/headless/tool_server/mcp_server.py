@@ -167,7 +167,7 @@ class ToolServer:
         import mcp_types as types
         from mcp.shared.exceptions import MCPError
 
-        await self._wait_for_host()
+        await self._wait_for_host()  # before, no tool is known
         if params.name not in self._tools:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         try:

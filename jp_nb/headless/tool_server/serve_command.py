@@ -52,7 +52,7 @@ def serve(options: argparse.Namespace) -> int:
     try:
         asyncio.run(_serve(str(options.source), wire, address))
     except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
+        raise group.exceptions[0] from None  # the other task was only cancelled
     return 0
 
 

@@ -80,6 +80,7 @@ class ToolHost:
             ConfigError: The configuration is not valid.
         """
         config = self._read_config()
+        # Any configuration has this one source: no server and no built-in tool is served.
         sources = ToolSources(lambda _: [PythonFunctions(REGISTRY)])
         offered = await offer_tools(config, sources)
         for name in REGISTRY.all():
@@ -201,7 +202,9 @@ def _to_json(tool: OfferedTool, outcome: Outcome) -> JsonObject:
     """Return an outcome in the shapes of `ToolRunner.run`, within the limits of the tool."""
     match outcome:
         case NeedsInput():
-            questions: list[JsonValue] = [x.model_dump(mode="json") for x in outcome.questions]
+            questions: list[JsonValue] = [
+                question.model_dump(mode="json") for question in outcome.questions
+            ]
             return {
                 "type": "needs_input",
                 "questions": questions,
@@ -216,7 +219,7 @@ def _to_json(tool: OfferedTool, outcome: Outcome) -> JsonObject:
             content = _truncate(outcome.content, tool)
             if outcome.proposes:
                 content = f"{content}\n\n{CHANGE_IGNORED}".strip()
-            images: list[JsonValue] = [[x.media_type, x.text] for x in outcome.images]
+            images: list[JsonValue] = [[image.media_type, image.text] for image in outcome.images]
             return {"type": "success", "content": content, "images": images}
 
 

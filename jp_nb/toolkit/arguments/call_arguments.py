@@ -3,6 +3,9 @@
 Models send numbers as texts, and null for an omitted argument. Both are repaired.
 Then defaults are filled in, and missing or unknown arguments are an error for the model.
 
+Only the repair of nulls follows references (`$ref`) and alternatives (`anyOf`). They occur in the
+schemas of Python functions and of servers, which convert and complete their arguments themselves.
+
 Source: `docs/turns.md`.
 """
 
@@ -166,7 +169,7 @@ def format_argument_problems(name: str, arguments: Arguments, schema: Schema) ->
 
     missing = json.dumps(problem.missing, ensure_ascii=False)
     unknown = json.dumps(problem.unknown, ensure_ascii=False)
-    # JP repeats the first words, and models see the same error here.
+    # The program JP repeats the first words, and models see the same error here.
     return (
         f"Invalid arguments: Invalid arguments (missing: {missing}, unknown: {unknown})\n\n"
         f'You can call `describe_tools(tools: ["{name}"])` to learn more about how to use the '

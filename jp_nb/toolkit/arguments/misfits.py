@@ -52,7 +52,7 @@ def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
 
     The most relevant one comes first.
     """
-    lines: dict[str, None] = {}
+    lines: dict[str, None] = {}  # each once: the most relevant error is also in its own place
 
     for error in _find_errors(data, schema):
         where = format_schema_path(error.absolute_path)
@@ -68,9 +68,10 @@ def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
 def _find_errors(data: JsonValue, schema: Schema) -> list[ValidationError]:
     """Return the errors of `data`, the most relevant one first.
 
-    If the check itself fails, that is the only error, with its own keyword (`_EXPECTED`).
+    If the check itself fails, that is the only error. Its message is never shown: the keyword
+    (`validator`) selects the text in `_EXPECTED`.
     """
-    with delay_parsers():
+    with delay_parsers():  # `jsonschema` then imports a slow package only if a schema needs it
         from jsonschema.exceptions import ValidationError, best_match
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -90,7 +91,11 @@ def _find_errors(data: JsonValue, schema: Schema) -> list[ValidationError]:
     except OverflowError:
         return [ValidationError("too large a number", validator="size", instance=data)]
     except Unresolvable as exc:
-        return [ValidationError("leads nowhere", "$ref", validator_value=exc.ref, instance=data)]
+        return [
+            ValidationError(
+                "leads nowhere", validator="$ref", validator_value=exc.ref, instance=data
+            )
+        ]
 
 
 _EXPECTED: Final[Mapping[str, str]] = {

@@ -34,7 +34,10 @@ class ParameterNode:
     is_recursive: bool = False
 
     def resolve(self, schema: JsonValue) -> ParameterNode:
-        """Return the node of `schema`, which is a part of this node."""
+        """Return the node of `schema`, which is a part of this node.
+
+        Keywords beside a reference, such as a description, replace those of the definition.
+        """
         if not isinstance(schema, dict):
             return replace(self, schema={}, is_recursive=False)
 

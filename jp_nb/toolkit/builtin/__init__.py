@@ -47,7 +47,10 @@ def tools_config(functions: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class BuiltinTools(ToolSource):
-    """Source of the built-in tools. The configuration key is the name (R083-52)."""
+    """Source of the built-in tools. A tool is found by its key in `conversation.tools`.
+
+    The name after the dot of `source = "builtin.ask_user"` has no effect (R083-52).
+    """
 
     name = "builtin"
     title = "built-in"

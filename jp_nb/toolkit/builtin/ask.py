@@ -50,7 +50,10 @@ class Ask(Tool):
             return refuse_call(problems)
 
         questions = [checked.question for checked in asked]
+        # The context of the second run has the end of each question, also of an open one.
         is_first_run = any(question.id not in context.ends for question in questions)
         if is_first_run:
+            # `partial`: the tool also runs again if the user left questions open. `menu`: a user
+            # who cancels the form can reply to the model instead.
             return NeedsInput(*questions, partial=True, menu=True)
         return make_result(asked, context)

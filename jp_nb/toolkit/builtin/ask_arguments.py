@@ -65,7 +65,12 @@ NO_SECRETS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CheckedQuestion:
-    """One question of a call, and given fields that have no effect in its mode."""
+    """One question of a call whose arguments have no problems.
+
+    Attributes:
+        question: The question as the form shows it.
+        ignored: The given fields that have no effect, such as `options` in the mode `freetext`.
+    """
 
     question: Question
     ignored: tuple[str, ...] = ()
@@ -73,8 +78,8 @@ class CheckedQuestion:
     @property
     def choice(self) -> SelectAnswer | None:
         """Its options; None for a free text."""
-        kind = self.question.answer_type
-        return kind if isinstance(kind, SelectAnswer) else None
+        answer_type = self.question.answer_type
+        return answer_type if isinstance(answer_type, SelectAnswer) else None
 
 
 class CallProblem(NamedTuple):
@@ -96,6 +101,7 @@ def read_asked_questions(
     misfits = _find_misfits(arguments, _CALL_SCHEMA, "")
     problems = [CallProblem(path, "", text) for path, text in misfits]
 
+    # Of a wrong or too long list, `problems` has the only problem.
     questions = arguments.get("questions")
     if not isinstance(questions, list) or len(questions) > MAX_LIST_ITEMS["questions"]:
         return [], problems
@@ -123,8 +129,8 @@ def _find_question_problems(questions: Sequence[JsonValue]) -> Iterator[CallProb
         given_id = fields.get("id")
         question_id = given_id if isinstance(given_id, str) else ""
 
-        for place, text in _find_field_problems(item, fields, path):
-            yield CallProblem(place, question_id, text)
+        for field_path, text in _find_field_problems(item, fields, path):
+            yield CallProblem(field_path, question_id, text)
 
         first = first_by_id.setdefault(question_id, index)
         if first != index and question_id.strip():
@@ -170,13 +176,13 @@ def _find_misfits(
     `name` selects the words of messages and the limits: it is the name of the field that has the
     value, or `questions` and `options` also for an item of these lists. "" is the call itself.
     """
-    kind = schema["type"]
-    if not has_type(value, {kind}) or value not in schema.get("enum", [value]):
+    json_type = schema["type"]
+    if not has_type(value, {json_type}) or value not in schema.get("enum", [value]):
         expected = _describe_expected(value, schema, name)
         yield path, f"expected {expected}, found {_format_found(value)}."
         return
 
-    match kind:
+    match json_type:
         case "string":
             problem = _find_text_problem(value, name) if name in MAX_FIELD_CHARS else None
             if problem is not None:
@@ -267,6 +273,19 @@ def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tup
         yield f"{path}.options", text
 
     options = [_read_fields(item) for item in items]
+    yield from _find_name_conflicts(options, f"{path}.options")
+
+    recommended = _find_recommended(fields, options)
+    if len(recommended) > 1:
+        indexes = ", ".join(map(str, recommended))
+        text = f"options {indexes} are recommended: recommend at most one."
+        yield f"{path}.recommended", text
+
+
+def _find_name_conflicts(
+    options: Sequence[Mapping[str, Any]], path: str
+) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each label or value in the list at `path` that is taken already."""
     first_by_label: dict[str, str] = {}
     first_by_value: dict[str, str] = {}
     for index, option in enumerate(options):
@@ -274,7 +293,7 @@ def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tup
         if not isinstance(label, str):
             continue
 
-        option_path = f"{path}.options[{index}]"
+        option_path = f"{path}[{index}]"
         key = _make_label_key(label)
         if key in RESERVED_LABELS:
             text = f"the form uses {_format_text(label)} itself: remove the option or rename it. "
@@ -296,12 +315,6 @@ def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tup
             yield f"{option_path}.value", text
         else:
             first_by_value[value] = label
-
-    recommended = _find_recommended(fields, options)
-    if len(recommended) > 1:
-        indexes = ", ".join(map(str, recommended))
-        text = f"options {indexes} are recommended: recommend at most one."
-        yield f"{path}.recommended", text
 
 
 def _describe_same_label(label: str, earlier: str) -> str:
@@ -345,14 +358,16 @@ def _make_question(fields: Mapping[str, Any]) -> CheckedQuestion:
     if may_type and any(map(mentions_secret, (fields["id"], fields["question"], header or ""))):
         context = "\n\n".join(filter(None, (context, NO_SECRETS)))
 
+    # Without an answer of the user, a required question stays open: no model may answer it, and an
+    # answer of an earlier call is not offered again.
     required = fields.get("required", True)
-    kind = _make_choice(fields) if is_choice else TextAnswer()
+    answer_type = _make_choice(fields) if is_choice else TextAnswer()
     question = Question(
         id=fields["id"],
         text=fields["question"],
         header=header,
         context=context,
-        answer_type=kind,
+        answer_type=answer_type,
         required=required,
         exclusive=required,
         persistence="none",

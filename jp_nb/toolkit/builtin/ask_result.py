@@ -236,6 +236,7 @@ def _format_source(outcome: QuestionOutcome) -> str | None:
         why: QuestionEnd = "timed_out" if "timed_out" in outcome.marks else "unavailable"
         return _AUTO.format(END_WORDS[why].cause)
 
+    # The table has no words for the form, the channel of most answers.
     words = CHANNEL_WORDS.get(outcome.channel or "")
     return None if words is None else words.source
 
@@ -265,7 +266,7 @@ def _format_selected(answer: _Answer) -> str | None:
         labels.append(label)
 
     if not choice.multi:
-        return labels[0]
+        return labels[0]  # without a text of their own, users pick exactly one option
     if not labels:
         return f"[] ({NONE_OF_THESE})"
     return f"[{', '.join(labels)}]"

@@ -83,6 +83,7 @@ class AskUser(Tool):
         if ANSWER_ID not in context.answers:
             return NeedsInput(question)
 
+        # An answers file, or a model that answers for the user, may give a value of another type.
         answer = context.answers[ANSWER_ID]
         if question.misfit(answer):
             return ToolFailure("the accumulated answer does not match the requested answer type")
@@ -107,6 +108,7 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
     if isinstance(answer_type, ToolFailure):
         return answer_type
 
+    # The reason why the default is no valid answer: "option" for an unknown one.
     problem = answer_type.misfit(fields["default"]) if "default" in fields else None
     if problem == "option":
         return ToolFailure("The `default` value is not one of `options`.")

@@ -1,6 +1,8 @@
 """Built-in tool `ask_user_read`: earlier questions to the user, and the answers.
 
-It changes nothing, and reads nothing of an untrusted notebook.
+It changes nothing, and reads nothing of an untrusted notebook. `QuestionHistory` has the answers,
+oldest first: those of the conversation, or those of the workspace if it keeps a project log. Each
+answer has a number as its `id`.
 
 Source: `docs/turns.md` (RFD 083).
 """

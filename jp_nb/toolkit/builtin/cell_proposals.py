@@ -3,6 +3,9 @@
 The first run returns the edits for the review (`NeedsReview`). In the second run, `_apply_decision`
 changes the notebook as the user decided (`EditDecision`), and describes what was applied.
 
+The change of one call is an *operation* (`EditOperation`). Its id is the same after a restart of
+the kernel, and the page writes it into the notebook, so no call applies its edits twice.
+
 Source: `docs/cells.md`.
 """
 

@@ -49,6 +49,7 @@ class DescribeTools(Tool):
         if not names:
             return ToolFailure("The `tools` array must not be empty.")
 
+        # The catalog has the documentation by name; "" of a tool that has none.
         sections = {str(name): context.catalog.get(str(name), "") for name in names}
         parts = [section for section in sections.values() if section]
         unknown = [name for name, section in sections.items() if not section]

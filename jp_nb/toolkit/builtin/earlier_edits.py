@@ -1,7 +1,8 @@
 """Edits of a call that was interrupted: find out from the notebook whether they were applied.
 
-The page writes the id of the operation into the notebook in the same step as the edits, and the
-journal has the edits since the user's consent. So nothing is applied twice.
+The *operation* is the change of the notebook that one call makes (`EditOperation`). The page writes
+its id into the notebook in the same step as the edits. The journal has had the edits since the
+user's consent, in the form of `edit_record.py`. So nothing is applied twice.
 
 Source: `docs/cells.md`.
 """
@@ -81,7 +82,11 @@ def _ignore(text: str) -> None:
 
 
 def list_earlier_edits(change: JsonValue, new_ids: Mapping[str, str]) -> list[JsonObject]:
-    """Return the edits in `change`, from the journal, with the `new_ids` of inserted cells."""
+    """Return the edits in `change`, from the journal, with the ids of inserted cells.
+
+    The journal was written before the page gave new cells their ids, so it has keys such as
+    `new:1`. `new_ids` are the ids by key.
+    """
     recorded = as_object(change).get("edits")
     if not isinstance(recorded, list):
         return []
@@ -143,5 +148,6 @@ def _list_twins(
     """Yield the number of each insertion whose source a cell has already, with its id."""
     ids = {cell.source: cell.cell_id for cell in document.cells}
     for edit in read_edits(arguments):
-        if edit.key and edit.source in ids:
+        is_insertion = bool(edit.key)
+        if is_insertion and edit.source in ids:
             yield edit.number, one_line(ids[edit.source], limit=64)

@@ -2,7 +2,14 @@
 
 The record has the source before each edit, so that a command can take the edits of a turn back
 (`edit_inverse.py`), and the version after it, by which later changes are found
-(`later_changes.py`).
+(`later_changes.py`). The fields of an edit:
+
+    edit, op, cell, type         number, kind of edit, id of the cell, kind of cell
+    version_before, version      the versions before and after it
+    version_merged               the version after a merge with an edit of another user
+    source_before                the source before a `replace`, `patch`, or `delete`
+    edited                       the source that the user wrote in place of the model's
+    after, place_before          id of the cell above, after and before the edit
 
 Source: `docs/cells.md`.
 """

@@ -99,7 +99,11 @@ class EditResults:
         return f"{summary} {changed.note}".strip()
 
     def _list_unplanned(self) -> list[CellEdit]:
-        """Return the edits that the plan does not have: rejected, dropped, and open ones."""
+        """Return the edits that the plan does not have.
+
+        The user rejected them or left them open, or they were dropped: an edit on which they rely
+        was rejected.
+        """
         planned_numbers = {planned.edit.number for planned in self._plan.edits}
         edits = self._decision.review.edits
         return [edit for edit in edits if edit.number not in planned_numbers]

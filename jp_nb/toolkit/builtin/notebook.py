@@ -143,6 +143,7 @@ async def _read_cell(call: _NotebookCall) -> Success:
     cells = await call.notebook.cells(whole=wanted)
     index = cells.cells.index(find_cell(cells, wanted))
     hide = await call.read_secrets()
+    # Without an open page, outputs are known only from the user's variable `Out`.
     cells = await add_results(
         call.cell, call.notebook.namespace, cells, indexes=[index], side=call.side, hide=hide
     )

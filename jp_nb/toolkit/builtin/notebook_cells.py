@@ -83,7 +83,7 @@ def _list_state_facts(cell: NotebookCell) -> Iterator[str]:
 
     count = f" as {cell.execution_count}" if cell.execution_count is not None else ""
     match cell.state:
-        case "done" | "ran":
+        case "done" | "ran":  # "ran": the kernel does not know if the cell failed
             yield f"ran{count}"
         case "failed":
             yield f"failed{count}"
@@ -228,7 +228,8 @@ async def add_results(
 ) -> NotebookCells:
     """Return `cells` with results in `Out` as outputs of the cells at `indexes`.
 
-    Nothing changes if the page reported the outputs. Images have at most `side` pixels, and are
+    `Out` is IPython's dictionary of the values of last lines, by execution count. Nothing changes
+    if the page reported the outputs. Images have at most `side` pixels, and are
     omitted if `side` is 0.
     """
 

@@ -198,7 +198,12 @@ def _read_pieces(
     part: tuple[DataPart, int] | None,
     hide: NotebookSecrets,
 ) -> list[Any]:
-    """Return the value. The rows of a part of a frame are split, so that each one is shown."""
+    """Return the value. The rows of a part of a frame are split, so that each one is shown.
+
+    Nothing of the user is called to find the value. A secret on the path is an error (`NotShown`).
+    Before a `part` is selected, secrets inside of the value are replaced (`clear_for_selection`):
+    a single item would not be recognized as a part of a secret any more.
+    """
     try:
         with apply_privacy(hide):
             value = follow_data(read_value_path(expression), namespace)

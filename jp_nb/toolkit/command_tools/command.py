@@ -132,7 +132,10 @@ class CommandTools(ToolSource):
 
 @dataclass(frozen=True)
 class CommandFormatter:
-    """A command that formats the arguments of a call for the user (`style.parameters`)."""
+    """A command that formats the arguments of a call for the user (`style.parameters`).
+
+    `tool` is the name of the tool in its document; None for the name in the context of the call.
+    """
 
     command: Command
     tool: str | None = None
@@ -197,6 +200,7 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
         return argv
 
     stdin = encode_utf8(compact_json(document) + "\n")
+    # The log of processes tells runs of tools from the formatting of their arguments.
     formats = as_object(document["context"]).get("action") != "run"
     try:
         process_run = await run_process(argv, stdin=stdin, cwd=root, formats=formats)
@@ -213,7 +217,7 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
 
 def _read_result(process_run: ProcessRun, subject: str, *, shell: bool) -> Outcome:
     """Return the outcome that the command printed, or one for its text and its exit status."""
-    outcome = read_outcome(process_run.stdout)
+    outcome = read_outcome(process_run.stdout)  # None for any other text
     if isinstance(outcome, ToolFailure):
         return _make_reported_failure(outcome, process_run.stdout)
     if outcome is not None:

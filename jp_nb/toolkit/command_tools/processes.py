@@ -49,7 +49,7 @@ class SpawnError(Exception):
 
 
 class OutputError(Exception):
-    """The process printed more than `MAX_OUTPUT_BYTES`, the message, and was killed."""
+    """The process printed too much, and was killed. The message is the limit, such as `16 MiB`."""
 
 
 @dataclass(frozen=True, slots=True)

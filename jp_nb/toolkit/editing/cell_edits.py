@@ -22,12 +22,9 @@ MAX_EDIT_BYTES: Final = 200_000
 START: Final = "start"
 END: Final = "end"
 THIS: Final = "this"
+"""Words for a place instead of a cell id: an edge of the notebook, or `this`, the running cell."""
 SAME: Final = "same"
-"""Words instead of a cell id.
-
-As the place `after` which a cell comes: the `start` or the `end` of the notebook, or `this`, the
-running cell. As a version, `same` stands for the version that an earlier edit of the proposal left.
-"""
+"""Word for a version: the one that an earlier edit of the proposal left."""
 
 NEW_CELL_PREFIX: Final = "new:"
 """Beginning of the key of a new cell: the first `insert` of a proposal inserts `new:1`."""
@@ -52,9 +49,12 @@ class CellEdit:
 
     Attributes:
         number: Counts the operations of the proposal, from 1.
+        kind: The operation, `op` in the arguments.
         cell: The id of the cell, or the key of a cell that an earlier operation inserts.
         version: The version of the cell that the model has read.
         after: The place of an inserted or moved cell: it comes after the cell with this id.
+        cell_kind: The type of an inserted cell.
+        source: The whole source of an inserted or replaced cell.
         old: The text that a patch replaces by `new`.
         is_run: True if the model wants the cell to run afterwards.
         key: The name of an inserted cell in the proposal, such as `new:1`; "" for other kinds.

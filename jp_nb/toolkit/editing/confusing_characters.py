@@ -23,6 +23,8 @@ def describe_hidden_characters(before: str, after: str) -> list[str]:
     Such characters are invisible, change the order of text, or look like letters of `before`.
     """
     warnings: list[str] = []
+
+    # Invisible characters, and those that change the order of text, are spelled as code points.
     _, spelled_lines = spell_lines(after)
     code_points = _CODE_POINT.findall("\n".join(spelled_lines))
     if code_points:

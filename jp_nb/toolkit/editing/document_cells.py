@@ -35,11 +35,14 @@ class DocumentCell:
     """One cell of the document, with its whole source.
 
     Attributes:
+        cell_id: The id in the notebook, by which edits name the cell.
         number: The position in the notebook, from 1, as JupyterLab counts in its status bar.
         is_editable: False if the metadata of the cell forbids a new source.
         is_deletable: False if the metadata of the cell forbids its deletion.
         is_busy: True if the cell runs or waits to run.
-        has_record: True if the metadata of the cell has data of jp_nb.
+        has_outputs: True if the cell shows outputs, which a new source removes.
+        has_record: True if the metadata of the cell has data of jp_nb, such as the record.
+        tags: The tags in the metadata of the cell.
     """
 
     cell_id: str

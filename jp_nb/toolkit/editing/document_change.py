@@ -44,7 +44,8 @@ class EditOperation:
     Attributes:
         operation_id: Its id, which the front end writes into the document with the edits.
         may_be_applied: True if an earlier run of the call was interrupted, and may have applied it.
-        change: The edits of that run; None if it did not get that far, or its journal is lost.
+        change: The edits of that run, as `edit_record.py` writes them; None if it did not get that
+            far, or its journal is lost.
         note: Writes the edits to the journal before they are applied.
         tell: Shows a text to the user.
     """

@@ -92,6 +92,7 @@ class EditPlan:
                 case "replace" | "patch" if target not in written and target not in deleted:
                     written.add(target)
                     steps.append(EditStep("set", target, source=source))
+                # A `run` changes nothing. A further `replace` or `patch` is in the final source.
         return steps
 
     @property

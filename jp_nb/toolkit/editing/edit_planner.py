@@ -213,6 +213,7 @@ class _Planner:
             )
         self._refuse_busy(edit, draft)
 
+        # Only the model has to change something: the user may write the old source again.
         new_source = source
         if new_source is None:
             new_source = edit.source

@@ -19,6 +19,7 @@ class EditStep:
     """One change of the document.
 
     Attributes:
+        kind: `set` replaces the source of a cell.
         cell: The id of the cell, or the key of a new cell.
         after: The id or key of the cell that precedes an inserted or moved cell afterwards, or
             `start`; "" for other kinds.
@@ -36,7 +37,10 @@ class EditStep:
 def apply_steps(
     cells: Sequence[DocumentCell], steps: Sequence[EditStep], ids: Mapping[str, str]
 ) -> tuple[DocumentCell, ...]:
-    """Return the `cells` of a document after `steps`. `ids` has the ids of new cells by key."""
+    """Return the `cells` of a document after `steps`. `ids` has the ids of new cells by key.
+
+    In a headless run this changes the file. An open page has its own code for it.
+    """
     cells_by_id = {cell.cell_id: cell for cell in cells}
     order = [cell.cell_id for cell in cells]
 

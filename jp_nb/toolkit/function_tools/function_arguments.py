@@ -2,6 +2,7 @@
 
 A pydantic model validates the arguments as JSON. Its fields have internal names, and the names of
 the parameters are aliases: a parameter may have any name, such as `schema`, `self` or `_cursor`.
+`TypeSchema` is pydantic's generator of schemas, without defaults that JSON cannot express.
 
 Source: `docs/tools.md`.
 """

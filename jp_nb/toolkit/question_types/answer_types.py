@@ -34,7 +34,7 @@ from pydantic import (
 from jp_nb.config.secrets.replacements import SECRET_ANSWER
 from jp_nb.exact_form import spell_invisible
 from jp_nb.record.reading.recorded_answers import DONE_ANSWER
-from jp_nb.record.reading.recorded_answers import NONE_OF_THESE as NONE_OF_THESE
+from jp_nb.record.reading.recorded_answers import NONE_OF_THESE as NONE_OF_THESE  # for importers
 from jp_nb.text import one_line
 from jp_nb.toolkit.arguments.json_types import has_type
 from jp_nb.toolkit.question_types.linear_patterns import is_linear_pattern, matches_pattern

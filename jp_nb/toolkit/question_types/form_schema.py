@@ -76,7 +76,7 @@ class FormSource:
                 self.fail(target_path, "expected a schema, which is an object")
             node = {**target, **merged}
 
-        self.fail(path, ONLY_ITSELF)
+        self.fail(path, ONLY_ITSELF)  # a chain of references that comes back to itself
 
     def note_unknown_keywords(self, path: SchemaPath, node: Node, known: set[str]) -> None:
         """Let the whole answer be checked for the keywords of `node` that are not `known`."""

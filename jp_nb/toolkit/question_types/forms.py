@@ -53,7 +53,7 @@ class FormParts:
 
 @dataclass(frozen=True, slots=True)
 class SchemaCheck:
-    """Check of the whole answer by a JSON schema, which is stored as text."""
+    """Check of the whole answer by a JSON schema, stored as text so that the check is hashable."""
 
     schema: str
 
@@ -77,7 +77,7 @@ def _make_typed_form(python_type: Any) -> FormParts:
     """Return the form for a Python type, which checks the whole answer."""
     source, adapter = _read_type(python_type)
     fields = [*list_fields(source)]
-    questions = [field_parts.question for field_parts in fields]
+    questions = [parts.question for parts in fields]
     nullable = {parts.question["id"]: parts.allows_null for parts in fields}
     check = _TypedCheck(python_type, adapter, nullable)
 
@@ -93,7 +93,7 @@ def _make_typed_form(python_type: Any) -> FormParts:
 def _make_schema_form(root: Node, *, of_server: bool) -> FormParts:
     """Return the form for a JSON schema. It checks the conditions that no field checks."""
     source = FormSource(root, of_server=of_server)
-    questions = [field_parts.question for field_parts in list_fields(source)]
+    questions = [parts.question for parts in list_fields(source)]
     title = source.read_keyword_text((), root, "title")
     description = source.read_keyword_text((), root, "description")
 

@@ -17,7 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.record.reading.recorded_answers import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     Misfit,

@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from jp_nb.exact_form import spell_invisible
-from jp_nb.record.reading.recorded_answers import NONE_OF_THESE as NONE_OF_THESE
+from jp_nb.record.reading.recorded_answers import NONE_OF_THESE
 from jp_nb.text import one_line
 from jp_nb.toolkit.question_types.answer_types import AnswerType, Misfit
 

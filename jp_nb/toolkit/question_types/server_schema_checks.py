@@ -55,7 +55,8 @@ def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dic
         from jsonschema.validators import extend  # type: ignore[import-untyped]
     from referencing import Registry
 
-    # An empty registry never fetches a schema.
+    # None switches `patternProperties` off, whose patterns would run in Python's `re`. An empty
+    # registry never fetches a schema.
     safe = extend(find_validator(schema), {"pattern": _check_pattern, "patternProperties": None})
     checker = safe(dict(schema), registry=Registry(), format_checker=FormatChecker(CHECKED_FORMATS))
     problems: dict[str, str] = {}

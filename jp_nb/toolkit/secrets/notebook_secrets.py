@@ -110,9 +110,10 @@ class NotebookSecrets(Privacy):
         if kind in (int, float):
             return value in self._whole_values
 
-        is_list = kind in (list, tuple)  # perhaps of characters
+        # A list of single characters, as of `list(password)`, is a text as well.
+        is_list = kind in (list, tuple)
         text = join_characters(value) if is_list else decode_as_text(value)  # type: ignore[arg-type]
-        if text is None:
+        if text is None:  # neither a text nor bytes
             return False
 
         stripped = text.strip()

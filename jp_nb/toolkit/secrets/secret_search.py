@@ -84,6 +84,7 @@ class SecretSearch:
         if is_secret_name(name):
             self._add_text(value, is_alone=True)
         elif len(value) >= MIN_HIDDEN_CHARS and not _is_path(value):
+            # A name that is not known may belong to a secret too.
             self.whole_values.add(value.strip())
             if _looks_random(value):
                 self.texts.add(value.strip())
